@@ -64,7 +64,7 @@ def style(c: Context) -> None:
     _python(c, "-m ruff check .")
     _python(c, "-m ruff format --check .")
     _python(c, "-m mypy --num-workers auto")
-    _python(c, "tests/shellscripts.py")
+    _python(c, "tests/support/shellscripts.py")
 
 
 @task(
@@ -110,8 +110,8 @@ def test(c: Context, thorough: bool = False) -> None:  # noqa: PT028 - a task
 @task(help={"only": "the benchmarks to run, by name, comma-separated"})
 def bench(c: Context, only: str = "") -> None:
     """Measure speed and memory beside peers, in one run; prints tables and writes build/benchmarks/*.json."""
-    own = {p.stem for p in (ROOT / "benchmarks").glob("*.py")} - HOURS_LONG
-    names = [n for n in only.split(",") if n] or sorted(own)
+    benchmarks = {p.stem for p in (ROOT / "benchmarks").glob("*.py")} - HOURS_LONG
+    names = [n for n in only.split(",") if n] or sorted(benchmarks)
     for name in names:
         if name not in {"__init__", "harness"}:
             limit = HOURS_LONG_TIMEOUT if name in HOURS_LONG else BENCHMARKS_TIMEOUT
@@ -163,12 +163,12 @@ CONSTRAINTS = {"ci": (".[test,release,keyless,kubernetes]", False), "signing": (
 @task
 def constraints(c: Context) -> None:
     """Pin the Python packages of CI and of the job that signs to the newest that fit, in .ci/constraints/."""
-    for name, (wanted, hashed) in CONSTRAINTS.items():
+    for name, (requirements, hashed) in CONSTRAINTS.items():
         with tempfile.TemporaryDirectory() as scratch:
             report = Path(scratch, "report.json")
             only = "--only-binary :all:" if hashed else ""
             options = f"--dry-run --ignore-installed --quiet {only} --no-build-isolation --report {report}"
-            _python(c, f"-m pip install {options} {shlex.quote(wanted)}")
+            _python(c, f"-m pip install {options} {shlex.quote(requirements)}")
             found = json.loads(report.read_bytes())["install"]
         lines = sorted(
             _pinned(each, hashed=hashed) for each in found if "archive_info" in each["download_info"]

@@ -20,7 +20,7 @@ from sandwright import process  # noqa: E402
 from sandwright.digests import sha256  # noqa: E402
 from sandwright.errors import IntegrityError, SandwrightError, UsageError  # noqa: E402
 from sandwright.release.signing import load_key  # noqa: E402
-from sandwright.release.statement import PROVENANCE, InTotoStatement, encode, resource  # noqa: E402
+from sandwright.release.statement import PROVENANCE, InTotoStatement, encode_statement, resource  # noqa: E402
 
 PLATFORMS = ("linux/amd64", "linux/arm64", "any")
 SUMS = "SHA256SUMS"
@@ -33,16 +33,16 @@ def build(out: Path, tag: str) -> None:
     """Build into an empty directory. Raise UsageError for a tag of another version, or a changed tree."""
     if tag != f"v{sandwright.__version__}":
         raise UsageError(f"the tag is {tag}, and the version {sandwright.__version__} (pyproject.toml)")
-    if changed := _git("status", "--porcelain", "--untracked-files=no"):
+    if changed := _run_git("status", "--porcelain", "--untracked-files=no"):
         raise UsageError(f"the checkout has uncommitted changes:\n{changed}")
     out.mkdir(parents=True, exist_ok=True)
     if any(out.iterdir()):
         raise UsageError(f"{out} is not empty")
-    epoch = {**os.environ, "SOURCE_DATE_EPOCH": _git("log", "-1", "--format=%ct")}
+    epoch = {**os.environ, "SOURCE_DATE_EPOCH": _run_git("log", "-1", "--format=%ct")}
     _build(out, "--sdist", epoch)
     for platform in PLATFORMS:
         _build(out, "--wheel", {**epoch, "SANDWRIGHT_WHEEL": platform})
-    lines = [f"{_digest(path)}  {path.name}\n" for path in sorted(out.iterdir())]
+    lines = [f"{_hex_digest(path)}  {path.name}\n" for path in sorted(out.iterdir())]
     (out / SUMS).write_text("".join(lines))
     sys.stdout.writelines(lines)
 
@@ -54,7 +54,7 @@ def sign(out: Path, key: str, commit: str) -> None:
     if not rows or {name for _, name in rows} != files:
         raise IntegrityError(f"{out / SUMS} does not list exactly the files of the release in {out}")
     for digest, name in rows:
-        if _digest(out / name) != digest:
+        if _hex_digest(out / name) != digest:
             raise IntegrityError(f"{out / name} is not what {SUMS} lists")
     predicate = {
         "buildDefinition": {
@@ -65,7 +65,7 @@ def sign(out: Path, key: str, commit: str) -> None:
         "runDetails": {"builder": {"id": f"sandwright/{sandwright.__version__}"}},
     }
     statement = InTotoStatement(PROVENANCE, {f"sha256:{digest}": name for digest, name in rows}, predicate)
-    (out / BUNDLE).write_bytes(load_key(key, environ=os.environ).sign(encode(statement)))
+    (out / BUNDLE).write_bytes(load_key(key, environ=os.environ).sign(encode_statement(statement)))
     sys.stdout.write(f"{out / BUNDLE}: {len(rows)} files\n")
 
 
@@ -74,11 +74,11 @@ def _build(out: Path, kind: str, environ: dict[str, str]) -> None:
     process.run(*words, timeout=BUILD_SECONDS, env=environ)
 
 
-def _digest(path: Path) -> str:
+def _hex_digest(path: Path) -> str:
     return sha256(path.read_bytes()).removeprefix("sha256:")
 
 
-def _git(*words: str) -> str:
+def _run_git(*words: str) -> str:
     return process.run("git", "-C", ROOT, *words).text.strip()
 
 
@@ -91,12 +91,12 @@ def main() -> None:
     actions.choices["build"].add_argument("--tag", required=True)
     actions.choices["sign"].add_argument("--key", required=True)
     actions.choices["sign"].add_argument("--commit", required=True)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     try:
-        if given.action == "build":
-            build(given.out, given.tag)
+        if arguments.action == "build":
+            build(arguments.out, arguments.tag)
         else:
-            sign(given.out, given.key, given.commit)
+            sign(arguments.out, arguments.key, arguments.commit)
     except SandwrightError as error:
         sys.exit(f"release: {error}")
 

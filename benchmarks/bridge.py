@@ -17,7 +17,7 @@ from benchmarks import harness
 
 from sandwright.api import Policy
 from sandwright.bridge.start import Bridge, serve
-from sandwright.policy.collect import collect
+from sandwright.policy.collect import collect_facts
 
 CALLS = 50
 GIB = 1 << 30
@@ -42,7 +42,7 @@ def main() -> None:
             file.truncate(GIB)
         policy = Policy.from_text(POLICY)
         environment = {"HOME": name, "PATH": os.environ["PATH"], "CAT_TOKEN": "a-token-that-is-looked-for"}
-        resolved = policy.resolve(collect(policy, project=project, environ=environment))
+        resolved = policy.resolve(collect_facts(policy, project=project, environ=environment))
         with serve(
             resolved, directory=root / "b", audit=root / "audit.jsonl", environment=environment
         ) as bridge:

@@ -27,7 +27,7 @@ from sandwright.egress.squid_settings import find_squid, free_port, squid_accoun
 from sandwright.policy.facts import HostFacts
 
 sys.path.insert(0, os.fspath(Path(__file__).resolve().parent.parent / "tests"))
-from netlab import WORLD, Namespace, lab
+from support.netlab import WORLD, Namespace, lab
 
 BY_HAND = """\
 http_port 127.0.0.1:{port}

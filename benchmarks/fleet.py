@@ -153,14 +153,14 @@ def _never(connection: Counting, directory: Path, count: int) -> Json:
 def _runs(connection: Counting, directory: Path, count: int) -> Json:
     """A fleet that ends, 20 at a time."""
     setattr(starting, "connect", lambda: connection)  # noqa: B010 - mypy knows nothing of it
-    warm = starting.start(directory, FleetOrder("warm", ("true",), ((),), 1, 2))
+    warm = starting.start_cluster_fleet(directory, FleetOrder("warm", ("true",), ((),), 1, 2))
     warm.follow(Quiet())
     warm.remove()
     _settled(connection)
     before = _metrics(connection)
     connection.read.clear()
     began = time.monotonic()
-    fleet = starting.start(directory, FleetOrder("bench", ("true",), ((),) * count, 20, 2))
+    fleet = starting.start_cluster_fleet(directory, FleetOrder("bench", ("true",), ((),) * count, 20, 2))
     fleet.follow(Quiet())
     followed = time.monotonic() - began
     fleet.remove()

@@ -27,7 +27,7 @@ import yaml
 from benchmarks.harness import RESULTS, machine
 
 from sandwright.learn.attempt import RecordedCommand
-from sandwright.learn.learn import resolved
+from sandwright.learn.learn import resolve_with
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.seccomp import profile
 from sandwright.session import access_log
@@ -174,7 +174,7 @@ def _granted(folder: Path, record: Path) -> dict[str, Any]:
     """What the policy grants beside the preset `default`."""
     now = resolved_in(folder, ())
     before = resolved_in(folder, ("filesystem.read=[/]", "network.mode=none", "process.seccomp=default"))
-    seen = access_log.read(record) if record.exists() else access_log.AccessLog()
+    seen = access_log.read_access_log(record) if record.exists() else access_log.AccessLog()
     touched = {path for access in seen.accesses for path in (access.path, access.real)}
     return {
         "files": [files(now), files(before)],
@@ -192,7 +192,7 @@ def resolved_in(folder: Path, settings: tuple[str, ...]) -> ResolvedPolicy:
     os.chdir(folder)
     try:
         command = RecordedCommand(("true",), str(folder / "sandbox.yaml"), True, (), settings, True)
-        return resolved(command, ())
+        return resolve_with(command, ())
     finally:
         os.chdir(own)
 
@@ -279,7 +279,7 @@ def _cost(each: dict[str, Any], folder: Path, rounds: int) -> dict[str, float]:
             if name == "recorded":
                 record.unlink(missing_ok=True)
             took[name].append(_timed(words, folder, more))
-    seen = access_log.read(record).seen
+    seen = access_log.read_access_log(record).seen
     return {"calls": seen, **{name: round(statistics.median(each), 3) for name, each in took.items()}}
 
 

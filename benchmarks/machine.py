@@ -22,7 +22,7 @@ from sandwright.launcher.plan import parse_plan, plan_bytes
 from sandwright.methods import registry
 from sandwright.methods.shared.artifacts import write_artifacts
 from sandwright.methods.vm.machine import MACHINE, machine
-from sandwright.policy.collect import collect
+from sandwright.policy.collect import collect_facts
 from sandwright.policy.load import layer
 
 ROUNDS = int(os.environ.get("SANDWRIGHT_BENCH_ROUNDS", "8"))
@@ -53,7 +53,7 @@ def _contestant(base: Path, name: str) -> Contestant:
     method = name.partition("-")[0]
     text = f"schema: 1\nmethod: {method}\nresources: {{memory: {MEMORY}MiB}}\n"
     policy = Policy.from_layers([layer(text, file="a benchmark", methods=(method,))])
-    resolved = policy.resolve(collect(policy, project=project))
+    resolved = policy.resolve(collect_facts(policy, project=project))
     write_artifacts(out, registry.artifacts(resolved, name))
     plan = out / "launch.plan"
     whole = parse_plan(plan.read_bytes())

@@ -19,7 +19,7 @@ from benchmarks.harness import RESULTS, write
 
 from sandwright.api import Policy
 from sandwright.methods.gvisor.outer.container import OuterContainer, outer_container
-from sandwright.policy.collect import collect
+from sandwright.policy.collect import collect_facts
 
 ROUNDS = 20
 BUNDLES = 50
@@ -38,7 +38,7 @@ def main() -> None:
         policy = Policy.from_text(
             f"schema: 1\nmethod: gvisor\ngvisor: {{engine: {engine}}}\nfilesystem: {{write: [$PROJECT]}}\n"
         )
-        facts = collect(policy, project=project, environ={"HOME": str(project.parent)})
+        facts = collect_facts(policy, project=project, environ={"HOME": str(project.parent)})
         with outer_container(policy.resolve(facts), rootfs) as container:
             found = {"first_output": _first_output(container), "bundle": _bundle(container)}
     print(json.dumps(found, indent=1))

@@ -12,7 +12,7 @@ from pathlib import Path
 from sandwright.errors import CommandFailed, SandwrightError
 from sandwright.methods.gvisor.outer.container import OuterContainer, outer_container
 from sandwright.methods.gvisor.outer.render import Grant
-from sandwright.policy.collect import collect
+from sandwright.policy.collect import collect_facts
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.names import GvisorEngine
 from sandwright.policy.resolved import ResolvedPolicy
@@ -67,7 +67,7 @@ def _policy(place: WorkloadPlace, project: Path, network: str) -> ResolvedPolicy
         f"network: {{mode: {network}}}\nfilesystem: {{read: [], write: [$PROJECT]}}\n"
     )
     policy = MergedPolicy.from_text(text)
-    facts = collect(policy, project=project, environ={"HOME": str(project.parent)})
+    facts = collect_facts(policy, project=project, environ={"HOME": str(project.parent)})
     if place.rootless:
         _give(project)
         facts = replace(facts, uid=UID, gid=UID, user="caller")

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from sandwright.errors import SandwrightError
-from sandwright.verify.foreign.claims import GENERIC, shipped
+from sandwright.verify.foreign.claims import GENERIC, shipped_subjects
 from sandwright.verify.foreign.command import verify_subject
 from sandwright.verify.report import PolicyReport
 from sandwright.verify.verdict import Verdict
@@ -31,7 +31,7 @@ def main(words: Sequence[str]) -> None:
         del names[at : at + 2]
     rows: list[str] = []
     red: list[str] = []
-    for name in names or [each for each in shipped() if each != GENERIC]:
+    for name in names or [each for each in shipped_subjects() if each != GENERIC]:
         try:
             report = verify_subject("", name)
         except SandwrightError as error:

@@ -28,7 +28,7 @@ from benchmarks.session import _image
 from sandwright.api import Policy
 from sandwright.methods import registry
 from sandwright.methods.shared.artifacts import write_artifacts
-from sandwright.policy.collect import collect
+from sandwright.policy.collect import collect_facts
 from sandwright.policy.load import layer
 
 ROUNDS = int(os.environ.get("SANDWRIGHT_BENCH_ROUNDS", "8"))
@@ -114,7 +114,7 @@ def _launcher(base: Path, method: str) -> str:
     text = f"schema: 1\nmethod: {method}\nresources: {{time: 5m}}\n"
     text += f"accept_gaps: [{accepted}]\n" if method == "landlock" else ""
     policy = Policy.from_layers([layer(text, file="a benchmark", methods=(method,))])
-    resolved = policy.resolve(collect(policy, project=project))
+    resolved = policy.resolve(collect_facts(policy, project=project))
     write_artifacts(out, registry.artifacts(resolved, method))
     return f"{out}/launch"
 

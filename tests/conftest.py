@@ -17,13 +17,13 @@ from typing import NoReturn
 import pytest
 from hypothesis import settings
 
-import locks
-from dockerhost import docker_daemon
-from enginehosts import close_engine_hosts
-from leftovers import RUN_MARK, leftovers
 from sandwright import process
 from sandwright.engines.docker import answers
-from thorough import THOROUGH, examples
+from support import locks
+from support.dockerhost import docker_daemon
+from support.enginehosts import close_engine_hosts
+from support.leftovers import RUN_MARK, leftovers
+from support.thorough import THOROUGH, examples
 
 settings.register_profile("here", deadline=None, max_examples=examples())
 settings.register_profile(

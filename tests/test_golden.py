@@ -6,7 +6,9 @@ import os
 
 import pytest
 
-from goldens import (
+from sandwright.errors import RenderError
+from sandwright.methods.registry import render
+from support.goldens import (
     CASES,
     FOLDERS,
     GOLDEN,
@@ -16,8 +18,6 @@ from goldens import (
     check_golden,
     record_all,
 )
-from sandwright.errors import RenderError
-from sandwright.methods.registry import render
 
 
 @pytest.fixture(scope="module", autouse=True)

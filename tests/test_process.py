@@ -116,9 +116,9 @@ def test_directories_to_avoid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     places = (writable, tmp_path / "in", writable / "out", linked, ".", "", other)
     monkeypatch.setenv("PATH", ":".join(map(str, places)))
     monkeypatch.chdir(writable)
-    monkeypatch.setattr(process, "_avoided", [process._nothing])
+    monkeypatch.setattr(process, "_avoided", [process._never])
     assert process.find("tool") == f"{writable}/tool"
-    process.avoid(lambda path: f"{path}/".startswith(f"{writable}/"))
+    process.avoid_writable(lambda path: f"{path}/".startswith(f"{writable}/"))
     assert process.find("tool") == f"{other}/tool"
     assert process.search_path() == f"{linked}:{other}"
     assert process.run("tool").text == str(other)
@@ -144,7 +144,7 @@ def test_programs_below_any_project(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         way, bins / "../../out"
     )
     monkeypatch.setenv("PATH", f"{first}:{good}:/usr/bin")
-    monkeypatch.setattr(process, "_avoided", [process._nothing])
+    monkeypatch.setattr(process, "_avoided", [process._never])
     assert process.run("tool").text == str(bins), "without a policy it is any directory"
     (tmp_path / "other" / "sandbox.yaml").symlink_to("nowhere")
     assert process.run("tool").text == str(good)

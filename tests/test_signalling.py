@@ -13,7 +13,7 @@ import pytest
 
 from sandwright import signalling
 from sandwright.session import stale, state
-from sessionrecords import session_record
+from support.sessionrecords import session_record
 
 NOBODY = 65534
 
@@ -26,13 +26,13 @@ def child() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def test_a_process_of_ours(child: subprocess.Popen[bytes]) -> None:
-    assert signalling.own(child.pid)
+    assert signalling.is_same_user_process(child.pid)
     assert signalling.started(child.pid) > 0
     assert not signalling.kill(child.pid, sure=lambda: False)
     assert child.poll() is None
     assert signalling.kill(child.pid, sure=lambda: True)
     assert child.wait(60) == -signal.SIGKILL
-    assert not signalling.own(child.pid)
+    assert not signalling.is_same_user_process(child.pid)
     assert signalling.started(child.pid) == 0
     assert not signalling.kill(child.pid, sure=lambda: True)
 
@@ -49,7 +49,7 @@ def test_one_that_has_ended_is_gone_though_nobody_waits_for_it() -> None:
 def test_a_process_of_somebody_else() -> None:
     with subprocess.Popen(["sleep", "100"], user=NOBODY, group=NOBODY, extra_groups=[]) as process:
         try:
-            assert not signalling.own(process.pid)
+            assert not signalling.is_same_user_process(process.pid)
         finally:
             process.kill()
 
@@ -73,8 +73,8 @@ def test_a_process_of_a_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
         assert outside.stdout is not None
         assert outside.stdout.readline() == b"1\n"
         (inside,) = map(int, Path(f"/proc/{outside.pid}/task/{outside.pid}/children").read_text().split())
-        assert signalling.own(outside.pid)
-        assert not signalling.own(inside)
+        assert signalling.is_same_user_process(outside.pid)
+        assert not signalling.is_same_user_process(inside)
         assert stale.marked_with(outside.pid) == "0" * 16
         assert stale.marked_with(inside) == ""
         outside.kill()

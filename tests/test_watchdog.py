@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sandwright.errors import ToolMissing
-from sandwright.watchdog import MOST_OUTPUT, Ended, base_environment, run_bounded
+from sandwright.watchdog import MOST_OUTPUT, Ended, run_bounded, runtime_environment
 
 NEVER = threading.Event()
 
@@ -83,7 +83,7 @@ def test_base_environment_leaves_out_secrets(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("SOME_TOKEN", "secret")
     monkeypatch.setenv("HOME", "/home/me")
     monkeypatch.setenv("PATH", "/usr/bin")
-    kept = base_environment()
+    kept = runtime_environment()
     assert kept["HOME"] == "/home/me"
     assert kept["PATH"] == "/usr/bin:/usr/local/sbin:/usr/sbin:/sbin"
     assert "SOME_TOKEN" not in kept

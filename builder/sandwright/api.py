@@ -1,4 +1,4 @@
-"""The Python API: a policy, put on a host, rendered for a method, and asked what it allows."""
+"""The Python API: load a policy, resolve it on a host, render it for a method, and query it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sandwright.errors import RenderError
 from sandwright.evaluate.explain.compare import Comparison
 from sandwright.methods import compare
 from sandwright.methods.registry import render
-from sandwright.policy.collect import collect
+from sandwright.policy.collect import collect_facts
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.installation import refuse_changeable
 from sandwright.policy.live_entries import with_path_facts
@@ -18,26 +18,26 @@ from sandwright.render.rendered import Rendered
 
 
 class Policy(MergedPolicy):
-    """What a sandbox allows. `load` reads one; where no facts are given, this host is meant, as it is now."""
+    """A policy. `load` reads one from a file. Without `facts`, the current state of this host is used."""
 
     def resolve(self, facts: HostFacts | None = None) -> ResolvedPolicy:
-        """Put the policy on a host: that of `facts`, or this one.
+        """Resolve the policy on the host of `facts`, or on this host.
 
-        On this host, `$PROJECT` is the directory of the project's file; without one, the current directory.
+        On this host, `$PROJECT` is the directory of the policy file; without one, the current directory.
         Raise like `sandwright.policy.resolve.resolve` and `facts`.
         """
         return super().resolve(facts or self.facts())
 
     def facts(self) -> HostFacts:
-        """What the policy needs to know of this host. Raise like `sandwright.policy.collect.collect`."""
-        return collect(self)
+        """Collect the facts of this host that the policy needs. Raise like `policy.collect.collect_facts`."""
+        return collect_facts(self)
 
     def render(self, method: str, facts: HostFacts | None = None) -> Rendered:
-        """The artifacts of a method as bytes: nothing is written.
+        """Render the artifacts of a method as bytes, without writing files.
 
-        Raise RenderError that names each feature the method can't enforce and `accept_gaps` does not list,
-        UsageError for an unknown method, and where the sandbox could write what this program is loaded from;
-        and what `resolve` raises.
+        Raise RenderError with every feature that the method cannot enforce and `accept_gaps` does not list;
+        UsageError for an unknown method, or if the sandbox could modify the installation of sandwright; and
+        like `resolve`.
         """
         resolved = self.resolve(facts)
         if facts is None:
@@ -45,20 +45,20 @@ class Policy(MergedPolicy):
         return render(resolved, method)
 
     def is_path_readable(self, path: str, facts: HostFacts | None = None, *, method: str = "") -> bool:
-        """Whether the policy lets a path be read.
+        """Whether the policy allows reading a path.
 
-        With `method`: whether what that method renders lets it, which may be stricter. Then raise like
-        `explain`, and RenderError when the method can't enforce the policy.
+        With `method`: whether the rendered artifacts allow it, which can be stricter. Then raise like
+        `explain`, and RenderError if the method cannot enforce the policy.
         """
         if method:
             return self._allows("read", path, facts, method)
         return self.resolve_for("read", path, facts).is_path_readable(path)
 
     def is_path_writable(self, path: str, facts: HostFacts | None = None, *, method: str = "") -> bool:
-        """Whether the policy lets a path be written.
+        """Whether the policy allows writing a path.
 
-        `method` is that of `is_path_readable`. Most methods refuse, for one, to make a directory on the way
-        to a protected name: `.git`, where there is none.
+        `method` is that of `is_path_readable`. Most methods deny, for example, the creation of `.git` if it
+        is missing, because it is a parent of protected names.
         """
         if method:
             return self._allows("write", path, facts, method)
@@ -80,15 +80,12 @@ class Policy(MergedPolicy):
         architectures: Sequence[str] = (),
         arguments: Sequence[int] | None = None,
     ) -> Comparison:
-        """Answer a question: the policy's answer, and what `methods` decide.
+        """Answer a question by the policy and by the rendered artifacts of each method in `methods`.
 
-        The questions are `read`, `write` and `exec` of a path, `connect` to `host:port` or a socket, `listen`
-        on a port that the host reaches, `env` of a variable, `syscall` of a call with `arguments`. Only the
-        methods in `methods` are rendered and
-        asked. Raise UsageError for a question that makes no sense.
+        The questions are `read`, `write` and `exec` of a path, `connect` to `host:port` or to a socket,
+        `listen` on a published port, `env` of a variable, and `syscall` of a system call with `arguments`.
+        Raise UsageError for an invalid question.
         """
-        # Here, because the evaluators cost 120 ms, which rendering should not pay.
-
         return compare.explain(
             self.resolve_for(question, subject, facts),
             question,
@@ -99,7 +96,7 @@ class Policy(MergedPolicy):
         )
 
     def resolve_for(self, question: str, subject: str, facts: HostFacts | None = None) -> ResolvedPolicy:
-        """Put the policy on a host and, on this one, look at the path that a question is about."""
+        """Resolve the policy on a host; on this host, also collect facts about the path in the question."""
         about_path = question in ("read", "write", "exec")
         about_path = about_path or (question == "connect" and subject.startswith(("/", "~", "$")))
         resolved = self.resolve(facts)

@@ -66,10 +66,10 @@ def build(
         raise BuildError(f"there is no compiler for {target}; there is one for {', '.join(TARGETS)}")
     _require()
     store = cache or _cache()
-    cached = store / "programs" / _digest(sources, target, flags)
+    cached = store / "programs" / _build_digest(sources, target, flags)
     if not cached.exists():
         _compile(sources, target, cached, flags)
-    _copy(cached, output)
+    _install_program(cached, output)
     return output
 
 
@@ -88,7 +88,7 @@ def _require() -> None:
         raise ToolMissing("ziglang", "it is a Python package: pip install ziglang")
 
 
-def _digest(sources: Sequence[Path], target: str, flags: tuple[str, ...]) -> str:
+def _build_digest(sources: Sequence[Path], target: str, flags: tuple[str, ...]) -> str:
     """Of the sources with their names, the flags, the target and the compiler's version."""
     digest = hashlib.sha256()
     parts = [b"\0".join(word.encode() for word in (compiler_version(), *_flags(target), *flags))]
@@ -120,14 +120,14 @@ def _compile(sources: Sequence[Path], target: str, cached: Path, flags: tuple[st
         names = [source.name for source in sources if source.suffix == ".c"]
         argv = ("-m", "ziglang", "cc", *_flags(target), *flags, "-o", "program", *names)
         try:
-            process.run(sys.executable, *argv, cwd=scratch, timeout=TIMEOUT, env=_environment())
+            process.run(sys.executable, *argv, cwd=scratch, timeout=TIMEOUT, env=_compiler_environment())
         except CommandFailed as error:
             raise BuildError(f"{', '.join(names)} can't be compiled for {target}: {error}") from error
         made.chmod(0o755)
         made.replace(cached)
 
 
-def _copy(cached: Path, output: Path) -> None:
+def _install_program(cached: Path, output: Path) -> None:
     """Put a program in its place with a rename, so that one that is running is not written to."""
     output.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=f".{output.name}.", dir=output.parent)
@@ -140,7 +140,7 @@ def _copy(cached: Path, output: Path) -> None:
         Path(name).unlink(missing_ok=True)
 
 
-def _environment() -> Mapping[str, str]:
+def _compiler_environment() -> Mapping[str, str]:
     """No CPATH, C_INCLUDE_PATH or compiler flags of the host's reach the compiler."""
     zig = _cache() / "zig"
     cached = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
@@ -148,7 +148,7 @@ def _environment() -> Mapping[str, str]:
 
 
 def _cache() -> Path:
-    own, shared = os.environ.get("SANDWRIGHT_CACHE"), os.environ.get("XDG_CACHE_HOME", "")
-    if own:
-        return Path(own).absolute()
+    configured, shared = os.environ.get("SANDWRIGHT_CACHE"), os.environ.get("XDG_CACHE_HOME", "")
+    if configured:
+        return Path(configured).absolute()
     return (Path(shared) if Path(shared).is_absolute() else Path.home() / ".cache") / "sandwright"

@@ -63,11 +63,11 @@ def run(
     """
     fill_standard()
     with _Signals() as signals, _terminal(relay=relay) as terminal:
-        streams = Streams(keys=terminal is not None or _has_terminal())
+        streams = Streams(keys=terminal is not None or on_terminal())
         try:
             if terminal is not None:
                 terminal.controlling = controlling
-            pid = _start(argv, environ, terminal, streams, signals=signals, passed=passed)
+            pid = _fork_and_exec(argv, environ, terminal, streams, signals=signals, passed=passed)
             started(pid)
             status = _Watching(pid, send_signal, terminal, streams, signals).until_end()
         finally:
@@ -76,13 +76,8 @@ def run(
 
 
 def on_terminal() -> bool:
-    """Whether both standard input and output are a terminal."""
-    return os.isatty(0) and os.isatty(1)
-
-
-def _has_terminal() -> bool:
     """Whether standard input and output are a terminal; stop in the background, where keys aren't ours."""
-    if not on_terminal():
+    if not (os.isatty(0) and os.isatty(1)):
         return False
     try:
         termios.tcsetattr(
@@ -186,7 +181,7 @@ class _Terminal:
 @contextlib.contextmanager
 def _terminal(*, relay: bool) -> Iterator[_Terminal | None]:
     """The program's terminal, while ours passes every key on as it is; None without one."""
-    if not relay or not on_terminal():
+    if not relay or not (os.isatty(0) and os.isatty(1)):
         yield None
         return
     before = termios.tcgetattr(0)
@@ -200,7 +195,7 @@ def _terminal(*, relay: bool) -> Iterator[_Terminal | None]:
         os.close(terminal.master)
 
 
-def _start(
+def _fork_and_exec(
     argv: Sequence[str],
     environ: Mapping[str, str],
     terminal: _Terminal | None,
@@ -298,7 +293,7 @@ class _Watching:
         while True:
             ended, status = os.waitpid(self._pid, os.WNOHANG)
             if ended:
-                self._drain()
+                self._drain_terminal()
                 code = os.waitstatus_to_exitcode(status)
                 if self._ended_by and code in (-signal.SIGKILL, 128 + signal.SIGKILL):
                     return 128 + self._ended_by
@@ -359,7 +354,7 @@ class _Watching:
             os.kill(self._pid, signal.SIGKILL)
         self._deadline = None
 
-    def _drain(self) -> None:
+    def _drain_terminal(self) -> None:
         """What the program wrote last."""
         with contextlib.suppress(EOFError, OSError):
             while self._terminal is not None and self._copies and self._terminal.show():

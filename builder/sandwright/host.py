@@ -185,11 +185,11 @@ class MachineFacts:
                     "limits": {str(k): (int(soft), int(hard)) for k, (soft, hard) in data["limits"].items()},
                     "programs": {str(k): str(v) for k, v in data["programs"].items()},
                 }
-            )._checked()
+            )._check_choices()
         except (TypeError, ValueError, AttributeError) as error:
             raise HostError(f"host facts: {error}") from error
 
-    def _checked(self) -> MachineFacts:
+    def _check_choices(self) -> MachineFacts:
         choices: tuple[tuple[str, object, tuple[object, ...]], ...] = (
             ("cgroups", self.cgroups, get_args(Cgroups)),
             ("surroundings", self.surroundings, get_args(Surroundings)),
@@ -205,7 +205,7 @@ def collect_host(root: Path = Path("/")) -> MachineFacts:
     """Collect the facts of this machine. /proc, /etc and /run are looked for under `root`, for tests."""
     sysctl = root / "proc/sys"
     system = os.uname()
-    release = os_release(_read(root / "etc/os-release") or _read(root / "usr/lib/os-release"))
+    release = os_release(_read_small(root / "etc/os-release") or _read_small(root / "usr/lib/os-release"))
     surroundings, container = _surroundings(root)
     programs = process.find_all(PROGRAMS)
     return MachineFacts(
@@ -218,14 +218,14 @@ def collect_host(root: Path = Path("/")) -> MachineFacts:
         distribution_like=tuple(release.get("ID_LIKE", "").split()),
         package_manager=next((name for name, tool in _PACKAGE_MANAGERS.items() if process.find(tool)), None),
         systemd=(root / "run/systemd/system").is_dir(),
-        cgroups=_cgroups(_read(root / "proc/self/mountinfo")),
-        max_user_namespaces=_number(sysctl / "user/max_user_namespaces", absent=0),
-        unprivileged_user_namespaces=_number(sysctl / "kernel/unprivileged_userns_clone", absent=1) != 0,
-        apparmor_restricts_user_namespaces=_number(sysctl / _APPARMOR_SWITCH, absent=0) != 0,
+        cgroups=_cgroups(_read_small(root / "proc/self/mountinfo")),
+        max_user_namespaces=_read_number(sysctl / "user/max_user_namespaces", absent=0),
+        unprivileged_user_namespaces=_read_number(sysctl / "kernel/unprivileged_userns_clone", absent=1) != 0,
+        apparmor_restricts_user_namespaces=_read_number(sysctl / _APPARMOR_SWITCH, absent=0) != 0,
         binfmt=_binfmt(sysctl / "fs/binfmt_misc"),
         surroundings=surroundings,
         container=container,
-        capabilities=_capabilities(_read(root / "proc/self/status")),
+        capabilities=_effective_capabilities(_read_small(root / "proc/self/status")),
         limits={name: resource.getrlimit(number) for name, number in _LIMITS.items()},
         programs=programs,
     )
@@ -256,7 +256,7 @@ def os_release(text: str) -> dict[str, str]:
     return values
 
 
-def _read(path: Path, limit: int = 1 << 20) -> str:
+def _read_small(path: Path, limit: int = 1 << 20) -> str:
     """The text of a small file; empty when it is not there or not ours to read."""
     try:
         with path.open("rb") as file:
@@ -265,8 +265,8 @@ def _read(path: Path, limit: int = 1 << 20) -> str:
         return ""
 
 
-def _number(path: Path, *, absent: int) -> int:
-    text = _read(path).strip()
+def _read_number(path: Path, *, absent: int) -> int:
+    text = _read_small(path).strip()
     return int(text) if text.isdecimal() else absent
 
 
@@ -292,7 +292,7 @@ def _binfmt(directory: Path) -> tuple[Binfmt, ...]:
         return ()
     handlers = []
     for name in names:
-        words = [line.split() for line in _read(directory / name).splitlines() if line]
+        words = [line.split() for line in _read_small(directory / name).splitlines() if line]
         fields = {line[0].rstrip(":"): line[1] for line in words if len(line) > 1}
         if "interpreter" in fields:
             enabled = words[0] == ["enabled"]
@@ -302,16 +302,16 @@ def _binfmt(directory: Path) -> tuple[Binfmt, ...]:
 
 def _surroundings(root: Path) -> tuple[Surroundings, str]:
     """Where we run. Engines leave a file, an environment variable of process 1, or a cgroup path."""
-    if _GVISOR_VERSION in _read(root / "proc/version"):
+    if _GVISOR_VERSION in _read_small(root / "proc/version"):
         return "gvisor", ""
     if (root / "run/.containerenv").exists():
         return "container", "podman"
     if (root / ".dockerenv").exists():
         return "container", "docker"
-    named = _read(root / "run/systemd/container").strip() or _container_variable(root)
+    named = _read_small(root / "run/systemd/container").strip() or _container_variable(root)
     if named:
         return "container", named
-    paths = _read(root / "proc/1/cgroup")
+    paths = _read_small(root / "proc/1/cgroup")
     for mark, name in (
         ("kubepods", "kubernetes"),
         ("docker", "docker"),
@@ -324,14 +324,14 @@ def _surroundings(root: Path) -> tuple[Surroundings, str]:
 
 
 def _container_variable(root: Path) -> str:
-    for variable in _read(root / "proc/1/environ").split("\0"):
+    for variable in _read_small(root / "proc/1/environ").split("\0"):
         name, _, value = variable.partition("=")
         if name == "container":
             return value
     return ""
 
 
-def _capabilities(status: str) -> int:
+def _effective_capabilities(status: str) -> int:
     for line in status.splitlines():
         if line.startswith("CapEff:"):
             return int(line.split()[1], 16)

@@ -148,7 +148,7 @@ class LiveHost:
         """Where a program is, on PATH or in the directories of the system's own; empty for none."""
         for folder in (*(self.variable("PATH") or os.defpath).split(os.pathsep), *SYSTEM):
             path = f"{folder or '.'}/{name}"
-            if self.kind_behind(path) == "file" and self.ask("stamp", path) and os.access(path, os.X_OK):
+            if self.kind_behind(path) == "file" and self.ask("stamp", path)[0] and os.access(path, os.X_OK):
                 return path
         return ""
 

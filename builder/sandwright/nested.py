@@ -28,34 +28,34 @@ _CLOSED = frozenset((".git", ".hg", ".jj", ".sl", ".svn", ".bzr"))
 _FOLDS = sys.platform == "darwin"
 
 
-def find(root: str, names: Iterable[str]) -> list[str]:
+def find_names(root: str, names: Iterable[str]) -> list[str]:
     """The relative paths at which one of `names` is there, nearer ones first.
 
     A name may have several parts. Links are found and not followed. Of more than the limits above, the first.
     """
-    wanted: dict[str, list[str]] = {}
+    remaining: dict[str, list[str]] = {}
     for name in names:
-        wanted.setdefault(_key(name.partition("/")[0]), []).append(name)
+        remaining.setdefault(_key(name.partition("/")[0]), []).append(name)
     found: list[str] = []
     first, last = [(0, "")], list[tuple[int, str]]()
     entries = directories = 0
     while (first or last) and len(found) < MOST_FOUND:
         queue = first or last
         depth, directory = queue.pop(0)
-        names_here, inner, count = _listed(f"{root}/{directory}", wanted)
+        names_here, inner, count = _list_names(f"{root}/{directory}", remaining)
         entries += count
         directories += 1
         if entries > MOST_ENTRIES or directories > MOST_DIRECTORIES:
             break
         for name in names_here:
-            found += _there(root, f"{directory}{name}", wanted[_key(name)])
+            found += _there(root, f"{directory}{name}", remaining[_key(name)])
         if depth < DEPTH:
             for name in inner:
                 (last if name in LAST else queue).append((depth + 1, f"{directory}{name}/"))
     return found[:MOST_FOUND]
 
 
-def _listed(path: str, wanted: Container[str]) -> tuple[list[str], list[str], int]:
+def _list_names(path: str, names: Container[str]) -> tuple[list[str], list[str], int]:
     """Wanted names in a directory, directories to be looked into, and the number of its entries."""
     found, inner, count = [], [], 0
     try:
@@ -63,7 +63,7 @@ def _listed(path: str, wanted: Container[str]) -> tuple[list[str], list[str], in
             for entry in entries:
                 count += 1
                 name = entry.name
-                if (name if not _FOLDS else folded_name(name)) in wanted:
+                if (name if not _FOLDS else folded_name(name)) in names:
                     found.append(name)
                 if entry.is_dir(follow_symlinks=False) and name not in _CLOSED:
                     inner.append(name)
@@ -75,13 +75,18 @@ def _listed(path: str, wanted: Container[str]) -> tuple[list[str], list[str], in
 def _there(root: str, path: str, names: Iterable[str]) -> list[str]:
     """Which of the names that begin with the last part of a path are there."""
     ends = [name.partition("/")[2] for name in names]
-    return [path if not end else f"{path}/{end}" for end in ends if _is_there(f"{root}/{path}", end)]
+    return [path if not end else f"{path}/{end}" for end in ends if _leads_to(f"{root}/{path}", end)]
 
 
-def _is_there(path: str, end: str) -> bool:
+def _leads_to(path: str, end: str) -> bool:
     return not end or os.path.lexists(f"{path}/{end}")
 
 
 def _key(name: str) -> str:
     """A name as file systems compare it: those of macOS ignore case."""
     return folded_name(name) if _FOLDS else name
+
+
+def reversed_components(path: str) -> list[str]:
+    """The names in a path, the last one first: a stack for following it."""
+    return [part for part in reversed(path.split("/")) if part not in ("", ".")]

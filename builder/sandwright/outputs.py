@@ -81,7 +81,7 @@ def output_folder(file: str, *, make: bool = True) -> Iterator[tuple[int, str]]:
         try:
             for part in filter(None, parts):
                 following = bool(reached) and not below_project(reached)
-                above, folder = folder, _opened(part, folder, file, following=following, make=make)
+                above, folder = folder, _open_component(part, folder, file, following=following, make=make)
                 os.close(above)
                 reached = reached and os.path.realpath(f"{reached}/{part}")
             yield folder, name
@@ -93,7 +93,7 @@ def output_folder(file: str, *, make: bool = True) -> Iterator[tuple[int, str]]:
         raise HostError(f"{file} can't be written: {fault.strerror}") from fault
 
 
-def _opened(part: str, above: int, file: str, *, following: bool, make: bool) -> int:
+def _open_component(part: str, above: int, file: str, *, following: bool, make: bool) -> int:
     """A directory in one that is open; made where there is none."""
     if not following:
         _refuse_link(part, above, file)
@@ -117,11 +117,11 @@ def disk_errors(where: Path) -> Iterator[None]:
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error)
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            reason += f"; {_free(where)} bytes are free there"
+            reason += f"; {_free_space(where)} bytes are free there"
         raise HostError(f"cannot write {error.filename or where}: {reason}") from error
 
 
-def _free(where: Path) -> int:
+def _free_space(where: Path) -> int:
     while not where.exists() and where != where.parent:
         where = where.parent
     return shutil.disk_usage(where).free

@@ -39,8 +39,8 @@ class PrebuiltProgram:
 
     def sources(self) -> list[Path]:
         """Its sources and their headers."""
-        own = (each for each in self.source.iterdir() if each.suffix in (".c", ".h"))
-        return sorted((*own, *self.shared))
+        files = (each for each in self.source.iterdir() if each.suffix in (".c", ".h"))
+        return sorted((*files, *self.shared))
 
     def source_digest(self) -> str:
         """The SHA-256 of the names and bytes of its sources."""

@@ -19,6 +19,7 @@ from os import PathLike
 from typing import IO
 
 from sandwright.errors import CommandFailed, ToolMissing
+from sandwright.nested import reversed_components
 
 Argument = str | PathLike[str]
 
@@ -61,17 +62,17 @@ def which(program: str, *, hint: str = "") -> str:
 def find(program: str) -> str | None:
     """The path of a program, or None. Looks where `which` looks, but not where a sandbox can have put it.
 
-    That is below a project (`below_project`), and where `avoid` says.
+    That is below a project (`below_project`), and where `avoid_writable` says.
     """
     if os.sep in program:
         return shutil.which(program)
-    return _found(program, (*_absolute(), *_SYSTEM))
+    return _find_in(program, (*_absolute_path_entries(), *_SYSTEM))
 
 
 def find_all(programs: Iterable[str]) -> dict[str, str]:
     """The paths of those of some programs that `find` finds, by name."""
-    holding = folders_with(programs, (*_absolute(), *_SYSTEM))
-    found = {name: _found(name, folders) for name, folders in holding.items()}
+    holding = folders_with(programs, (*_absolute_path_entries(), *_SYSTEM))
+    found = {name: _find_in(name, folders) for name, folders in holding.items()}
     return {name: path for name, path in found.items() if path}
 
 
@@ -90,16 +91,16 @@ def folders_with(programs: Iterable[str], folders: Iterable[str]) -> dict[str, l
     return {name: holding[name] for name in names if name in holding}
 
 
-def _found(program: str, folders: Iterable[str]) -> str | None:
+def _find_in(program: str, folders: Iterable[str]) -> str | None:
     for folder in folders:
         if shutil.which(program, path=folder):
             spelled, found = f"{folder}/{program}", f"{os.path.realpath(folder)}/{program}"
-            if leads(found, _plantable) and (found == spelled or leads(spelled, below_project)):
+            if real_path(found, _plantable) and (found == spelled or real_path(spelled, below_project)):
                 return found
     return None
 
 
-def avoid(changes: Callable[[str], bool]) -> None:
+def avoid_writable(changes: Callable[[str], bool]) -> None:
     """Take no program from what a sandbox can write, from now on: it could have planted it.
 
     `changes` says of a canonical path whether the sandbox can.
@@ -112,10 +113,10 @@ def search_path() -> str:
 
     They are spelled as they were: `/bin` is a link here, and a directory in an image that gets this PATH.
     """
-    return os.pathsep.join(each for each in _absolute() if leads(each, _plantable))
+    return os.pathsep.join(each for each in _absolute_path_entries() if real_path(each, _plantable))
 
 
-def _absolute() -> list[str]:
+def _absolute_path_entries() -> list[str]:
     """The directories of PATH, without relative ones."""
     return [each for each in os.environ.get("PATH", os.defpath).split(os.pathsep) if each.startswith("/")]
 
@@ -132,46 +133,41 @@ def below_project(path: str) -> bool:
     return False
 
 
-def leads(path: str, changes: Callable[[str], bool], *, above: str = "") -> str | None:
+def real_path(path: str, changes: Callable[[str], bool], *, above: str = "") -> str | None:
     """Where a path leads; None where `changes` is true of that, or of a link on the way.
 
     It is absolute, or relative to `above`, a path without links.
     """
-    pending, current, links = _parts(path), above, 0
+    pending, current, links = reversed_components(path), above, 0
     while pending:
         part = pending.pop()
-        place = f"{current}/{part}"
+        current_path = f"{current}/{part}"
         if part == "..":
             current = current.rpartition("/")[0]
             continue
         try:
-            target = os.readlink(place)  # noqa: PTH115 - called for thousands of places
+            target = os.readlink(current_path)  # noqa: PTH115 - called for thousands of places
         except (OSError, ValueError):  # no link, or nothing
-            current = place
+            current = current_path
             continue
         links += 1
-        if links > MAX_LINKS or changes(place):
+        if links > MAX_LINKS or changes(current_path):
             return None
         current = "" if target.startswith("/") else current
-        pending += _parts(target)
+        pending += reversed_components(target)
     return None if changes(current or "/") else current or "/"
 
 
-def _parts(path: str) -> list[str]:
-    """The names in a path, the last one first."""
-    return [part for part in reversed(path.split("/")) if part not in ("", ".")]
-
-
-def _nothing(_: str) -> bool:
+def _never(_: str) -> bool:
     return False
 
 
 def _plantable(path: str) -> bool:
-    """Whether a sandbox can have written a canonical path: this one (`avoid`), or one of another project."""
+    """Whether a sandbox can have written a path: this one (`avoid_writable`), or another project's."""
     return _avoided[-1](path) or below_project(path)
 
 
-_avoided: list[Callable[[str], bool]] = [_nothing]
+_avoided: list[Callable[[str], bool]] = [_never]
 _SYSTEM = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 MAX_LINKS = 40
 """Links that are followed in one path (MAXSYMLINKS of Linux)."""
@@ -201,9 +197,9 @@ def run(
             out, err = process.communicate(sent, timeout=timeout)
         except subprocess.TimeoutExpired as expired:
             kill(process)
-            err = _rest(process)
-            raise CommandFailed(words, None, _text(err), timeout=timeout) from expired
-    result = Result(words, process.returncode, out or b"", _text(err))
+            err = _remaining_stderr(process)
+            raise CommandFailed(words, None, _decode_text(err), timeout=timeout) from expired
+    result = Result(words, process.returncode, out or b"", _decode_text(err))
     if check and not result:
         raise CommandFailed(words, result.status, result.stderr)
     return result
@@ -239,7 +235,7 @@ def start(
         )
 
     try:
-        process = _started(start)
+        process = _retry_busy(start)
     except FileNotFoundError as missing:
         raise ToolMissing(words[0]) from missing
     try:
@@ -253,7 +249,7 @@ def start(
                     pipe.close()
 
 
-def _started(start: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
+def _retry_busy(start: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
     """Start a program, and again for a second while its file is open for writing (ETXTBSY, execve(2)).
 
     What another thread starts has our descriptors between fork and exec, that of a file just written, too.
@@ -298,7 +294,7 @@ def remove_tree(path: str | PathLike[str]) -> None:
     run("rm", "-rf", "--", path, timeout=_REMOVING)
 
 
-def _rest(process: subprocess.Popen[bytes]) -> bytes:
+def _remaining_stderr(process: subprocess.Popen[bytes]) -> bytes:
     """What a program that was killed has written to standard error."""
     try:
         return process.communicate(timeout=_ENDING)[1] or b""
@@ -312,5 +308,5 @@ def _input(stdin: bytes | IO[bytes] | int | None) -> IO[bytes] | int:
     return subprocess.PIPE if isinstance(stdin, bytes) else stdin
 
 
-def _text(raw: bytes | None) -> str:
+def _decode_text(raw: bytes | None) -> str:
     return (raw or b"").decode(errors="replace")

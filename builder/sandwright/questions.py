@@ -14,7 +14,7 @@ from typing import Literal
 
 from sandwright import digests
 from sandwright.git.index import MODE, MOST
-from sandwright.nested import find
+from sandwright.nested import find_names
 
 EntryKind = Literal["directory", "file", "symlink", "socket", "device", "fifo"]
 
@@ -89,20 +89,22 @@ _COVERED_SIZES = (0, 2)
 _COVERED_NAMES = ("alternates", "attributes", "commondir", "config", "config.worktree")
 
 
-def sockets_of(shown: Iterable[str], hidden: Iterable[str]) -> Question:
+def sockets_of(visible: Iterable[str], hidden: Iterable[str]) -> Question:
     """Which Unix sockets take connections at or below directories: what is nearest above one decides."""
-    marks = dict.fromkeys(shown, "+") | dict.fromkeys(hidden, "-")
-    return ("sockets", "", *(f"{mark}{path}" for path, mark in sorted(marks.items())))
+    marks = dict.fromkeys(visible, "+") | dict.fromkeys(hidden, "-")
+    return ("sockets", "", *(f"{mark}{path}" for path, mark in sorted(marks.items(), reverse=True)))
 
 
-def _sockets(_: str, *places: str) -> Answer:
+def _listening_sockets(_: str, *places: str) -> Answer:
     """The canonical paths of Unix sockets that take connections or datagrams here, sorted.
 
     The places say where, as `sockets_of` does.
     """
     marks = {each[1:]: each[:1] == "+" for each in places}
     return (
-        tuple(sorted(filter(lambda path: _shown(path, marks), _listening()))) if any(marks.values()) else ()
+        tuple(sorted(filter(lambda path: _is_visible(path, marks), _listening())))
+        if any(marks.values())
+        else ()
     )
 
 
@@ -144,7 +146,7 @@ def _real(folder: str) -> str:
         return ""
 
 
-def _shown(path: str, marks: dict[str, bool]) -> bool:
+def _is_visible(path: str, marks: dict[str, bool]) -> bool:
     while path not in marks and path != "/":
         path = path.rpartition("/")[0] or "/"
     return marks.get(path, False)
@@ -155,37 +157,29 @@ def _stamp(path: str) -> Answer:
 
     Nobody but root can set the time of the last change (ctime) back.
     """
-    try:
-        return _numbers(os.stat(path))[1:]
-    except (OSError, ValueError):
-        return ()
+    return (_numbers(os.stat, path, slice(1, 9)),)
 
 
 def _artifact(path: str) -> Answer:
     """The same of what we wrote, a link not followed, where other names of it may come and go."""
+    return (_numbers(os.lstat, path, slice(1, 8)),)
+
+
+def _statuses(*paths: str) -> Answer:
+    """How many names a plain file has; the mode (stat.h), owner, group and device, links not followed."""
+    return tuple(_numbers(os.lstat, path, slice(5)) for path in paths)
+
+
+def _numbers(ask: Callable[[str], os.stat_result], path: str, chosen: slice) -> str:
+    """What is at a path, in numbers separated by commas; empty for nothing."""
     try:
-        return _numbers(os.lstat(path))[1:8]
-    except (OSError, ValueError):
-        return ()
-
-
-def _status(*paths: str) -> Answer:
-    """What is at each path, a link not followed, separated by commas."""
-    return tuple(map(_status_at, paths))
-
-
-def _status_at(path: str) -> str:
-    """How many names a plain file has; the mode (stat.h), owner, group and device; empty for nothing."""
-    try:
-        return ",".join(_numbers(os.lstat(path))[:5])
+        found = ask(path)
     except (OSError, ValueError):
         return ""
-
-
-def _numbers(found: os.stat_result) -> Answer:
     names = found.st_nlink if stat.S_ISREG(found.st_mode) else 0
-    what = (names, found.st_mode, found.st_uid, found.st_gid, found.st_dev, found.st_ino)
-    return tuple(map(str, (*what, found.st_size, found.st_mtime_ns, found.st_ctime_ns)))
+    numbers = [names, found.st_mode, found.st_uid, found.st_gid, found.st_dev, found.st_ino]
+    numbers += [found.st_size, found.st_mtime_ns, found.st_ctime_ns]
+    return ",".join(map(str, numbers[chosen]))
 
 
 def content_of(path: str) -> tuple[int, bytes | None]:
@@ -210,7 +204,7 @@ def content_of(path: str) -> tuple[int, bytes | None]:
         os.close(descriptor)
 
 
-def _digest(path: str) -> Answer:
+def _content_digest(path: str) -> Answer:
     """The size of a plain file, and the SHA-256 of its first MiB; nothing for anything else."""
     return digest_of(*content_of(path))
 
@@ -220,12 +214,13 @@ def digest_of(size: int, content: bytes | None) -> Answer:
     return () if content is None else (str(size), digests.sha256(content))
 
 
-def _memory(_: str) -> Answer:
-    """Bytes of this machine's memory, in whole MiB; none when the system doesn't say."""
+def _machine(_: str) -> Answer:
+    """Bytes of this machine's memory, in whole MiB (0: unknown); our user, group and further groups."""
     try:
-        return (str(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20 << 20),)
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20 << 20
     except (OSError, ValueError):
-        return ()
+        memory = 0
+    return tuple(map(str, (memory, os.getuid(), os.getgid(), *os.getgroups())))
 
 
 def _minute(_: str) -> Answer:
@@ -242,7 +237,7 @@ def index_bytes(path: str) -> bytes:
         return b""
 
 
-def _index(path: str) -> Answer:
+def _index_digest(path: str) -> Answer:
     """The digest of an index of Git's, where it may have an entry that is another repository; else its mark.
 
     So that what every commit changes renders nothing anew where there is no such entry.
@@ -256,11 +251,11 @@ def index_of(data: bytes) -> Answer:
 
 
 def _nested(root: str, *names: str) -> Answer:
-    """At which paths below a directory one of some names is there, as `nested.find` gives them."""
-    return tuple(find(root, names))
+    """At which paths below a directory one of some names is there, as `nested.find_names` gives them."""
+    return tuple(find_names(root, names))
 
 
-def _listing(path: str) -> Answer:
+def _directory_listing(path: str) -> Answer:
     """What a directory holds, sorted, with a stroke behind the name of each directory, links not followed."""
     try:
         with os.scandir(path) as entries:
@@ -269,20 +264,16 @@ def _listing(path: str) -> Answer:
         return ()
 
 
-def _groups(_: str) -> Answer:
-    """Our user, group and further groups."""
-    return tuple(map(str, (os.getuid(), os.getgid(), *os.getgroups())))
-
-
-def _tree(*roots: str) -> Answer:
-    """How many files are in some directories, and a sum of what each is and when it last changed."""
-    count = total = 0
+def _tree_digest(*roots: str) -> Answer:
+    """A sum of what each file in some directories is and when it last changed."""
+    total = 0
     for found in _files_in(roots):
-        count += 1 if found else 1 << 32  # no answer that something readable gives
-        if found:
+        if found is None:
+            total += 1
+        else:
             numbers = (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
             total += sum(number * factor for number, factor in zip(numbers, _FACTORS, strict=True))
-    return str(count), str(total & (1 << 64) - 1)
+    return (str(total & (1 << 64) - 1),)
 
 
 def _files_in(roots: Iterable[str]) -> Iterator[os.stat_result | None]:
@@ -300,7 +291,7 @@ def _files_in(roots: Iterable[str]) -> Iterator[os.stat_result | None]:
 def last_change(question: Question, answer: Answer) -> int:
     """When what a question is about was changed last (ctime), where the answer is no content; 0 elsewhere."""
     if question[0] == "stamp":
-        return int(answer[-1]) if answer else 0
+        return int(answer[0].rpartition(",")[2] or 0)
     found = _files_in(question[1:]) if question[0] == "tree" else ()
     return max((each.st_ctime_ns for each in found if each), default=0)
 
@@ -309,24 +300,23 @@ _FACTORS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x27D4EB
 """Odd, and without a pattern, so that what two files add doesn't cancel out."""
 
 
-def _variable(*names: str) -> Answer:
+def _variable_values(*names: str) -> Answer:
     """The values of variables behind `=`; empty for one that is not set."""
     return tuple(f"={os.environ[name]}" if name in os.environ else "" for name in names)
 
 
 KINDS: dict[str, Callable[..., Answer]] = {
     "artifact": _artifact,
-    "content": _digest,
-    "index": _index,
-    "listing": _listing,
-    "memory": _memory,
+    "content": _content_digest,
+    "index": _index_digest,
+    "listing": _directory_listing,
+    "machine": _machine,
     "minute": _minute,
     "nested": _nested,
-    "sockets": _sockets,
+    "sockets": _listening_sockets,
     "stamp": _stamp,
-    "status": _status,
-    "groups": _groups,
-    "tree": _tree,
-    "variable": _variable,
+    "status": _statuses,
+    "tree": _tree_digest,
+    "variable": _variable_values,
 }
 """What can be asked, beside `entries`: what is at some names in a directory."""

@@ -99,7 +99,7 @@ def _first_line(path: str) -> str:
         return ""
 
 
-def own(process: int) -> bool:
+def is_same_user_process(process: int) -> bool:
     """Whether a process is of this user and in this namespace of processes (proc(5), Uid and NSpid).
 
     What runs in a sandbox is in a namespace of its own.

@@ -32,7 +32,7 @@ class Streams:
         self._given: dict[int, int] = {}
         self._ends: list[int] = []
         for descriptor in range(3):
-            if not (keys and os.isatty(descriptor)) and not _passes(descriptor):
+            if not (keys and os.isatty(descriptor)) and not _is_passed_through(descriptor):
                 self._replace(descriptor)
 
     def _replace(self, descriptor: int) -> None:
@@ -138,26 +138,28 @@ class _Input:
                 self._block = os.read(0, _BLOCK)
                 self._taken += len(self._block)
                 if not self._block:
-                    self._end()
+                    self._close_pipe()
             elif self._block and self._write in writable:
                 self._block = self._block[os.write(self._write, self._block) :]
         except BlockingIOError:
             pass
         except OSError:  # it was not opened for reading, or its device has gone
-            self._end()
+            self._close_pipe()
 
-    def _end(self) -> None:
+    def _close_pipe(self) -> None:
         os.close(self._write)
         self._write = -1
 
     def close(self) -> None:
         """Leave the file at what the command has not read."""
         if self._write >= 0:
-            self._end()
-        left = array.array("i", [0])
+            self._close_pipe()
+        waiting = array.array("i", [0])
         with contextlib.suppress(OSError):
-            fcntl.ioctl(self._read, termios.FIONREAD, left)
-            unread = min(left[0] + len(self._block), self._taken)  # the command may have written there itself
+            fcntl.ioctl(self._read, termios.FIONREAD, waiting)
+            unread = min(
+                waiting[0] + len(self._block), self._taken
+            )  # the command may have written there itself
             if unread and stat.S_ISREG(os.fstat(0).st_mode):
                 os.lseek(0, -unread, os.SEEK_CUR)
         os.close(self._read)
@@ -188,10 +190,10 @@ class _Output:
 
     def close(self) -> None:
         """Pass on what is in the pipe now; a process that was left behind may write for ever."""
-        left = array.array("i", [0])
+        waiting = array.array("i", [0])
         if self.read >= 0:
-            fcntl.ioctl(self.read, termios.FIONREAD, left)
-        more = left[0]
+            fcntl.ioctl(self.read, termios.FIONREAD, waiting)
+        more = waiting[0]
         while self.read >= 0 and more > 0 and (copied := self.copy()):
             more -= copied
         if self.read >= 0:
@@ -199,7 +201,7 @@ class _Output:
             self.read = -1
 
 
-def _passes(descriptor: int) -> bool:
+def _is_passed_through(descriptor: int) -> bool:
     """Whether it is a pipe, a socket or /dev/null; or a directory, which launchers refuse."""
     found = os.fstat(descriptor)
     if stat.S_ISCHR(found.st_mode):
@@ -209,10 +211,10 @@ def _passes(descriptor: int) -> bool:
 
 def _same_file(first: int, second: int) -> bool:
     """Whether two descriptors are one open file, as behind `2>&1`: the same one, flags and position."""
-    return list(_open_file(first)) == list(_open_file(second))
+    return list(_open_file_key(first)) == list(_open_file_key(second))
 
 
-def _open_file(descriptor: int) -> Iterator[object]:
+def _open_file_key(descriptor: int) -> Iterator[object]:
     found = os.fstat(descriptor)
     yield from (found.st_dev, found.st_ino, fcntl.fcntl(descriptor, fcntl.F_GETFL))
     with contextlib.suppress(OSError):  # of a terminal there is none

@@ -46,7 +46,7 @@ def runtime() -> str:
     return os.path.join(home(), ".cache", NAME, "run")
 
 
-def passable() -> str:
+def accounts_directory() -> str:
     """Where root keeps what other accounts have to reach, like the proxy's: nobody else writes there.
 
     Raise HostError when it is not root's alone.
@@ -70,9 +70,9 @@ def runs() -> str:
 
 def downloads(environment: Mapping[str, str]) -> str:
     """The cache of downloads and programs: `$SANDWRIGHT_CACHE`, or below XDG_CACHE_HOME or `~/.cache`."""
-    own, shared = environment.get("SANDWRIGHT_CACHE"), environment.get("XDG_CACHE_HOME", "")
-    if own:
-        return os.path.abspath(os.path.expanduser(own))
+    configured, shared = environment.get("SANDWRIGHT_CACHE"), environment.get("XDG_CACHE_HOME", "")
+    if configured:
+        return os.path.abspath(os.path.expanduser(configured))
     # The XDG base directory specification says to ignore relative paths.
     return os.path.join(shared if shared.startswith("/") else os.path.expanduser("~/.cache"), NAME)
 
@@ -88,7 +88,7 @@ def keys() -> str:
     return os.path.join(home(), ".local/state", NAME, "keys")
 
 
-def hidden() -> tuple[str, ...]:
+def hidden_directories() -> tuple[str, ...]:
     """The directories that no sandbox sees (`policy.reserved` has the rules)."""
     return tuple(map(os.path.normpath, (runtime(), cache(), keys())))
 
@@ -115,7 +115,7 @@ def memory() -> str:
     return os.path.join(keys(), "directories")
 
 
-def remembered() -> dict[str, list[str]]:
+def remembered_directories() -> dict[str, list[str]]:
     """The directories of earlier runs, also those that are gone, by what is reserved of them."""
     try:
         with open(os.open(memory(), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
@@ -125,11 +125,11 @@ def remembered() -> dict[str, list[str]]:
     return data if isinstance(data, dict) else {}
 
 
-def remember(directories: Mapping[str, Iterable[str]]) -> None:
+def remember_directories(directories: Mapping[str, Iterable[str]]) -> None:
     """Add to them, and drop those that are gone. Raise HostError when they can't be written."""
-    before = remembered()
-    known = {kind: filter(os.path.isdir, before.get(kind, ())) for kind in directories}
-    now = {kind: sorted({*known[kind], *paths}) for kind, paths in directories.items()}
+    before = remembered_directories()
+    existing = {kind: filter(os.path.isdir, before.get(kind, ())) for kind in directories}
+    now = {kind: sorted({*existing[kind], *paths}) for kind, paths in directories.items()}
     if now != before:
         write(memory(), strictjson.dumps(now))
 
@@ -170,7 +170,7 @@ def private(path: str, *, passed: bool = False) -> str:
     return path
 
 
-def above(name: str) -> str:
+def find_above(name: str) -> str:
     """The nearest file of a name in the current directory or above it; its mere name without any.
 
     What a launcher put there for the time of a run, so that nobody makes one, is none. Only directories of

@@ -46,15 +46,15 @@ def quoted(lines: Sequence[str]) -> str:
 
     It is short enough to be shown whole as what a program wrote that failed.
     """
-    kept: list[str] = []
-    left = _QUOTED
+    visible_parts: list[str] = []
+    remaining = _QUOTED
     for line in reversed(lines):
         marked = f"{_MARK}{line[:_CUT]}"
-        left -= len(marked) + 1
-        if left < 0:
+        remaining -= len(marked) + 1
+        if remaining < 0:
             break
-        kept.append(marked)
-    return "\n".join(reversed(kept))
+        visible_parts.append(marked)
+    return "\n".join(reversed(visible_parts))
 
 
 def notify(line: str) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, Literal
 
 from sandwright import process
-from sandwright.signalling import kill, own, started
+from sandwright.signalling import is_same_user_process, kill, started
 
 MOST_OUTPUT = 4 << 20
 """Bytes that a start may write to each of its outputs before it is ended."""
@@ -87,12 +87,16 @@ def run_bounded(
                     how = "stopped"
                 elif time.monotonic() - begun > limit:
                     how = "timeout"
-                elif max(_size(out), _size(err)) > MOST_OUTPUT:
+                elif max(_output_size(out), _output_size(err)) > MOST_OUTPUT:
                     how = "flooded"
                 pause = min(pause * 1.5, _POLL[1])
             status = running.poll() if how == "exited" else None
         return Ended(
-            how, status, _content(out), _content(err).decode(errors="replace"), time.monotonic() - begun
+            how,
+            status,
+            _output_content(out),
+            _output_content(err).decode(errors="replace"),
+            time.monotonic() - begun,
         )
 
 
@@ -103,17 +107,17 @@ def _ended_pipe() -> IO[bytes]:
     return os.fdopen(read, "rb")
 
 
-def base_environment() -> dict[str, str]:
+def runtime_environment() -> dict[str, str]:
     """What a runtime is started with: where things are, and nothing else of ours."""
-    kept = {name: os.environ[name] for name in _PASSED if name in os.environ}
-    return {**kept, "PATH": os.pathsep.join([process.search_path(), *_SYSTEM_PROGRAMS])}
+    environment = {name: os.environ[name] for name in _PASSED if name in os.environ}
+    return {**environment, "PATH": os.pathsep.join([process.search_path(), *_SYSTEM_PROGRAMS])}
 
 
-def _size(file: IO[bytes]) -> int:
+def _output_size(file: IO[bytes]) -> int:
     return os.fstat(file.fileno()).st_size
 
 
-def _content(file: IO[bytes]) -> bytes:
+def _output_content(file: IO[bytes]) -> bytes:
     file.seek(0)
     return file.read(MOST_OUTPUT)
 
@@ -125,7 +129,7 @@ _PAUSE = 0.05
 def end_all(text: str) -> None:
     """Kill the processes that have `text` in their command line, until none are left and none come after."""
     deadline = time.monotonic() + _PATIENCE
-    while (found := _naming(text)) and time.monotonic() < deadline:
+    while (found := _processes_naming(text)) and time.monotonic() < deadline:
         kill_all(found)
         time.sleep(_PAUSE)
 
@@ -154,12 +158,12 @@ def descendants(processes: set[int]) -> set[int]:
     return found
 
 
-def _naming(text: str) -> set[int]:
+def _processes_naming(text: str) -> set[int]:
     """The processes of this user, in no sandbox, that have `text` in their command line; not we ourselves."""
     found = set()
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            if own(int(entry.name)) and text.encode() in (entry / "cmdline").read_bytes():
+            if is_same_user_process(int(entry.name)) and text.encode() in (entry / "cmdline").read_bytes():
                 found.add(int(entry.name))
     return found - {os.getpid()}
 

@@ -46,22 +46,22 @@ def check_rights(
     lacking = [
         f"{verb} {PLURALS[kind][1]}" + (f"/{sub}" if sub else "")
         for verb, kind, sub in dict.fromkeys((*NEEDED, *applied, *more))
-        if not may(connection, namespace, verb, kind, sub)
+        if not is_allowed(connection, namespace, verb, kind, sub)
     ]
     if lacking:
         raise NothingRan(f"in the namespace {namespace} we may not: {', '.join(lacking)}")
 
 
-def may(connection: Connection, namespace: str, verb: str, kind: str, subresource: str = "") -> bool:
+def is_allowed(connection: Connection, namespace: str, verb: str, kind: str, subresource: str = "") -> bool:
     """Whether the cluster lets us do something."""
     version, plural = PLURALS[kind]
     group = version.split("/")[1] if version.startswith("apis/") else ""
-    asked = {"verb": verb, "group": group, "resource": plural, "subresource": subresource}
+    attributes = {"verb": verb, "group": group, "resource": plural, "subresource": subresource}
     within = {} if kind in WIDE else {"namespace": namespace}
     review = {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SelfSubjectAccessReview",
-        "spec": {"resourceAttributes": {**asked, **within}},
+        "spec": {"resourceAttributes": {**attributes, **within}},
     }
     answer = connection.ask("POST", path_of("SelfSubjectAccessReview"), review)
     return field(answer, "status", "allowed") is True
@@ -120,12 +120,12 @@ def check_closed(connection: Connection, namespace: str) -> None:
     """Have the namespace refuse a Pod that it must not admit. Nothing is made (dryRun). Raise NothingRan."""
     path = path_of("Pod", namespace)
     try:
-        _try_open(connection, path)
+        _dry_run_pod(connection, path)
     except ApiRefused as error:
         if error.reason == "Forbidden" and "violates PodSecurity" in str(error):
             return
         labels = field(connection.ask("GET", path_of("Namespace", name=namespace)), "metadata", "labels")
-        if not may(connection, namespace, "create", "Pod") and text(labels, _ENFORCE) == LEVEL:
+        if not is_allowed(connection, namespace, "create", "Pod") and text(labels, _ENFORCE) == LEVEL:
             return  # that is the word of its label: we may not try it out
         raise NothingRan(
             f"whether {namespace} admits restricted Pods alone is not to be seen: {error}"
@@ -135,7 +135,7 @@ def check_closed(connection: Connection, namespace: str) -> None:
     )
 
 
-def _try_open(connection: Connection, path: str) -> None:
+def _dry_run_pod(connection: Connection, path: str) -> None:
     """Send it. A namespace that was just made has no service account yet, and no Pod is looked at."""
     deadline = time.monotonic() + _ACCOUNT_LIMIT
     while True:
@@ -162,7 +162,7 @@ def check_admitted(connection: Connection, namespace: str, job: Json) -> None:
 
     Where we may make no Pods it is seen when the Job makes it.
     """
-    if not may(connection, namespace, "create", "Pod"):
+    if not is_allowed(connection, namespace, "create", "Pod"):
         return
     template = job["spec"]["template"]
     name = {"name": job["metadata"]["name"], "labels": template["metadata"]["labels"]}

@@ -14,14 +14,14 @@ from sandwright.errors import HostError
 from sandwright.host import MachineFacts
 from sandwright.methods.contract import LIMIT, Delivery, Leftover, Preflight, RemoteCanary
 from sandwright.methods.fleets import Fleet, FleetOrder
-from sandwright.methods.shared.launched import Launched, signalled
+from sandwright.methods.shared.launched import Launched, signal_all
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.questions import Question
 from sandwright.render.rendered import Rendered, render_with
 from sandwright_kubernetes import records
 from sandwright_kubernetes.canary import cluster_canary
 from sandwright_kubernetes.connection import EXTRA, ApiRefused, ApiUnreachable, Connection, connect
-from sandwright_kubernetes.fleets.start import find, start
+from sandwright_kubernetes.fleets.start import find_cluster_fleet, start_cluster_fleet
 from sandwright_kubernetes.jobrun import remove_job
 from sandwright_kubernetes.naming import labels, sandbox_name
 from sandwright_kubernetes.objects import field, path_of, text
@@ -63,7 +63,7 @@ class Kubernetes(Launched):
             yield "stamp", os.path.abspath(path)  # noqa: PTH100 - it need not be there
 
     def preflight(self, host: MachineFacts, *, limit: float = LIMIT) -> Preflight:  # noqa: ARG002
-        """Ask the cluster for its version. What depends on a policy is tried by each run (`start.check`)."""
+        """Ask the cluster for its version. Each run tries the rest (`start.check_cluster`)."""
         try:
             version = connect().ask("GET", "/version", patience=0)
         except ApiUnreachable as error:
@@ -84,20 +84,20 @@ class Kubernetes(Launched):
 
     def send_signal(self, launcher: int, number: int) -> Delivery:
         """Signal the launcher: it deletes the Job, whose command gets SIGTERM from the cluster."""
-        return signalled([launcher], number)
+        return signal_all([launcher], number)
 
     def start_fleet(self, directory: Path, order: FleetOrder) -> Fleet:
         """An Indexed Job."""
-        return start(directory, order)
+        return start_cluster_fleet(directory, order)
 
     def find_fleet(self, name: str) -> Fleet | None:
         """By its record, and the Job's uid."""
-        return find(name)
+        return find_cluster_fleet(name)
 
     def leftovers(self, running: Iterable[str]) -> Iterable[Leftover]:
         """The Jobs of runs that were killed, by what they recorded here. No cluster is asked."""
         alive = set(running)
-        for record in records.read_all():
+        for record in records.read_job_records():
             if record.session not in alive and record.is_stale:
                 where = f"{record.context} {record.namespace}/{record.job}".lstrip()
                 yield Leftover(self.name, "job", where, record.session)
@@ -105,11 +105,11 @@ class Kubernetes(Launched):
     def remove(self, leftover: Leftover) -> None:
         """Delete a Job that bears our labels."""
         name = leftover.name.rpartition("/")[2]
-        record = next((each for each in records.read_all() if each.job == name), None)
+        record = next((each for each in records.read_job_records() if each.job == name), None)
         if record is None or not record.is_stale:
             raise HostError(f"{leftover} is not recorded, or its run goes on")
-        connection = connect(record.place)
-        if _is_ours(connection, record):
+        connection = connect(record.cluster)
+        if _job_is_ours(connection, record):
             remove_job(connection, record.namespace, record.job)
         record.forget()
 
@@ -129,7 +129,7 @@ class Kubernetes(Launched):
                 connection.ask("DELETE", path)
 
 
-def _is_ours(connection: Connection, record: JobRecord) -> bool:
+def _job_is_ours(connection: Connection, record: JobRecord) -> bool:
     """Whether the Job is there and bears our labels. Raise HostError for another one of its name."""
     try:
         found = connection.ask("GET", path_of("Job", record.namespace, record.job))

@@ -49,8 +49,8 @@ class ClusterCanary:
 
         Raise HostError where that does not run.
         """
-        said = [_PROGRAM, "tcp", self.address, str(self.port), control]
-        _start(self.connection, self.namespace, _pod("control", self.image, said))
+        command = [_PROGRAM, "tcp", self.address, str(self.port), control]
+        _start_pod(self.connection, self.namespace, _canary_pod("control", self.image, command))
         _await(self.connection, self.namespace, "control", "terminated")
         path = f"{path_of('Pod', self.namespace, 'canary')}/log"
         with self.connection.stream(path, silence=_START, container="canary") as pieces:
@@ -69,7 +69,7 @@ def cluster_canary(connection: Connection, name: str, registry: Registry) -> Ite
     connection.ask("POST", path_of("Namespace"), made)
     try:
         serve = [_PROGRAM, "serve", "0.0.0.0", str(PORT), "heard", str(LIFE * 1000)]  # noqa: S104 - a Pod's own
-        _start(connection, space, _pod("canary", image, serve))
+        _start_pod(connection, space, _canary_pod("canary", image, serve))
         running = _await(connection, space, "canary", "running")
         yield ClusterCanary(connection, space, image, text(running, "status", "podIP"))
     finally:
@@ -77,7 +77,7 @@ def cluster_canary(connection: Connection, name: str, registry: Registry) -> Ite
             connection.ask("DELETE", path_of("Namespace", name=space))
 
 
-def _pod(name: str, image: str, command: list[str]) -> Json:
+def _canary_pod(name: str, image: str, command: list[str]) -> Json:
     """As Pod Security `restricted` wants it: what is missing of ours is the filter, and NetworkPolicy."""
     container = {
         "name": name,
@@ -107,7 +107,7 @@ def _pod(name: str, image: str, command: list[str]) -> Json:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
 
 
-def _start(connection: Connection, space: str, pod: Json) -> None:
+def _start_pod(connection: Connection, space: str, pod: Json) -> None:
     """Make a Pod. A namespace that was just made has no service account yet."""
     deadline = time.monotonic() + _START
     while True:

@@ -98,12 +98,12 @@ def pod_rules(pod: Mapping[str, Any], labels: Mapping[str, str]) -> list[FieldRu
 
 def spec_rules(pod: Mapping[str, Any]) -> Iterator[FieldRule]:
     """The rules for all of a PodSpec but its containers."""
-    yield from _node(pod)
+    yield from _node_rules(pod)
     yield from _switches(pod)
     yield from _resolution(pod)
-    yield from (_absent("spec", "object.spec", name) for name in _POD_ABSENT)
-    yield from _pod_security(pod["securityContext"])
-    yield from _volumes(pod["volumes"])
+    yield from (_absence_rule("spec", "object.spec", name) for name in _POD_ABSENT)
+    yield from _pod_security_rules(pod["securityContext"])
+    yield from _volume_rules(pod["volumes"])
 
 
 def _containers(pod: Mapping[str, Any]) -> Iterator[FieldRule]:
@@ -112,7 +112,7 @@ def _containers(pod: Mapping[str, Any]) -> Iterator[FieldRule]:
     yield from container_rules(pod["containers"][0], "spec.containers[0]", f"{at}[0]")
     if not has_project(pod):
         yield FieldRule("spec.containers", f"size({at}) == 1", "must be one")
-        yield _absent("spec", "object.spec", "initContainers")
+        yield _absence_rule("spec", "object.spec", "initContainers")
         return
     most = f"size({at}) == 1 || {TRAVELS} && size({at}) == 2"
     yield FieldRule("spec.containers", most, f"must be one, and {RETURN} where the project travels")
@@ -133,7 +133,7 @@ def _carrier(container: Json, field: str, at: str, there: str) -> Iterator[Field
     rules = [
         *container_rules(container, field, at),
         _equal(f"{field}.command", at, "command", container["command"]),
-        _absent(field, at, "args"),
+        _absence_rule(field, at, "args"),
     ]
     for each in rules:
         if each.field != f"{field}.image":
@@ -151,23 +151,25 @@ def identity_rules(
 ) -> Iterator[FieldRule]:
     """Labels, annotations, and who makes such a Pod; anybody where nothing is made and `dry` lets them."""
     for name, value in labels.items():
-        at = f"object.metadata.?labels[?{_text(name)}]"
-        yield FieldRule(f"metadata.labels[{name}]", f"{at}.orValue('') == {_text(value)}", f"must be {value}")
+        at = f"object.metadata.?labels[?{_cel_literal(name)}]"
+        yield FieldRule(
+            f"metadata.labels[{name}]", f"{at}.orValue('') == {_cel_literal(value)}", f"must be {value}"
+        )
     keys = "has(object.metadata.annotations) ? object.metadata.annotations : {}"
     yield FieldRule(
         "metadata.annotations",
-        f"({keys}).all(key, key != {_text(_NETWORKS)} && "
-        f"!{_text(list(_CHOOSING))}.exists(part, key.contains(part)))",
+        f"({keys}).all(key, key != {_cel_literal(_NETWORKS)} && "
+        f"!{_cel_literal(list(_CHOOSING))}.exists(part, key.contains(part)))",
         "must not choose profiles, devices, runtimes or networks",
     )
-    made = " || ".join(f"request.userInfo.username == {_text(name)}" for name in makers)
+    made = " || ".join(f"request.userInfo.username == {_cel_literal(name)}" for name in makers)
     tried = "request.dryRun == true || " if dry else ""
     yield FieldRule(
         "request.userInfo.username", f"request.operation != 'CREATE' || {tried}{made}", f"must be {named}"
     )
 
 
-def _node(pod: Mapping[str, Any]) -> Iterator[FieldRule]:
+def _node_rules(pod: Mapping[str, Any]) -> Iterator[FieldRule]:
     yield FieldRule(
         "spec.nodeName", "request.operation != 'CREATE' || !has(object.spec.nodeName)", "must be absent"
     )
@@ -175,7 +177,7 @@ def _node(pod: Mapping[str, Any]) -> Iterator[FieldRule]:
     yield FieldRule(
         "spec.tolerations",
         "!has(object.spec.tolerations) || object.spec.tolerations.all(each, "
-        f"has(each.key) && each.key in {_text(list(_TOLERATED))})",
+        f"has(each.key) && each.key in {_cel_literal(list(_TOLERATED))})",
         "must tolerate nothing beside what every Pod does",
     )
     yield _default("spec", "object.spec", "schedulerName", "default-scheduler")
@@ -209,33 +211,33 @@ def _resolution(pod: Mapping[str, Any]) -> Iterator[FieldRule]:
     yield _equal("spec.dnsConfig", "object.spec", "dnsConfig", pod.get("dnsConfig"))
 
 
-def _pod_security(security: Mapping[str, Any]) -> Iterator[FieldRule]:
+def _pod_security_rules(security: Mapping[str, Any]) -> Iterator[FieldRule]:
     at = "object.spec.securityContext"
     yield FieldRule("spec.securityContext", f"has({at})", "must be there")
     for name in ("runAsNonRoot", "runAsUser", "runAsGroup", "fsGroup"):
         yield _equal(f"spec.securityContext.{name}", at, name, security.get(name))
-    yield from _seccomp("spec.securityContext.seccompProfile", at, security["seccompProfile"])
+    yield from _seccomp_rules("spec.securityContext.seccompProfile", at, security["seccompProfile"])
     for name in _POD_SECURITY_ABSENT:
-        yield _absent("spec.securityContext", at, name)
+        yield _absence_rule("spec.securityContext", at, name)
 
 
-def _seccomp(field: str, at: str, profile: Mapping[str, str]) -> Iterator[FieldRule]:
+def _seccomp_rules(field: str, at: str, profile: Mapping[str, str]) -> Iterator[FieldRule]:
     for name in profile:
-        known = f"has({at}.seccompProfile) && has({at}.seccompProfile.{name})"
+        has_profile = f"has({at}.seccompProfile) && has({at}.seccompProfile.{name})"
         yield FieldRule(
             f"{field}.{name}",
-            f"{known} && {at}.seccompProfile.{name} == {_text(profile[name])}",
+            f"{has_profile} && {at}.seccompProfile.{name} == {_cel_literal(profile[name])}",
             f"must be {profile[name]}",
         )
 
 
-def _volumes(volumes: Sequence[Json]) -> Iterator[FieldRule]:
+def _volume_rules(volumes: Sequence[Json]) -> Iterator[FieldRule]:
     """Each volume must be one of those that were rendered, whole; or a fleet's rows."""
     rendered = [_volume(each) for each in volumes]
     name, _, begins = ROWS
     rendered.append(
-        f"(each.name == {_text(name)} && has(each.configMap) && has(each.configMap.name) && "
-        f"each.configMap.name.startsWith({_text(begins)}))"
+        f"(each.name == {_cel_literal(name)} && has(each.configMap) && has(each.configMap.name) && "
+        f"each.configMap.name.startsWith({_cel_literal(begins)}))"
     )
     for each in volumes:
         if "persistentVolumeClaim" in each:
@@ -250,13 +252,13 @@ def _volumes(volumes: Sequence[Json]) -> Iterator[FieldRule]:
 
 def _volume(volume: Json) -> str:
     (kind,) = set(volume) - {"name"}
-    parts = [f"each.name == {_text(volume['name'])}", f"has(each.{kind})"]
+    parts = [f"each.name == {_cel_literal(volume['name'])}", f"has(each.{kind})"]
     for field, value in volume[kind].items():
         at = f"each.{kind}.{field}"
         if field == "sizeLimit":
-            parts.append(f"has({at}) && quantity({at}).compareTo(quantity({_text(value)})) <= 0")
+            parts.append(f"has({at}) && quantity({at}).compareTo(quantity({_cel_literal(value)})) <= 0")
         else:
-            parts.append(f"has({at}) && {at} == {_text(value)}")
+            parts.append(f"has({at}) && {at} == {_cel_literal(value)}")
     if kind == "emptyDir":
         parts.append("(!has(each.emptyDir.medium) || each.emptyDir.medium == '')")
     return f"({' && '.join(parts)})"
@@ -268,14 +270,14 @@ def container_rules(container: Json, field: str, at: str) -> Iterator[FieldRule]
         yield _equal(f"{field}.{name}", at, name, container[name])
     yield _equal(f"{field}.workingDir", at, "workingDir", container.get("workingDir"))
     for name in _CONTAINER_ABSENT:
-        yield _absent(field, at, name)
+        yield _absence_rule(field, at, name)
     yield _default(field, at, "terminationMessagePath", "/dev/termination-log")
     yield from _container_security(
         f"{field}.securityContext", f"{at}.securityContext", container["securityContext"]
     )
-    yield _environment(f"{field}.env", at, container.get("env", []))
-    yield _mounts(f"{field}.volumeMounts", at, container["volumeMounts"])
-    yield from _limits(f"{field}.resources", f"{at}.resources", container["resources"])
+    yield _environment_rule(f"{field}.env", at, container.get("env", []))
+    yield _mount_rule(f"{field}.volumeMounts", at, container["volumeMounts"])
+    yield from _limit_rules(f"{field}.resources", f"{at}.resources", container["resources"])
 
 
 def _container_security(field: str, at: str, security: Json) -> Iterator[FieldRule]:
@@ -298,15 +300,17 @@ def _container_security(field: str, at: str, security: Json) -> Iterator[FieldRu
         yield _equal(f"{field}.{name}", at, name, security.get(name))
 
 
-def _environment(field: str, at: str, env: Sequence[Json]) -> FieldRule:
+def _environment_rule(field: str, at: str, env: Sequence[Json]) -> FieldRule:
     """Each variable must be one that was rendered, with its value; or a run's index."""
     rendered = [
-        f"(each.name == {_text(each['name'])} && !has(each.valueFrom) && "
-        f"(has(each.value) ? each.value : '') == {_text(each.get('value', ''))})"
+        f"(each.name == {_cel_literal(each['name'])} && !has(each.valueFrom) && "
+        f"(has(each.value) ? each.value : '') == {_cel_literal(each.get('value', ''))})"
         for each in env
         if each["name"] != INDEX
     ]
-    rendered.append(f"(each.name == {_text(INDEX)} && has(each.valueFrom) && has(each.valueFrom.fieldRef))")
+    rendered.append(
+        f"(each.name == {_cel_literal(INDEX)} && has(each.valueFrom) && has(each.valueFrom.fieldRef))"
+    )
     return FieldRule(
         field,
         f"!has({at}.env) || {at}.env.all(each, {' || '.join(rendered)})",
@@ -314,13 +318,13 @@ def _environment(field: str, at: str, env: Sequence[Json]) -> FieldRule:
     )
 
 
-def _mounts(field: str, at: str, mounts: Sequence[Json]) -> FieldRule:
+def _mount_rule(field: str, at: str, mounts: Sequence[Json]) -> FieldRule:
     """All that were rendered, each once (a path is mounted to once): a row takes the place of none."""
     name, path, _ = ROWS
     rows: Json = {"name": name, "mountPath": path, "readOnly": True, "subPathExpr": f"$({INDEX})"}
-    rendered = [_mount(each) for each in (*mounts, rows)]
-    own = f"{at}.volumeMounts.filter(each, each.name != {_text(name)})"
-    there = f"has({at}.volumeMounts) && size({own}) >= {len(mounts)}"
+    rendered = [_mount_expression(each) for each in (*mounts, rows)]
+    without_rows = f"{at}.volumeMounts.filter(each, each.name != {_cel_literal(name)})"
+    there = f"has({at}.volumeMounts) && size({without_rows}) >= {len(mounts)}"
     return FieldRule(
         field,
         f"{there} && {at}.volumeMounts.all(each, (!has(each.mountPropagation) || "
@@ -329,25 +333,25 @@ def _mounts(field: str, at: str, mounts: Sequence[Json]) -> FieldRule:
     )
 
 
-def _mount(mount: Json) -> str:
-    parts = [f"each.{name} == {_text(mount[name])}" for name in ("name", "mountPath")]
-    parts.append(f"(has(each.readOnly) && each.readOnly) == {_text(mount.get('readOnly', False))}")
+def _mount_expression(mount: Json) -> str:
+    parts = [f"each.{name} == {_cel_literal(mount[name])}" for name in ("name", "mountPath")]
+    parts.append(f"(has(each.readOnly) && each.readOnly) == {_cel_literal(mount.get('readOnly', False))}")
     for name in ("subPath", "subPathExpr"):
-        parts.append(f"(has(each.{name}) ? each.{name} : '') == {_text(mount.get(name, ''))}")
+        parts.append(f"(has(each.{name}) ? each.{name} : '') == {_cel_literal(mount.get(name, ''))}")
     return f"({' && '.join(parts)})"
 
 
-def _limits(field: str, at: str, resources: Json) -> Iterator[FieldRule]:
-    yield _absent(field, at, "claims")
+def _limit_rules(field: str, at: str, resources: Json) -> Iterator[FieldRule]:
+    yield _absence_rule(field, at, "claims")
     for name, most in resources["limits"].items():
-        key = _text(name)
+        key = _cel_literal(name)
         yield FieldRule(
             f"{field}.limits.{name}",
             f"has({at}.limits) && {key} in {at}.limits && "
-            f"quantity(string({at}.limits[{key}])).compareTo(quantity({_text(most)})) <= 0",
+            f"quantity(string({at}.limits[{key}])).compareTo(quantity({_cel_literal(most)})) <= 0",
             f"must be at most {most}",
         )
-    names = _text(sorted({*resources["limits"], "cpu", "memory", "ephemeral-storage"}))
+    names = _cel_literal(sorted({*resources["limits"], "cpu", "memory", "ephemeral-storage"}))
     for kind in ("limits", "requests"):
         yield FieldRule(
             f"{field}.{kind}",
@@ -360,17 +364,17 @@ def _equal(field: str, at: str, name: str, value: object) -> FieldRule:
     """It must be there with this value; absent where that is None."""
     if value is None:
         return FieldRule(field, f"!has({at}.{name})", "must be absent")
-    said = value if isinstance(value, str) else json.dumps(value)
-    return FieldRule(field, f"has({at}.{name}) && {_same(f'{at}.{name}', value)}", f"must be {said}")
+    expected = value if isinstance(value, str) else json.dumps(value)
+    return FieldRule(field, f"has({at}.{name}) && {_equality(f'{at}.{name}', value)}", f"must be {expected}")
 
 
-def _same(at: str, value: object) -> str:
+def _equality(at: str, value: object) -> str:
     """Objects have no more fields than these."""
     if not isinstance(value, dict):
-        return f"{at} == {_text(value)}"
+        return f"{at} == {_cel_literal(value)}"
     if all(isinstance(each, str) for each in value.values()):
-        return f"{at} == {_text(value)}"
-    parts = [f"has({at}.{name}) && {_same(f'{at}.{name}', each)}" for name, each in value.items()]
+        return f"{at} == {_cel_literal(value)}"
+    parts = [f"has({at}.{name}) && {_equality(f'{at}.{name}', each)}" for name, each in value.items()]
     others = ("nameservers", "searches", "options")
     parts += [f"!has({at}.{name})" for name in others if name not in value]
     return f"({' && '.join(parts)})"
@@ -378,16 +382,18 @@ def _same(at: str, value: object) -> str:
 
 def _default(field: str, at: str, name: str, value: object) -> FieldRule:
     """It may be absent."""
-    said = value if isinstance(value, str) else json.dumps(value)
+    expected = value if isinstance(value, str) else json.dumps(value)
     return FieldRule(
-        f"{field}.{name}", f"!has({at}.{name}) || {at}.{name} == {_text(value)}", f"must be {said} or absent"
+        f"{field}.{name}",
+        f"!has({at}.{name}) || {at}.{name} == {_cel_literal(value)}",
+        f"must be {expected} or absent",
     )
 
 
-def _absent(field: str, at: str, name: str) -> FieldRule:
+def _absence_rule(field: str, at: str, name: str) -> FieldRule:
     return FieldRule(f"{field}.{name}", f"!has({at}.{name})", "must be absent")
 
 
-def _text(value: object) -> str:
+def _cel_literal(value: object) -> str:
     """A value in CEL, which writes texts, lists and maps as JSON does, but for pairs of surrogates."""
     return json.dumps(value, ensure_ascii=False)

@@ -63,10 +63,10 @@ class Place:
 class Connection:
     """A cluster's API server, as who the kubeconfig says."""
 
-    def __init__(self, client: Any, place: Place) -> None:  # noqa: ANN401 - the client has no types
+    def __init__(self, client: Any, cluster: Place) -> None:  # noqa: ANN401 - the client has no types
         """`client` is a `kubernetes.client.ApiClient`."""
         self._client = client
-        self.place = place
+        self.place = cluster
 
     @property
     def configuration(self) -> Any:  # noqa: ANN401 - the client has no types
@@ -94,9 +94,9 @@ class Connection:
         for pause in _pauses(deadline):
             try:
                 with self._request(method, path, sent, query, kind) as answer:
-                    data = _bounded(answer)
+                    data = _read_bounded(answer)
                     if answer.status not in _AGAIN or pause is None:
-                        return _read(answer.status, data)
+                        return _decode_answer(answer.status, data)
             except ApiUnreachable:
                 if pause is None:
                     raise
@@ -111,8 +111,8 @@ class Connection:
         """
         with self._request("GET", path, None, query, "application/json", silence=silence) as answer:
             if answer.status != 200:
-                _read(answer.status, _bounded(answer))
-            yield _pieces(answer)
+                _decode_answer(answer.status, _read_bounded(answer))
+            yield _read_pieces(answer)
 
     @contextmanager
     def _request(
@@ -143,16 +143,16 @@ class Connection:
                 timeout=limits,
             )
         except urllib3.exceptions.HTTPError as error:
-            raise ApiUnreachable(f"{configuration.host} does not answer: {_short(str(error))}") from error
+            raise ApiUnreachable(f"{configuration.host} does not answer: {_one_line(str(error))}") from error
         try:
             yield answer
         except urllib3.exceptions.HTTPError as error:
-            raise ApiUnreachable(f"{configuration.host} broke off: {_short(str(error))}") from error
+            raise ApiUnreachable(f"{configuration.host} broke off: {_one_line(str(error))}") from error
         finally:
             answer.close()
 
 
-def connect(place: Place | None = None) -> Connection:
+def connect(cluster: Place | None = None) -> Connection:
     """The cluster that kubeconfig leads to, or the Pod's own where we are in one. It is not asked yet.
 
     Raise ApiUnreachable where the client or a kubeconfig is missing.
@@ -163,22 +163,22 @@ def connect(place: Place | None = None) -> Connection:
     except ImportError as error:
         raise ApiUnreachable(f"the Python package `kubernetes` is not installed: {EXTRA}") from error
     settings = client.Configuration()
-    given = place or Place()
+    chosen = cluster or Place()
     try:
-        named = given.kubeconfig or os.environ.get("KUBECONFIG") or "~/.kube/config"
+        named = chosen.kubeconfig or os.environ.get("KUBECONFIG") or "~/.kube/config"
         file = os.pathsep.join(os.path.abspath(os.path.expanduser(each)) for each in named.split(os.pathsep))  # noqa: PTH100, PTH111
         try:
             config.load_kube_config(
-                file, given.context or None, client_configuration=settings, persist_config=False
+                file, chosen.context or None, client_configuration=settings, persist_config=False
             )
-            context = given.context or kube_config.list_kube_config_contexts(file)[1]["name"]
+            context = chosen.context or kube_config.list_kube_config_contexts(file)[1]["name"]
         except config.ConfigException:
-            if given.context:
+            if chosen.context:
                 raise
             config.load_incluster_config(client_configuration=settings)
             file = context = ""
     except (config.ConfigException, OSError, ValueError, KeyError, TypeError) as error:
-        raise ApiUnreachable(f"no kubeconfig says where a cluster is: {_short(str(error))}") from error
+        raise ApiUnreachable(f"no kubeconfig says where a cluster is: {_one_line(str(error))}") from error
     return Connection(client.ApiClient(settings), Place(file, context))
 
 
@@ -191,25 +191,25 @@ def _pauses(deadline: float) -> Iterator[float | None]:
     yield None
 
 
-def _bounded(answer: Any) -> bytes:  # noqa: ANN401 - urllib3's
+def _read_bounded(answer: Any) -> bytes:  # noqa: ANN401 - urllib3's
     data: bytes = answer.read(MOST + 1)
     if len(data) > MOST:
         raise HostError(f"the API server's answer is larger than {MOST} bytes")
     return data
 
 
-def _read(status: int, data: bytes) -> Json:
+def _decode_answer(status: int, data: bytes) -> Json:
     """The object of an answer. Raise ApiRefused for another status than success, HostError for no object."""
     try:
         found = strictjson.loads_lenient(data)
     except (ValueError, RecursionError) as error:
         if not 200 <= status < 300:
-            raise ApiRefused(status, "", _short(data.decode(errors="replace"))) from error
+            raise ApiRefused(status, "", _one_line(data.decode(errors="replace"))) from error
         raise HostError("the API server's answer is no JSON") from error
     if not isinstance(found, dict):
         raise HostError("the API server's answer is no object")
     if not 200 <= status < 300:
-        raise ApiRefused(status, str(found.get("reason", ""))[:64], _short(str(found.get("message", ""))))
+        raise ApiRefused(status, str(found.get("reason", ""))[:64], _one_line(str(found.get("message", ""))))
     return found
 
 
@@ -223,7 +223,7 @@ def first(pieces: Iterator[bytes], most: int) -> bytes:
     return bytes(found[:most])
 
 
-def last(pieces: Iterator[bytes], most: int) -> bytes:
+def last_bytes(pieces: Iterator[bytes], most: int) -> bytes:
     """The last `most` bytes of a stream; no more of it is kept."""
     found = b""
     for piece in pieces:
@@ -231,11 +231,11 @@ def last(pieces: Iterator[bytes], most: int) -> bytes:
     return found
 
 
-def _pieces(answer: Any) -> Iterator[bytes]:  # noqa: ANN401 - urllib3's
+def _read_pieces(answer: Any) -> Iterator[bytes]:  # noqa: ANN401 - urllib3's
     while piece := answer.read1(1 << 16):
         yield piece
 
 
-def _short(text: str) -> str:
+def _one_line(text: str) -> str:
     """What others wrote, in one line that a terminal can show."""
     return visible(" ".join(text.split()))[:_LONGEST]

@@ -9,7 +9,7 @@ from sandwright.methods.shared import containers
 
 _FILTER = "the filter makes no IP socket, so that the denial holds where NetworkPolicy is not enforced"
 _LEFT = "sockets do not travel: none of the host's is there"
-_REPOSITORY = "declared: a repository's own directory is read-only as a whole"
+_REPOSITORY = "declared: the directory of a repository is read-only as a whole"
 
 EXPECTED: Mapping[str, Answers] = {
     **containers.EXPECTED,

@@ -14,7 +14,7 @@ from sandwright.evaluate.explain.enclosure import Calls, Enclosure, Passing
 from sandwright.evaluate.explain.isolation import ENGINE_DEFAULTS, Isolation
 from sandwright.evaluate.explain.shape import Each, OneOf, Shape, check_shape, keys
 from sandwright.evaluate.explain.squid import FILE as FILE_OF_PROXY
-from sandwright.evaluate.explain.squid import Squid, parsed
+from sandwright.evaluate.explain.squid import Squid, parse_squid
 from sandwright.evaluate.explain.verdict import ArtifactPosition, Asked
 from sandwright.policy.declaration import Namespace
 from sandwright.policy.paths import is_inside
@@ -54,7 +54,7 @@ _SPEC: Shape = {
 
 
 class ReadCluster(Enclosure):
-    """The container of a Job, in which of the host there is only the project."""
+    """The container of a Job, in which the project is the only part of the host."""
 
     def why_stricter(self, policy: ResolvedPolicy, question: Asked) -> str | None:
         """Paths of the host outside the project are not there."""
@@ -81,11 +81,11 @@ def read_pod(
     check_shape(document, _SPEC, pod, at)
     document.refuse([((*at, "containers", 1), "is a second container")] if len(pod["containers"]) > 1 else [])
     container = pod["containers"][0]
-    place, proxied = network
+    network_position, proxied = network
     return ReadCluster(
         "image",
         tuple(_mounts(document, at)),
-        network=None if pod["hostNetwork"] else place,
+        network=None if pod["hostNetwork"] else network_position,
         environment={
             each["name"]: _position(
                 document, at, ("containers", 0, "env", index), f"{each['name']}={each.get('value', '')}"
@@ -123,11 +123,11 @@ def _isolation(document: Document, at: FieldPath, pod: Any) -> Isolation:  # noq
 
 def proxy_of(rendered: Rendered, name: str) -> Callable[[], Squid] | None:
     """The proxy whose configuration a ConfigMap holds; None where it is not among the manifests."""
-    own = next((each for each in rendered.artifacts if each.name == name), None)
-    if own is None:
+    configuration = next((each for each in rendered.artifacts if each.name == name), None)
+    if configuration is None:
         return None
-    data: Any = value_at(parse_yaml(own.content, file=name), ("data",))
-    return lambda: parsed(data[FILE_OF_PROXY], FILE_OF_PROXY)
+    data: Any = value_at(parse_yaml(configuration.content, file=name), ("data",))
+    return lambda: parse_squid(data[FILE_OF_PROXY], FILE_OF_PROXY)
 
 
 def way_out(rules: Document, at: FieldPath) -> tuple[ArtifactPosition | None, bool]:
@@ -159,13 +159,13 @@ def _mounts(document: Document, at: FieldPath) -> Iterator[tuple[Mount, Artifact
     for index, each in sorted(enumerate(mounts), key=lambda each: each[1]["mountPath"].count("/")):
         target, writable = each["mountPath"], not each.get("readOnly", False)
         text = f"{each['name']} on {target}, {'rw' if writable else 'ro'}"
-        place = _position(document, at, ("containers", 0, "volumeMounts", index), text)
+        position = _position(document, at, ("containers", 0, "volumeMounts", index), text)
         if "emptyDir" in volumes[each["name"]]:
-            yield Mount(target, "tmpfs", writable), place
+            yield Mount(target, "tmpfs", writable), position
         elif "configMap" in volumes[each["name"]]:
-            yield Mount(target, "mask", entry="file"), place  # a file without content
+            yield Mount(target, "mask", entry="file"), position  # a file without content
         else:
-            yield Mount(target, "bind", writable, source=target), place
+            yield Mount(target, "bind", writable, source=target), position
 
 
 def value_at(document: Document, path: FieldPath) -> Any:  # noqa: ANN401 - YAML
@@ -178,5 +178,5 @@ def value_at(document: Document, path: FieldPath) -> Any:  # noqa: ANN401 - YAML
 
 def _position(document: Document, at: FieldPath, path: FieldPath, text: str) -> ArtifactPosition:
     line, column = document.position((*at, *path))
-    shown = path if at == _POD else (*at, *path)
-    return ArtifactPosition(document.file, f"{field_name(shown)}: {text}", line, column)
+    full_path = path if at == _POD else (*at, *path)
+    return ArtifactPosition(document.file, f"{field_name(full_path)}: {text}", line, column)

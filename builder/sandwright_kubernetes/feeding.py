@@ -12,7 +12,7 @@ import stat
 import threading
 
 from sandwright.errors import SandwrightError
-from sandwright_kubernetes.admission import may
+from sandwright_kubernetes.admission import is_allowed
 from sandwright_kubernetes.connection import Connection, Json
 from sandwright_kubernetes.sync import channels
 
@@ -33,7 +33,7 @@ def is_fed() -> bool:
 
 def may_attach(connection: Connection, namespace: str) -> bool:
     """Whether we have the right to attach something to a container: input, or a terminal."""
-    return all(may(connection, namespace, verb, "Pod", "attach") for verb in ("get", "create"))
+    return all(is_allowed(connection, namespace, verb, "Pod", "attach") for verb in ("get", "create"))
 
 
 def with_input(job: Json) -> Json:
@@ -43,18 +43,18 @@ def with_input(job: Json) -> Json:
     return made
 
 
-def feed(connection: Connection, pod: str) -> threading.Thread:
+def start_feeding(connection: Connection, pod: str) -> threading.Thread:
     """Begin to send what comes here to the container of the Pod at a path. It ends by itself, or with us."""
-    thread = threading.Thread(target=_send, args=(connection, f"{pod}/attach"), daemon=True)
+    thread = threading.Thread(target=_send_input, args=(connection, f"{pod}/attach"), daemon=True)
     thread.start()
     return thread
 
 
-def _send(connection: Connection, path: str) -> None:
+def _send_input(connection: Connection, path: str) -> None:
     """To the end of the input, or of who reads it. A command that has ended reads nothing any more."""
     query = {"container": "sandbox", "stdin": "true"}
     try:
-        with channels.program(connection, path, query) as streams:
+        with channels.open_program(connection, path, query) as streams:
             while data := os.read(0, _CHUNK):
                 streams.send(channels.STDIN, data)
     except (SandwrightError, OSError):

@@ -38,7 +38,7 @@ def projects_name(name: str) -> str:
     return f"{name}-projects"
 
 
-def guards(name: str, pod: Json, proxy: Json | None) -> list[Json]:
+def admission_policies(name: str, pod: Json, proxy: Json | None) -> list[Json]:
     """The policies of a sandbox's namespaces, each with its binding. `proxy` is the proxy's PodSpec."""
     pods = _policy(name, "pods", pod_rules(pod, selector(name)), _PODS, _not_proxy() if proxy else [])
     entered = [_ONLY_READER if has_project(pod) else _NO_EXEC]
@@ -91,14 +91,14 @@ def _proxy_rules(name: str, pod: Json) -> list[FieldRule]:
             "must be a connection to the proxy itself",
         ),
     ]
-    own = {each.field for each in served}
+    served_fields = {each.field for each in served}
     words = json.dumps(container["command"])
     return [
         *identity_rules(selector(name, PROXY), makers, "the controller of Deployments", dry=False),
         *spec_rules({"restartPolicy": "Always", "dnsPolicy": "ClusterFirst", **pod}),
         FieldRule("spec.initContainers", "!has(object.spec.initContainers)", "must be absent"),
         FieldRule("spec.containers", "size(object.spec.containers) == 1", "must be one"),
-        *(each for each in container_rules(container, field, at) if each.field not in own),
+        *(each for each in container_rules(container, field, at) if each.field not in served_fields),
         *served,
         FieldRule(
             f"{field}.command",

@@ -11,19 +11,18 @@ import copy
 from collections.abc import Iterator
 from typing import Any
 
-from sandwright.methods.shared.yamltext import yaml_text
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact, json_artifact, json_text
 from sandwright_kubernetes import job
 from sandwright_kubernetes.cel import has_project
 from sandwright_kubernetes.filters import pod_filter
 from sandwright_kubernetes.fleets.objects import fleet_namespace
-from sandwright_kubernetes.guard import PROFILES, guards, projects_name
+from sandwright_kubernetes.guard import PROFILES, admission_policies, projects_name
 from sandwright_kubernetes.naming import labels, sandbox_name, selector
 from sandwright_kubernetes.network import network_policy
 from sandwright_kubernetes.pod import DISK, Placed, pod_spec, uses_gvisor
 from sandwright_kubernetes.proxy import proxy_objects
-from sandwright_kubernetes.render import PROFILE
+from sandwright_kubernetes.render import PROFILE, kustomization, manifest
 from sandwright_kubernetes.sync.job import CARRIER_MEMORY
 from sandwright_kubernetes.volumes import volume_mounts
 
@@ -44,25 +43,31 @@ def render_install(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
         f"{PROFILE}{json_artifact('seccomp.json', content, '').digest.removeprefix('sha256:')[:32]}.json"
     )
     placed = Placed("cluster", name, profile, volume_mounts(policy))
-    found = list(_base(policy, placed, json_text(content)))
+    found = list(_base_manifests(policy, placed, json_text(content)))
     names = [each.name for each in found]
-    return (*found, _kustomization(names), *_agent_sandbox(policy, placed))
+    return (
+        *found,
+        kustomization(names, "all of the base, in order: kubectl apply -k"),
+        *_agent_sandbox(policy, placed),
+    )
 
 
-def _base(policy: ResolvedPolicy, placed: Placed, content: str) -> Iterator[Artifact]:
+def _base_manifests(policy: ResolvedPolicy, placed: Placed, content: str) -> Iterator[Artifact]:
     name = placed.name
     proxied = policy.network.mode == "proxy"
-    yield _manifest("namespace.yaml", "the namespace of single runs", job.namespace(name))
+    yield manifest("namespace.yaml", "the namespace of single runs", job.namespace(name))
     fleets = copy.deepcopy(job.namespace(name))
     fleets["metadata"]["name"] = fleet_namespace(name)
-    yield _manifest("namespace-fleet.yaml", "the namespace of fleets", fleets)
+    yield manifest("namespace-fleet.yaml", "the namespace of fleets", fleets)
     if uses_gvisor(policy):
-        yield _manifest("runtimeclass.yaml", "the RuntimeClass of gVisor", job.runtime_class())
+        yield manifest("runtimeclass.yaml", "the RuntimeClass of gVisor", job.runtime_class())
     pod = pod_spec(policy, placed)
-    yield _manifest("quota.yaml", "what the namespace of single runs may hold", job.quota(policy, name))
+    yield manifest("quota.yaml", "what the namespace of single runs may hold", job.quota(policy, name))
     for space, suffix in ((name, ""), (fleet_namespace(name), "-fleet")):
-        yield _manifest(
-            f"limitrange{suffix}.yaml", "the most that a container may ask for", _limits(policy, pod, space)
+        yield manifest(
+            f"limitrange{suffix}.yaml",
+            "the most that a container may ask for",
+            _limit_range(policy, pod, space),
         )
     around = [network_policy(policy, name)]
     if any(mount.holds == "empty-file" for mount in placed.mounts):
@@ -70,31 +75,17 @@ def _base(policy: ResolvedPolicy, placed: Placed, content: str) -> Iterator[Arti
     around += proxy_objects(policy, name) if proxied else []
     for each in around:
         file = f"{each['kind'].lower()}-{each['metadata']['name']}.yaml"
-        yield _manifest(file, "as each run applies it", each)
+        yield manifest(file, "as each run applies it", each)
     proxy = next((each for each in around if each["kind"] == "Deployment"), None)
     proxy_pod = proxy["spec"]["template"]["spec"] if proxy is not None else None
-    for each in guards(name, pod, proxy_pod):
+    for each in admission_policies(name, pod, proxy_pod):
         kind = "binding" if each["kind"].endswith("Binding") else "policy"
         part = each["metadata"]["name"].rpartition("-")[2]
-        yield _manifest(f"admission-{part}-{kind}.yaml", "who may make which Pods", each)
+        yield manifest(f"admission-{part}-{kind}.yaml", "who may make which Pods", each)
     for each in _profile_objects(name, placed.profile, content):
-        yield _manifest(f"profile-{each['kind'].lower()}.yaml", "puts the filter on each node", each)
+        yield manifest(f"profile-{each['kind'].lower()}.yaml", "puts the filter on each node", each)
     if has_project(pod):
-        yield _manifest("projects.yaml", "out of which repository projects may travel", _projects(name))
-
-
-def _manifest(name: str, purpose: str, document: Json) -> Artifact:
-    return Artifact(name, yaml_text(document).encode(), purpose)
-
-
-def _kustomization(names: list[str]) -> Artifact:
-    document: Json = {
-        "apiVersion": "kustomize.config.k8s.io/v1beta1",
-        "kind": "Kustomization",
-        "sortOptions": {"order": "fifo"},
-        "resources": names,
-    }
-    return _manifest("kustomization.yaml", "all of the base, in order: kubectl apply -k", document)
+        yield manifest("projects.yaml", "out of which repository projects may travel", _projects(name))
 
 
 def _projects(name: str) -> Json:
@@ -103,7 +94,7 @@ def _projects(name: str) -> Json:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"repository": ""}}
 
 
-def _limits(policy: ResolvedPolicy, pod: Json, space: str) -> Json:
+def _limit_range(policy: ResolvedPolicy, pod: Json, space: str) -> Json:
     """No container asks for more than the sandbox's, the proxy's, and those that carry a project."""
     name = sandbox_name(policy)
     most = {"ephemeral-storage": DISK["limits"]}
@@ -201,7 +192,7 @@ def _agent_sandbox(policy: ResolvedPolicy, placed: Placed) -> Iterator[Artifact]
     }
     network = network_policy(policy, name)["spec"]
     metadata = {"name": name, "namespace": name, "labels": labels(name)}
-    yield _manifest(
+    yield manifest(
         "sandbox.yaml",
         "the same sandbox for agent-sandbox",
         {
@@ -211,7 +202,7 @@ def _agent_sandbox(policy: ResolvedPolicy, placed: Placed) -> Iterator[Artifact]
             "spec": {"podTemplate": template},
         },
     )
-    yield _manifest(
+    yield manifest(
         "sandboxtemplate.yaml",
         "what agent-sandbox makes more of them of",
         {

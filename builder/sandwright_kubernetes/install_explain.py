@@ -26,26 +26,29 @@ def read_sandbox(rendered: Rendered, _policy: ResolvedPolicy) -> ReadCluster:
     lacking = list(_lacking(rendered))
     if lacking:
         raise ArtifactsTooWide(f"{rendered.method}: what is rendered to install is not complete:", *lacking)
-    document, rules = _manifest(rendered, "sandbox.yaml"), _manifest(rendered, "networkpolicy-sandbox.yaml")
+    document, rules = (
+        _parse_manifest(rendered, "sandbox.yaml"),
+        _parse_manifest(rendered, "networkpolicy-sandbox.yaml"),
+    )
     sandbox = read_pod(document, _POD, way_out(rules, ("spec",)), _filter(rendered, document))
     return replace(sandbox, proxy=proxy_of(rendered, "configmap-proxy.yaml"))
 
 
 def read_template(rendered: Rendered, _policy: ResolvedPolicy) -> tuple[ReadCluster, ...]:
     """The container of a Sandbox that is made of the template, with the template's own network policy."""
-    document = _manifest(rendered, "sandboxtemplate.yaml")
+    document = _parse_manifest(rendered, "sandboxtemplate.yaml")
     network = way_out(document, ("spec", "networkPolicy"))
     return (read_pod(document, _POD, network, _filter(rendered, document)),)
 
 
-def _manifest(rendered: Rendered, name: str) -> Document:
+def _parse_manifest(rendered: Rendered, name: str) -> Document:
     return parse_yaml(rendered.artifact(name).content, file=name)
 
 
 def _filter(rendered: Rendered, document: Document) -> Calls:
     """The filter that the base puts on each node under the name that the Pod has."""
     chosen: Any = value_at(document, (*_POD, "securityContext", "seccompProfile"))
-    profiles: Any = value_at(_manifest(rendered, "profile-configmap.yaml"), ("data",))
+    profiles: Any = value_at(_parse_manifest(rendered, "profile-configmap.yaml"), ("data",))
     name = chosen.get("localhostProfile", "")
     if chosen["type"] != "Localhost" or name not in profiles:
         return calls.unfiltered(document.file)
@@ -54,8 +57,8 @@ def _filter(rendered: Rendered, document: Document) -> Calls:
 
 def _lacking(rendered: Rendered) -> Iterator[str]:
     """What the base must have, and hasn't: each is a wall for Pods that are not ours, too."""
-    applied: Any = value_at(_manifest(rendered, "kustomization.yaml"), ("resources",))
-    manifests = {each.name: _manifest(rendered, each.name) for each in rendered.artifacts}
+    applied: Any = value_at(_parse_manifest(rendered, "kustomization.yaml"), ("resources",))
+    manifests = {each.name: _parse_manifest(rendered, each.name) for each in rendered.artifacts}
     for name, document in manifests.items():
         data: Any = document.data
         if name not in (*applied, *_BESIDE):

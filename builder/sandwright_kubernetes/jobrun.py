@@ -138,16 +138,16 @@ class JobRun:
 
     def is_over(self) -> bool:
         """Whether the container has ended, or its Pod is gone."""
-        return self._look() is None or self._terminated() is not None or self._over()
+        return self._look_up_pod() is None or self._container_end() is not None or self._over()
 
     def end(self) -> ContainerEnd:
         """How it ended. Raise TimeIsUp; Lost where the cluster does not say."""
         deadline = time.monotonic() + END_LIMIT
         while True:
-            pod = self._look()
+            pod = self._look_up_pod()
             if self._is_late(is_there=pod is not None):
                 raise TimeIsUp("the time is up")
-            if (found := self._terminated()) is not None:
+            if (found := self._container_end()) is not None:
                 return found
             if pod is None:  # the Job's word on why comes a little later
                 deadline = min(deadline, time.monotonic() + GONE_LIMIT)
@@ -160,8 +160,8 @@ class JobRun:
     def await_beside(self, name: str) -> str:
         """Wait until a container beside the command's runs; give its Pod's path. Raise HostError."""
         deadline = time.monotonic() + END_LIMIT
-        while self._look() is not None and time.monotonic() < deadline:
-            if field(self._status(name), "state", "running") is not None:
+        while self._look_up_pod() is not None and time.monotonic() < deadline:
+            if field(self._container_status(name), "state", "running") is not None:
                 return self.pod
             time.sleep(_LOOK)
         raise HostError(f"the container {name} does not run, which reads what was written")
@@ -169,10 +169,10 @@ class JobRun:
     def remove(self) -> None:
         """Delete it with its Pod, and wait until no program of it runs. Raise HostError when it stays."""
         alone = len(self._job["spec"]["template"]["spec"]["containers"]) == 1
-        over = alone and self._terminated() is not None
+        over = alone and self._container_end() is not None
         remove_job(self.connection, self._namespace, self.name, over=over)
 
-    def _look(self) -> Json | None:
+    def _look_up_pod(self) -> Json | None:
         """Its Pod now, which is kept; None where there is none. Others may bear its label, not its owner."""
         listed = self.connection.ask(
             "GET", path_of("Pod", self._namespace), labelSelector=f"job-name={self.name}", limit=_MOST_PODS
@@ -186,7 +186,7 @@ class JobRun:
             text(each, "uid") == self._uid for each in rows(pod, "metadata", "ownerReferences")
         )
 
-    def _status(self, name: str = "sandbox") -> Json:
+    def _container_status(self, name: str = "sandbox") -> Json:
         """A container's status in the Pod, by its name."""
         listed = rows(self._pod, "status", "containerStatuses")
         return next((each for each in listed if text(each, "name") == name), {})
@@ -197,8 +197,8 @@ class JobRun:
             for each in rows(self._pod, "status", kind):
                 yield field(each, "state", "waiting") or {}
 
-    def _terminated(self) -> ContainerEnd | None:
-        state = field(self._status(), "state", "terminated")
+    def _container_end(self) -> ContainerEnd | None:
+        state = field(self._container_status(), "state", "terminated")
         code = field(state, "exitCode")
         if isinstance(code, int) and not isinstance(code, bool):
             return ContainerEnd(code & 255, text(state, "reason")[:64])
@@ -206,12 +206,12 @@ class JobRun:
 
     def _has_started(self) -> bool:
         """Whether it runs or has run. Raise NothingRan where it never will."""
-        if self._look() is None:
+        if self._look_up_pod() is None:
             self._check_job()
             return False
-        status = self._status()
-        if field(status, "state", "running") is not None or self._terminated() is not None:
-            ended = self._terminated()
+        status = self._container_status()
+        if field(status, "state", "running") is not None or self._container_end() is not None:
+            ended = self._container_end()
             if ended is not None and ended.reason in ("StartError", "ContainerCannotRun"):
                 why = text(field(status, "state", "terminated"), "message")
                 raise NothingRan(self._with_remedy(f"the command can't be started: {why}"))
@@ -254,19 +254,21 @@ class JobRun:
     def _waits_for(self) -> str:
         """Why the Pod does not run, in the cluster's words."""
         conditions = rows(self._pod, "status", "conditions")
-        said = [text(each, "message") for each in conditions if text(each, "status") == "False"]
-        waiting = text(self._status(), "state", "waiting", "message")
+        messages = [text(each, "message") for each in conditions if text(each, "status") == "False"]
+        waiting = text(self._container_status(), "state", "waiting", "message")
         message = text(self._pod, "status", "message")
         before = [
             text(each, "state", "terminated", "message")
             for each in rows(self._pod, "status", "initContainerStatuses")
         ]
         return (
-            "; ".join(dict.fromkeys(filter(None, (message, waiting, *before, *said, *self._events()))))
+            "; ".join(
+                dict.fromkeys(filter(None, (message, waiting, *before, *messages, *self._warning_events())))
+            )
             or "no reason given"
         )
 
-    def _events(self) -> list[str]:
+    def _warning_events(self) -> list[str]:
         """What the cluster tells of the Job and its Pod, the last few."""
         path = f"/api/v1/namespaces/{self._namespace}/events"
         names = (self.name, text(self._pod, "metadata", "name"))

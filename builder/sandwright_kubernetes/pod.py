@@ -83,15 +83,15 @@ def pod_spec(policy: ResolvedPolicy, placed: Placed) -> Json:
         "hostPID": False,
         "hostIPC": False,
         "shareProcessNamespace": False,
-        **_isolation(policy, placed),
+        **_isolation_fields(policy, placed),
         **resolution(policy),
-        "securityContext": _pod_security(policy, placed),
-        "volumes": list(_volumes(placed)),
-        "containers": [_container(policy, placed)],
+        "securityContext": _security_context(policy, placed),
+        "volumes": list(_pod_volumes(placed)),
+        "containers": [_sandbox_container(policy, placed)],
     }
 
 
-def _isolation(policy: ResolvedPolicy, placed: Placed) -> Json:
+def _isolation_fields(policy: ResolvedPolicy, placed: Placed) -> Json:
     """What lies between the container and the node beside namespaces, and which nodes have it.
 
     gVisor's shim knows no user namespaces of Kubernetes, whose kubelet refuses the two together. Podman would
@@ -106,34 +106,34 @@ def _isolation(policy: ResolvedPolicy, placed: Placed) -> Json:
     return {**kernel, "nodeSelector": nodes}
 
 
-def _pod_security(policy: ResolvedPolicy, placed: Placed) -> Json:
-    own = {} if policy.mapping == "off" else {"runAsUser": UID, "runAsGroup": UID}
+def _security_context(policy: ResolvedPolicy, placed: Placed) -> Json:
+    run_as = {} if policy.mapping == "off" else {"runAsUser": UID, "runAsGroup": UID}
     group = {"fsGroup": UID, "fsGroupChangePolicy": "OnRootMismatch"} if placed.where == "cluster" else {}
     return {
         "runAsNonRoot": True,
-        **own,
+        **run_as,
         **group,
         "seccompProfile": {"type": "Localhost", "localhostProfile": placed.profile},
     }
 
 
-def _container(policy: ResolvedPolicy, placed: Placed) -> Json:
+def _sandbox_container(policy: ResolvedPolicy, placed: Placed) -> Json:
     container: Json = {
         "name": "sandbox",
-        "image": f"sandwright/{policy.image}:latest" if _is_ours(policy.image) else policy.image,
+        "image": f"sandwright/{policy.image}:latest" if _is_shipped_image(policy.image) else policy.image,
         "imagePullPolicy": _pull_policy(policy.image, placed),
         "command": [],
         "env": [
-            {"name": name, "value": value} for name, value in sorted(_environment(policy, placed).items())
+            {"name": name, "value": value} for name, value in sorted(_pod_environment(policy, placed).items())
         ],
-        "resources": _resources(policy.resources, placed),
+        "resources": _resource_requirements(policy.resources, placed),
         "securityContext": {
             "privileged": False,
             "allowPrivilegeEscalation": False,
             "readOnlyRootFilesystem": True,
             "capabilities": {"drop": ["ALL"]},
         },
-        "volumeMounts": [_volume_mount(name, mount, placed) for name, mount in _named(placed)],
+        "volumeMounts": [_volume_mount_json(name, mount, placed) for name, mount in _named_mounts(placed)],
     }
     cwd = policy.canonical(policy.facts.variables["CWD"])
     if any(mount.holds == "project" and is_inside(cwd, mount.path) for mount in placed.mounts):
@@ -141,47 +141,47 @@ def _container(policy: ResolvedPolicy, placed: Placed) -> Json:
     return container
 
 
-def _is_ours(image: str) -> bool:
+def _is_shipped_image(image: str) -> bool:
     """Whether it is the name of an image of this project's, which every registry has another of."""
     return image in shipped_images()
 
 
 def _pull_policy(image: str, placed: Placed) -> str:
     """Ours are put on the nodes, and never looked for elsewhere. A digest is one image, a tag may move."""
-    if _is_ours(image):
+    if _is_shipped_image(image):
         return "Never"
     return "IfNotPresent" if "@sha256:" in image or placed.where == "podman" else "Always"
 
 
-def _environment(policy: ResolvedPolicy, placed: Placed) -> dict[str, str]:
+def _pod_environment(policy: ResolvedPolicy, placed: Placed) -> dict[str, str]:
     """The variables that are set, and those of the proxy, whose address is left to the kubelet.
 
     Kubernetes puts in the value of NAME for `$(NAME)`, and a dollar sign for two; every other one stays.
     """
-    own = policy.environment.set
-    for name, value in own.items():
+    policy_set = policy.environment.set
+    for name, value in policy_set.items():
         if "\0" in value:
             raise RenderError(f"environment.set: {name} holds a NUL byte, which no variable can")
     if placed.where == "podman":
-        return dict(own)
-    escaped = {name: value.replace("$", "$$") for name, value in own.items()}
+        return dict(policy_set)
+    escaped = {name: value.replace("$", "$$") for name, value in policy_set.items()}
     proxied = policy.network.mode == "proxy"
     return {**escaped, **(proxy_environment(escaped, host=ADDRESS) if proxied else {})}
 
 
-def _resources(limits: Resources, placed: Placed) -> Json:
+def _resource_requirements(limits: Resources, placed: Placed) -> Json:
     """The same is asked for and granted: nothing is counted on that others may use up."""
-    given: Json = {}
+    granted: Json = {}
     if limits.memory is not None:
-        given["memory"] = _bytes(limits.memory)
+        granted["memory"] = _quantity(limits.memory)
     if limits.cpus is not None:
-        given["cpu"] = f"{round(limits.cpus * 1000)}m"
+        granted["cpu"] = f"{round(limits.cpus * 1000)}m"
     if placed.where == "podman":
-        return {"limits": given} if given else {}
-    return {kind: {**given, "ephemeral-storage": DISK[kind]} for kind in DISK}
+        return {"limits": granted} if granted else {}
+    return {kind: {**granted, "ephemeral-storage": DISK[kind]} for kind in DISK}
 
 
-def _bytes(amount: int) -> str:
+def _quantity(amount: int) -> str:
     """A quantity of Kubernetes, with the largest unit in which it is whole."""
     for unit in ("Ti", "Gi", "Mi", "Ki"):
         size = 1 << 10 * ("Ki", "Mi", "Gi", "Ti").index(unit) + 10
@@ -190,7 +190,7 @@ def _bytes(amount: int) -> str:
     return str(amount)
 
 
-def _named(placed: Placed) -> Iterator[tuple[str, VolumeMount]]:
+def _named_mounts(placed: Placed) -> Iterator[tuple[str, VolumeMount]]:
     """Each mount with the name of its volume. Podman's emptyDir is a volume that all Pods see by its name."""
     for index, mount in enumerate(placed.mounts):
         if placed.where == "cluster":
@@ -201,10 +201,10 @@ def _named(placed: Placed) -> Iterator[tuple[str, VolumeMount]]:
             yield f"{placed.name}-{mount.holds}", mount
 
 
-def _volumes(placed: Placed) -> Iterator[Json]:
+def _pod_volumes(placed: Placed) -> Iterator[Json]:
     """The volumes of the mounts, each once."""
     seen: set[str] = set()
-    for name, mount in _named(placed):
+    for name, mount in _named_mounts(placed):
         if name not in seen:
             seen.add(name)
             yield {"name": name, **_source(mount, placed)}
@@ -228,7 +228,7 @@ def _source(mount: VolumeMount, placed: Placed) -> Json:
             assert_never(mount.holds)
 
 
-def _volume_mount(name: str, mount: VolumeMount, placed: Placed) -> Json:
+def _volume_mount_json(name: str, mount: VolumeMount, placed: Placed) -> Json:
     made: Json = {"name": name, "mountPath": mount.path, "readOnly": not mount.writable}
     if placed.where == "cluster" and mount.holds == "empty-file":
         made["subPath"] = EMPTY_FILE

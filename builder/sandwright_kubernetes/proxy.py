@@ -39,14 +39,14 @@ def _metadata(name: str) -> Json:
 
 def _configuration(policy: ResolvedPolicy, name: str) -> Json:
     """What squid decides by. Clients are told apart by the NetworkPolicy, which knows their Pods."""
-    place = ProxyPlace(
+    settings = ProxyPlace(
         log="/dev/stdout",
         cache_log="/dev/stderr",
         errors=FOLDER,
         listen="0.0.0.0",  # noqa: S104 - in a Pod of its own
         clients=("0.0.0.0/0", "::/0"),
     )
-    files = {each.name.rpartition("/")[2]: each.content.decode() for each in render_proxy(policy, place)}
+    files = {each.name.rpartition("/")[2]: each.content.decode() for each in render_proxy(policy, settings)}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": _metadata(name), "data": files}
 
 
@@ -84,12 +84,12 @@ def _deployment(name: str) -> Json:
             "replicas": 1,
             "selector": {"matchLabels": selector(name, PROXY)},
             "strategy": {"type": "Recreate"},
-            "template": {"metadata": {"labels": labels(name, PROXY)}, "spec": _pod()},
+            "template": {"metadata": {"labels": labels(name, PROXY)}, "spec": _proxy_pod()},
         },
     }
 
 
-def _pod() -> Json:
+def _proxy_pod() -> Json:
     return {
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,

@@ -32,7 +32,7 @@ class JobRecord:
     """The launcher that watches the Job."""
 
     @property
-    def place(self) -> Place:
+    def cluster(self) -> Place:
         """The cluster."""
         return Place(self.kubeconfig, self.context)
 
@@ -43,17 +43,17 @@ class JobRecord:
 
     def write(self) -> None:
         """Raise HostError."""
-        user_dirs.write(str(_folder() / f"{self.job}.json"), encode_record(self))
+        user_dirs.write(str(clusters_directory() / f"{self.job}.json"), encode_record(self))
 
     def forget(self) -> None:
         """The Job is gone."""
-        (_folder() / f"{self.job}.json").unlink(missing_ok=True)
+        (clusters_directory() / f"{self.job}.json").unlink(missing_ok=True)
 
 
-def read_all() -> list[JobRecord]:
+def read_job_records() -> list[JobRecord]:
     """Those that are there. What is no record of ours is left alone."""
     found = []
-    for path in sorted(_folder().glob("*.json")):
+    for path in sorted(clusters_directory().glob("*.json")):
         try:
             record = decode_record(JobRecord, path.read_bytes())
         except (OSError, ValueError):
@@ -65,11 +65,13 @@ def read_all() -> list[JobRecord]:
 
 def owner() -> str:
     """The name of this user of this machine in clusters: 16 hexadecimal digits, made once."""
-    path = _folder() / "owner"
+    path = clusters_directory() / "owner"
     if not path.exists():
         user_dirs.write(str(path), secrets.token_hex(8).encode())
     return path.read_text().strip()
 
 
-def _folder() -> Path:
-    return Path(user_dirs.private(f"{user_dirs.cache()}/clusters"))
+def clusters_directory(name: str = "") -> Path:
+    """Where this user's records of clusters are, or a directory in it; made where there is none."""
+    base = user_dirs.private(f"{user_dirs.cache()}/clusters")
+    return Path(user_dirs.private(f"{base}/{name}") if name else base)

@@ -39,10 +39,10 @@ def render_kubernetes(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
     seccomp = json_artifact("seccomp.json", pod_filter(policy, gvisor=gvisor), "the filter of system calls")
     profile = f"{PROFILE}{seccomp.digest.removeprefix('sha256:')[:32]}.json"
     cluster = Placed("cluster", name, profile, volume_mounts(policy))
-    resources = list(_resources(policy, cluster, gvisor=gvisor))
+    resources = list(_manifests(policy, cluster, gvisor=gvisor))
     return (
         *resources,
-        _kustomization([each.name for each in resources]),
+        kustomization([each.name for each in resources], "all of it, in order: kubectl apply -k"),
         seccomp,
         rules_artifact(policy),
         *_scripts(policy, name, resources, seccomp, profile),
@@ -50,40 +50,42 @@ def render_kubernetes(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
     )
 
 
-def _resources(policy: ResolvedPolicy, cluster: Placed, *, gvisor: bool) -> Iterator[Artifact]:
+def _manifests(policy: ResolvedPolicy, cluster: Placed, *, gvisor: bool) -> Iterator[Artifact]:
     """The objects as they are applied: what closes the network is there before the Pod."""
     name = cluster.name
-    yield _manifest(
+    yield manifest(
         "namespace.yaml", "the sandbox's namespace, which admits restricted Pods only", job.namespace(name)
     )
-    yield _manifest("quota.yaml", "what the namespace may hold", job.quota(policy, name))
+    yield manifest("quota.yaml", "what the namespace may hold", job.quota(policy, name))
     if gvisor:
-        yield _manifest("runtimeclass.yaml", "the RuntimeClass of gVisor", job.runtime_class())
+        yield manifest("runtimeclass.yaml", "the RuntimeClass of gVisor", job.runtime_class())
     if any(mount.holds == "empty-file" for mount in cluster.mounts):
-        yield _manifest("configmap.yaml", "a file without content, which hides others", job.empty_file(name))
-    yield _manifest(
+        yield manifest("configmap.yaml", "a file without content, which hides others", job.empty_file(name))
+    yield manifest(
         "networkpolicy.yaml", "what reaches the sandbox, and what it reaches", network_policy(policy, name)
     )
     if policy.network.mode == "proxy":
         for each in proxy_objects(policy, name):
-            yield _manifest(
+            yield manifest(
                 f"proxy-{each['kind'].lower()}.yaml", "the proxy, by which alone it reaches hosts", each
             )
-    yield _manifest("job.yaml", "runs the image's command in the sandbox", job.job(policy, cluster))
+    yield manifest("job.yaml", "runs the image's command in the sandbox", job.job(policy, cluster))
 
 
-def _manifest(name: str, purpose: str, document: Json) -> Artifact:
+def manifest(name: str, purpose: str, document: Json) -> Artifact:
+    """An object of a cluster as an artifact."""
     return Artifact(name, yaml_text(document).encode(), purpose)
 
 
-def _kustomization(resources: list[str]) -> Artifact:
-    document = {
+def kustomization(resources: list[str], purpose: str) -> Artifact:
+    """The list by which `kubectl apply -k` takes manifests in order."""
+    document: Json = {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
         "kind": "Kustomization",
         "sortOptions": {"order": "fifo"},
         "resources": resources,
     }
-    return _manifest("kustomization.yaml", "all of it, in order: kubectl apply -k", document)
+    return manifest("kustomization.yaml", purpose, document)
 
 
 WIDE = ("namespace.yaml", "runtimeclass.yaml")

@@ -20,16 +20,17 @@ import yaml
 
 from sandwright.environment import SESSION
 from sandwright.errors import HostError, SandwrightError
+from sandwright.foreground import on_terminal
 from sandwright.signalling import identity
 from sandwright.visible import message
 from sandwright_kubernetes import admission
 from sandwright_kubernetes.connection import ApiRefused, Connection, Json, connect
-from sandwright_kubernetes.feeding import feed, is_fed, may_attach, with_input
+from sandwright_kubernetes.feeding import is_fed, may_attach, start_feeding, with_input
 from sandwright_kubernetes.jobrun import JobRun, TimeIsUp, with_command
 from sandwright_kubernetes.records import JobRecord, owner
 from sandwright_kubernetes.sync import REGISTRY, RIGHTS
 from sandwright_kubernetes.sync.transfer import ProjectTransfer, prepared
-from sandwright_kubernetes.terminal import converse, has_terminal, with_terminal
+from sandwright_kubernetes.terminal import converse, with_terminal
 
 REFUSED = 125
 TIME_IS_UP = 124
@@ -72,34 +73,34 @@ def run(directory: Path, argv: Sequence[str]) -> int:
     connection = connect()
     documents = read_manifests(directory)
     if not os.environ.get(REGISTRY):
-        return _run(connection, documents, argv, None)
+        return _run_job(connection, documents, argv, None)
 
     with prepared(directory, documents["job.yaml"]) as transfer:
         if transfer is not None:
             documents["job.yaml"] = transfer.job
-        return _run(connection, documents, argv, transfer)
+        return _run_job(connection, documents, argv, transfer)
 
 
-def _run(
+def _run_job(
     connection: Connection, documents: dict[str, Json], argv: Sequence[str], transfer: ProjectTransfer | None
 ) -> int:
     job = documents["job.yaml"]
     namespace = str(job["metadata"]["namespace"])
-    talks = has_terminal() and _may_attach(connection, namespace, "has no terminal")
+    talks = on_terminal() and _may_attach(connection, namespace, "has no terminal")
     fed = is_fed() and _may_attach(connection, namespace, "reads nothing")
     if talks or fed:
         job = documents["job.yaml"] = with_terminal(job) if talks else with_input(job)
-    check(connection, documents, RIGHTS if transfer is not None else ())
+    check_cluster(connection, documents, RIGHTS if transfer is not None else ())
     for line in transfer.send() if transfer is not None else ():
         notify(line)
     session = os.environ.get(SESSION.name, "") or secrets.token_hex(8)
     name = f"{job['metadata']['name']}-{secrets.token_hex(4)}"
     made = with_command(job, argv, name=name, session=session, owner=owner())
-    place = connection.place
-    record = JobRecord(session, name, namespace, place.kubeconfig, place.context, identity())
+    cluster = connection.place
+    record = JobRecord(session, name, namespace, cluster.kubeconfig, cluster.context, identity())
     record.write()
     follow = converse if talks else _fed if fed else JobRun.follow
-    return _watched(JobRun(connection, made), record, transfer, follow)
+    return _run_to_end(JobRun(connection, made), record, transfer, follow)
 
 
 def _may_attach(connection: Connection, namespace: str, otherwise: str) -> bool:
@@ -110,11 +111,11 @@ def _may_attach(connection: Connection, namespace: str, otherwise: str) -> bool:
 
 
 def _fed(running: JobRun, write: Callable[[bytes], None]) -> None:
-    feed(running.connection, running.pod)
+    start_feeding(running.connection, running.pod)
     running.follow(write)
 
 
-def _watched(
+def _run_to_end(
     running: JobRun,
     record: JobRecord,
     transfer: ProjectTransfer | None,
@@ -124,14 +125,14 @@ def _watched(
     try:
         running.create()
         running.await_start()
-        follow(running, _write)
+        follow(running, _write_stdout)
         ended = running.end()
         if ended.reason == "OOMKilled":
             notify("it was killed: the memory that the policy gives it was used up")
-        left = transfer.download(running) if transfer is not None else []
-        for line in left:
+        conflicts = transfer.download(running) if transfer is not None else []
+        for line in conflicts:
             notify(line)
-        return ended.status or (REFUSED if left else 0)
+        return ended.status or (REFUSED if conflicts else 0)
     finally:
         for number in _SIGNALS:  # a second Ctrl-C is not to leave the Job
             signal.signal(number, signal.SIG_IGN)
@@ -142,7 +143,7 @@ def _watched(
             notify(f"{error}; `sandwright cleanup` removes what is left")
 
 
-def check(
+def check_cluster(
     connection: Connection, documents: dict[str, Json], rights: Sequence[tuple[str, str, str]] = ()
 ) -> None:
     """Try out all that can be before the Job is made, and that we have more `rights`.
@@ -180,7 +181,7 @@ def notify(line: str) -> None:
     os.write(2, f"sandbox: {message(line)[:_LONGEST]}\n".encode(errors="replace"))
 
 
-def _write(piece: bytes) -> None:
+def _write_stdout(piece: bytes) -> None:
     while piece:
         piece = piece[os.write(1, piece) :]
 

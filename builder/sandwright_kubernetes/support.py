@@ -10,9 +10,9 @@ _NODE = "the node's kernel answers the program alone"
 DECLARATION = Declaration(
     "kubernetes",
     {
-        "filesystem.read-all": Support("stricter", "of the host there is only the project, as a volume"),
-        "filesystem.read": Support("stricter", "of the host there is only the project, as a volume"),
-        "filesystem.write": Support("stricter", "of the host there is only the project, as a volume"),
+        "filesystem.read-all": Support("stricter", "the project is the only part of the host, as a volume"),
+        "filesystem.read": Support("stricter", "the project is the only part of the host, as a volume"),
+        "filesystem.write": Support("stricter", "the project is the only part of the host, as a volume"),
         "filesystem.readonly": Support(
             "exact", "by mounts over the volume, which is taken to hold what the host has"
         ),
@@ -22,25 +22,25 @@ DECLARATION = Declaration(
         "filesystem.deny-inside": Support(
             "exact", "by mounts over the volume, which is taken to hold what the host has"
         ),
-        "filesystem.attributes": Support("exact", "of the host there is only the project"),
+        "filesystem.attributes": Support("exact", "the project is the only part of the host"),
         "filesystem.absent": Support(
             "exact", "by an empty directory that is mounted there, and stays on the volume"
         ),
-        "filesystem.absent-elsewhere": Support("exact", "of the host there is only the project"),
-        "filesystem.protect": Support("stricter", "a repository's own directory is read-only as a whole"),
-        "filesystem.protect-elsewhere": Support("exact", "of the host there is only the project"),
+        "filesystem.absent-elsewhere": Support("exact", "the project is the only part of the host"),
+        "filesystem.protect": Support("stricter", "the directory of a repository is read-only as a whole"),
+        "filesystem.protect-elsewhere": Support("exact", "the project is the only part of the host"),
         "filesystem.links": Support("cannot", reasons.LINKS),
         "filesystem.git-links": Support("exact", "a Git directory is read-only as a whole"),
         "filesystem.tmp-private": Support("exact"),
-        "filesystem.tmp-shared": Support("stricter", "nothing of the host's files appears in the cluster"),
-        "network.none": Support("stricter", "no IP socket can be made, to its own localhost neither"),
+        "filesystem.tmp-shared": Support("stricter", "the host's files do not exist in the cluster"),
+        "network.none": Support("stricter", "IP sockets cannot be created, not even for its own localhost"),
         "network.proxy": Support("exact", "where the cluster's network enforces NetworkPolicy"),
         "network.private": Support(
             "cannot",
             "a NetworkPolicy knows addresses alone: the proxy would reach everything in the cluster",
         ),
         "network.host": Support("stricter", "the cluster's network, never the node's"),
-        "network.unix-sockets": Support("stricter", "nothing of the host's files appears in the cluster"),
+        "network.unix-sockets": Support("stricter", "the host's files do not exist in the cluster"),
         "network.no-sockets": Support("exact"),
         "network.other-sockets": Support("exact"),
         "network.later-sockets": Support("exact"),
@@ -52,7 +52,7 @@ DECLARATION = Declaration(
         "network.expose": Support(
             "cannot", "a Pod is on another machine: `kubectl port-forward` leads there"
         ),
-        "network.ca": Support("stricter", "a Pod is on another machine: the image's own are trusted"),
+        "network.ca": Support("stricter", "a Pod runs on another machine and trusts those of the image"),
         "process.unprivileged": Support("exact"),
         "process.sandbox-root": Support("stricter", "the Pod Security profile `restricted` forbids it"),
         "process.root": Support("exact"),
@@ -61,7 +61,7 @@ DECLARATION = Declaration(
         "macos": Support("unused", reasons.FRAGMENTS),
         "environment.pass": Support("stricter", "no variable of the host reaches the cluster"),
         "environment.set": Support("exact"),
-        "credentials.cloud": Support("cannot", "nothing of the host's files appears in the cluster"),
+        "credentials.cloud": Support("cannot", "the host's files do not exist in the cluster"),
         "credentials.shims": Support(
             "cannot",
             "there is no host to run them on; "
@@ -70,7 +70,7 @@ DECLARATION = Declaration(
         "user.mapping": Support("cannot", "files belong to the volume's user"),
         "resources.memory": Support("exact"),
         "resources.cpus": Support("exact"),
-        "resources.pids": Support("cannot", "a limit of processes is the node's configuration, not a Pod's"),
+        "resources.pids": Support("cannot", "the process limit is a setting of the node, not of the Pod"),
         "resources.files": Support("cannot", "a Pod has no limit of open files"),
         "resources.time": Support("exact", "activeDeadlineSeconds"),
         "image": Support("exact"),
@@ -81,7 +81,7 @@ DECLARATION = Declaration(
     unreported={
         "calls": _NODE,
         "sockets": _NODE,
-        "hosts": "the proxy is a Pod of its own: its log has them",
+        "hosts": "the proxy runs in a separate Pod, whose log lists them",
         "bridge": reasons.UNSEEN_NO_BRIDGE,
         "paths": _NODE,
     },

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from sandwright.errors import SandwrightError
-from sandwright_kubernetes.connection import ApiRefused, ApiUnreachable, Json, last
+from sandwright_kubernetes.connection import ApiRefused, ApiUnreachable, Json, last_bytes
 from sandwright_kubernetes.jobrun import JobRun
 from sandwright_kubernetes.sync import channels
 
@@ -44,11 +44,6 @@ _BACKLOG = 1 << 20
 
 _WAITING = 64
 """Messages that wait to be shown. A command that writes more waits itself."""
-
-
-def has_terminal() -> bool:
-    """Whether standard input and output are a terminal here."""
-    return os.isatty(0) and os.isatty(1)
 
 
 def with_terminal(job: Json) -> Json:
@@ -75,7 +70,7 @@ def converse(running: JobRun, write: Callable[[bytes], None]) -> None:
         running.follow(write)
 
 
-def joined(log: bytes, attached: bytes) -> bytes:
+def join_output(log: bytes, attached: bytes) -> bytes:
     """What a log has, and what came through an attachment: its beginning may be the log's end."""
     most = min(len(log), len(attached), _OVERLAP)
     overlap = next(size for size in range(most, -1, -1) if log.endswith(attached[:size]))
@@ -86,45 +81,45 @@ def _attached(running: JobRun, write: Callable[[bytes], None], *, first: bool) -
     """One attachment to its end. Raise ApiRefused, ApiUnreachable where there is none."""
     query = {"container": "sandbox", "stdin": "true", "stdout": "true", "tty": "true"}
     with (
-        channels.program(running.connection, f"{running.pod}/attach", query) as streams,
+        channels.open_program(running.connection, f"{running.pod}/attach", query) as streams,
         _raw(),
         _typing(streams),
     ):
-        shown = showing(streams)
+        output = read_output(streams)
         if first:
             log = _log(running)
-            write(joined(log, _gathered(shown)))
-        while data := shown.get():
+            write(join_output(log, _gathered(output)))
+        while data := output.get():
             write(data)
 
 
-def showing(streams: channels.Channels) -> queue.Queue[bytes]:
+def read_output(streams: channels.Channels) -> queue.Queue[bytes]:
     """What the command shows, as it comes; nothing at the end. It is read no faster than it is taken."""
-    shown: queue.Queue[bytes] = queue.Queue(_WAITING)
-    threading.Thread(target=_receive, args=(streams, shown), daemon=True).start()
-    return shown
+    output: queue.Queue[bytes] = queue.Queue(_WAITING)
+    threading.Thread(target=_receive, args=(streams, output), daemon=True).start()
+    return output
 
 
-def _receive(streams: channels.Channels, shown: queue.Queue[bytes]) -> None:
+def _receive(streams: channels.Channels, output: queue.Queue[bytes]) -> None:
     with suppress(SandwrightError):
         for channel, data in streams.messages():
             if channel == channels.STATUS:
                 break
             if channel == channels.STDOUT and data:
-                shown.put(data)
-    shown.put(b"")
+                output.put(data)
+    output.put(b"")
 
 
-def _gathered(shown: queue.Queue[bytes]) -> bytes:
+def _gathered(output: queue.Queue[bytes]) -> bytes:
     """What comes in a moment. The end is left where it is."""
     found, until = b"", time.monotonic() + _JOINED
-    while (left := until - time.monotonic()) > 0:
+    while (remaining := until - time.monotonic()) > 0:
         try:
-            data = shown.get(timeout=left)
+            data = output.get(timeout=remaining)
         except queue.Empty:
             break
         if not data:
-            shown.put(b"")
+            output.put(b"")
             break
         found += data
     return found
@@ -137,7 +132,7 @@ def _log(running: JobRun) -> bytes:
     """
     try:
         with running.connection.stream(f"{running.pod}/log", silence=_ALIVE, container="sandbox") as pieces:
-            return last(pieces, _BACKLOG).replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
+            return last_bytes(pieces, _BACKLOG).replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
     except (ApiRefused, ApiUnreachable):
         return b""
 
@@ -159,7 +154,7 @@ def _typing(streams: channels.Channels) -> Iterator[None]:
     """Pass on keys, and the window's size when it changes."""
     woken, wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     before = signal.signal(signal.SIGWINCH, lambda *_: os.write(wake, b"w"))
-    thread = threading.Thread(target=_send, args=(streams, woken), daemon=True)
+    thread = threading.Thread(target=_send_resizes, args=(streams, woken), daemon=True)
     thread.start()
     try:
         yield
@@ -170,17 +165,17 @@ def _typing(streams: channels.Channels) -> Iterator[None]:
         os.close(woken)
 
 
-def _send(streams: channels.Channels, woken: int) -> None:
+def _send_resizes(streams: channels.Channels, woken: int) -> None:
     """To the end of the pipe: that says that the size has changed, or that all is over."""
     with suppress(SandwrightError, OSError):
-        streams.send(channels.SIZE, _size())
+        streams.send(channels.SIZE, _terminal_size())
         keys = [0]
         while True:
             ready, _, _ = select.select([woken, *keys], [], [], _ALIVE)
             if woken in ready:
                 if not os.read(woken, 512):
                     return
-                streams.send(channels.SIZE, _size())
+                streams.send(channels.SIZE, _terminal_size())
             if not ready:
                 streams.ping()
             if 0 in ready:
@@ -190,7 +185,7 @@ def _send(streams: channels.Channels, woken: int) -> None:
                     streams.send(channels.STDIN, data)
 
 
-def _size() -> bytes:
+def _terminal_size() -> bytes:
     """As the kubelet reads it."""
     rows, columns, _, _ = struct.unpack("HHHH", fcntl.ioctl(0, termios.TIOCGWINSZ, bytes(8)))
     return json.dumps({"Width": columns, "Height": rows}).encode()

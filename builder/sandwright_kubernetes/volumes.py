@@ -16,7 +16,7 @@ from typing import Literal
 from sandwright.errors import RenderError
 from sandwright.policy.paths import ancestors, depth, is_inside
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.policy.uses import absent
+from sandwright.policy.uses import absent_restrictions
 from sandwright.render.imagemasks import check_image_masks
 from sandwright.render.mounts import Mount, MountPlan, mount_plan
 from sandwright.render.without_placeholders import movable_above, without_covers
@@ -89,7 +89,7 @@ def _of_project(mount: Mount, project: str) -> VolumeMount:
 
 def _first_absent(policy: ResolvedPolicy) -> Iterator[str]:
     """For each restricted path that doesn't exist, the first name on the way to it that doesn't."""
-    for rule in absent(policy):
+    for rule in absent_restrictions(policy):
         missing = [path for path in (rule.path, *ancestors(rule.path)) if policy.facts.kind(path) is None]
         yield missing[-1]
 

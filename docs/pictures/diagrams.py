@@ -90,12 +90,12 @@ def layout(diagram: Diagram) -> dict[str, Placed]:
     nodes = diagram.nodes.values()
     columns = {n.column: max(m.width for m in nodes if m.column == n.column) for n in nodes}
     rows = {n.row: max(m.height for m in nodes if m.row == n.row) for n in nodes}
-    left = {c: MARGIN + sum(columns[b] + GAP_X for b in sorted(columns) if b < c) for c in columns}
+    offsets = {c: MARGIN + sum(columns[b] + GAP_X for b in sorted(columns) if b < c) for c in columns}
     top = {r: MARGIN + sum(rows[b] + GAP_Y for b in sorted(rows) if b < r) for r in rows}
     return {
         name: Placed(
             node,
-            left[node.column] + (columns[node.column] - node.width) / 2,
+            offsets[node.column] + (columns[node.column] - node.width) / 2,
             top[node.row] + (rows[node.row] - node.height) / 2,
         )
         for name, node in diagram.nodes.items()

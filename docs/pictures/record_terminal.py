@@ -82,12 +82,12 @@ def drawn(rows: list[tuple[float, str]]) -> str:
         kind = (
             "denied" if re.search(r"denied|Errno|Read-only", text) and not text.startswith("$ ") else "plain"
         )
-        shown = escape(text if len(text) <= COLUMNS else text[: COLUMNS - 1] + "…")
+        visible = escape(text if len(text) <= COLUMNS else text[: COLUMNS - 1] + "…")
         if text.startswith("$ "):
-            shown = f'<tspan class="prompt">$</tspan>{shown[1:]}'
+            visible = f'<tspan class="prompt">$</tspan>{visible[1:]}'
         y = MARGIN + 22 + LINE * (number + 1) - 6
         shown_after = f"animation-duration:{at:.2f}s"
-        lines.append(f'<text class="line {kind}" x="{MARGIN}" y="{y}" style="{shown_after}">{shown}</text>')
+        lines.append(f'<text class="line {kind}" x="{MARGIN}" y="{y}" style="{shown_after}">{visible}</text>')
     dots = "".join(
         f'<circle cx="{MARGIN + 5 + 16 * number}" cy="16" r="5" fill="{colour}"/>'
         for number, colour in enumerate(("#ff5f57", "#febc2e", "#28c840"))

@@ -14,15 +14,15 @@ from pathlib import Path
 
 import pytest
 
-from bridges import World, world
-from githttp import GitServer, git_server
-from goldens import write_artifacts
-from rundocuments import bridged, launching
 from sandwright import process
 from sandwright.bridge.start import Bridge
 from sandwright.errors import RenderError
 from sandwright.launcher.plan import parse_plan
 from sandwright.methods.registry import render
+from support.bridges import World, world
+from support.githttp import GitServer, git_server
+from support.goldens import write_artifacts
+from support.rundocuments import bridged, launching
 
 pytestmark = pytest.mark.needs("bwrap", "git")
 

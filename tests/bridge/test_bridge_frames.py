@@ -39,7 +39,7 @@ def test_the_bytes_on_the_wire() -> None:
 def test_frames_come_whole_however_they_are_cut(
     given_: list[tuple[FrameKind, bytes]], data: st.DataObject
 ) -> None:
-    stream = b"".join(frames.encode(kind, payload) for kind, payload in given_)
+    stream = b"".join(frames.encode_frame(kind, payload) for kind, payload in given_)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=8)))
     reader = FrameReader()
     got = []
@@ -67,7 +67,7 @@ def test_any_payload_is_a_request_or_an_error(payload: bytes) -> None:
         request = frames.decode_request(payload)
     except ProtocolError:
         return
-    assert frames.encode_request(request) == frames.encode(FrameKind.CALL, payload)
+    assert frames.encode_request(request) == frames.encode_frame(FrameKind.CALL, payload)
 
 
 @pytest.mark.parametrize(

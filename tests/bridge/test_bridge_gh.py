@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from bridges import World, world
 from sandwright import process
 from sandwright.bridge.start import Bridge
+from support.bridges import World, world
 
 pytestmark = pytest.mark.needs("git")
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from bridges import World, world
-from githttp import GitServer, git_server
 from sandwright import process
 from sandwright.bridge.start import Bridge
+from support.bridges import World, world
+from support.githttp import GitServer, git_server
 
 pytestmark = pytest.mark.needs("git")
 

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridgetricks import GH_TRICKS, GIT_TRICKS
 from sandwright.bridge.arg_types import WorkspaceFile
 from sandwright.bridge.grammar import AllowedCall, Grammar, Refused, compile_grammar
 from sandwright.bridge.profiles import profile_of
 from sandwright.errors import RenderError
 from sandwright.policy.values import command
+from support.bridgetricks import GH_TRICKS, GIT_TRICKS
 
 GIT_CALLS = [
     (["push"], ("push", "--")),

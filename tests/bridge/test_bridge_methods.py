@@ -14,17 +14,17 @@ from pathlib import Path
 
 import pytest
 
-from bridges import World, world
-from enginehosts import EngineHost, engine_host
-from goldens import write_artifacts
-from rundocuments import bridged, launching
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.bridge.start import Bridge
 from sandwright.errors import RenderError
 from sandwright.methods.registry import render
-from sandwright.policy.collect import collect
+from sandwright.policy.collect import collect_facts
 from session.test_run_containers import busybox_root
+from support.bridges import World, world
+from support.enginehosts import EngineHost, engine_host
+from support.goldens import write_artifacts
+from support.rundocuments import bridged, launching
 
 METHODS = [
     pytest.param("bwrap", marks=pytest.mark.needs("bwrap")),
@@ -92,7 +92,9 @@ class Place:
     def command(self, bridge: Bridge | None, *words: str, more: str = "") -> list[str]:
         text = f"schema: 1\nmethod: {self.method.name}\n{self.policy(more)}"
         loaded = Policy.from_text(text)
-        facts = collect(loaded, project=self.world.project, environ={"HOME": str(self.world.root / "home")})
+        facts = collect_facts(
+            loaded, project=self.world.project, environ={"HOME": str(self.world.root / "home")}
+        )
         folder = self.world.root / "out"
         write_artifacts(folder, render(loaded.resolve(facts), self.method.name).artifacts, fresh=True)
         return [launching(folder / "launch", bridged(bridge)), *words]

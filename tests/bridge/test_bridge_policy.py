@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from bridges import World, world
 from sandwright import process
 from sandwright.bridge.access import AccessRule, WorkspaceAccess
-from sandwright.bridge.environment import search_path
+from sandwright.bridge.environment import trusted_search_path
 from sandwright.bridge.remotes import address, addresses
 from sandwright.bridge.start import Bridge, serve
 from sandwright.errors import UsageError
+from support.bridges import World, world
 
 DENIED = """
 filesystem:
@@ -247,5 +247,5 @@ def test_programs_come_from_no_directory_that_a_sandbox_or_another_user_filled(t
     (tmp_path / "shared").chmod(0o777)
     os.chown(tmp_path / "of-another", 65534, -1)
     parts = [*(str(tmp_path / name) for name in (*names, "project/link", "absent")), "relative", "/usr/bin"]
-    found = search_path({"PATH": ":".join(parts)}, lambda path: path.endswith("/written"))
+    found = trusted_search_path({"PATH": ":".join(parts)}, lambda path: path.endswith("/written"))
     assert found == f"{tmp_path}/mine:/usr/bin"

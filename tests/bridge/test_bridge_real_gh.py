@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from bridges import World, world
-from githubserver import HOST, GitHub, github
 from sandwright.bridge.start import Bridge
+from support.bridges import World, world
+from support.githubserver import HOST, GitHub, github
 
 pytestmark = pytest.mark.needs("gh", "openssl", "git")
 

@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from bridges import IDENTITY, World, world
-from githttp import git_server
 from sandwright import process
 from sandwright.bridge.grammar import Refused
 from sandwright.bridge.objects import Budget, copy_objects
 from sandwright.bridge.repository import MAX_LINE, bare_environment, find_repository, read_refs
 from sandwright.bridge.restricted import RestrictedGit, write_restriction
 from sandwright.bridge.workspace import OpenWorkspace
+from support.bridges import IDENTITY, World, world
+from support.githttp import git_server
 
 pytestmark = pytest.mark.needs("git")
 

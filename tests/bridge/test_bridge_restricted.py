@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from bridges import world
 from sandwright import process
 from sandwright.bridge.repository import bare_environment
 from sandwright.bridge.restricted import RestrictedGit, write_restriction
 from sandwright.launcher.restrict import PORTS, landlock_version
+from support.bridges import world
 
 pytestmark = pytest.mark.needs("git")
 

@@ -18,13 +18,13 @@ from pathlib import Path
 
 import pytest
 
-from bridges import World, world
 from sandwright import process
 from sandwright.bridge import frames
 from sandwright.bridge.configuration import CallLimits
 from sandwright.bridge.frames import CallRequest, FrameKind
-from sandwright.bridge.start import Bridge, serve, sweep
+from sandwright.bridge.start import Bridge, serve, sweep_bridges
 from sandwright.errors import HostError, RenderError, ToolMissing, UsageError
+from support.bridges import World, world
 
 TOKEN = "canary-B-1f77ac"
 POLICY = """
@@ -373,7 +373,7 @@ def test_more_input_than_was_granted(place: World, bridge: Bridge) -> None:
     with _connected(bridge) as connection:
         connection.sendall(_call(place, "tool", "hang"))
         with contextlib.suppress(BrokenPipeError):  # it doesn't read on
-            connection.sendall(frames.encode(FrameKind.STDIN, b"x" * 1_000_000))
+            connection.sendall(frames.encode_frame(FrameKind.STDIN, b"x" * 1_000_000))
         answer = _rest(connection)
     assert b"don't speak the same protocol" in answer or b"before any was granted" in answer
 
@@ -545,7 +545,7 @@ def _session(place: World) -> str:
         import sys, time
         sys.path[:0] = {[str(Path(__file__).parents[1]), *sys.path]!r}
         from pathlib import Path
-        from bridges import World
+        from support.bridges import World
         with World(Path({str(place.root)!r})).bridge({POLICY!r}, environment={ENVIRONMENT!r}) as bridge:
             print(bridge.public, bridge.pid, flush=True)
             time.sleep(60)
@@ -576,7 +576,7 @@ def test_killed(place: World, killed: str) -> None:
         while Path(public).parent.exists() and time.monotonic() < until:
             time.sleep(0.05)
             if killed == "both":
-                sweep(place.root / "b")
+                sweep_bridges(place.root / "b")
         assert not Path(public).parent.exists(), list(Path(public).parent.rglob("*"))
         assert _gone(f"canary-{killed}")
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from bridges import World, world
 from sandwright import process
 from sandwright.errors import IntegrityError
+from support.bridges import World, world
 
 SANDWRIGHT = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
 TOKEN = "sandbox-token-B-9d20ca"

@@ -8,9 +8,8 @@ from dataclasses import replace
 import pytest
 from hypothesis import example, given, reject, settings
 
-from policyedits import NAMES, OUTSIDE, changes
 from sandwright.api import Policy
-from sandwright.change.compare import POLICY, PolicyDifference, compare
+from sandwright.change.compare import POLICY, PolicyDifference, compare_policies
 from sandwright.change.questions import Case, paths
 from sandwright.errors import DocumentError
 from sandwright.evaluate.explain.enclosure import NOT_STARTED
@@ -19,7 +18,8 @@ from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.policy.paths import is_inside
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.seccomp.abi import known_names
-from thorough import THOROUGH
+from support.policyedits import NAMES, OUTSIDE, changes
+from support.thorough import THOROUGH
 
 FACTS = HostFacts(
     os="linux",
@@ -135,7 +135,7 @@ def test_every_widening_of_an_exhaustive_comparison_is_listed(change: tuple[str,
         old, new = map(_resolved, change)
     except DocumentError:
         reject()
-    found = compare(old, new, METHODS)
+    found = compare_policies(old, new, METHODS)
     missing = [(case, label) for case, label in _widened(old, new) if not _is_listed(case, label, found, new)]
     assert missing == []
 
@@ -147,7 +147,7 @@ def test_the_other_way_round_is_the_opposite(change: tuple[str, str]) -> None:
         old, new = map(_resolved, change)
     except DocumentError:
         reject()
-    there, back = compare(old, new, ("bwrap",)), compare(new, old, ("bwrap",))
+    there, back = compare_policies(old, new, ("bwrap",)), compare_policies(new, old, ("bwrap",))
     assert {(each.case, not each.widened, each.methods) for each in there.cases} == {
         (each.case, each.widened, each.methods) for each in back.cases
     }
@@ -155,7 +155,7 @@ def test_the_other_way_round_is_the_opposite(change: tuple[str, str]) -> None:
 
 def test_nothing_differs_from_itself() -> None:
     policy = _resolved("schema: 1\nmethod: bwrap\n")
-    found = compare(policy, policy, METHODS)
+    found = compare_policies(policy, policy, METHODS)
     assert (found.cases, found.settings, found.widened, found.narrowed) == ((), (), 0, 0)
     assert found.asked > 1000
 
@@ -178,7 +178,7 @@ def test_nothing_differs_from_itself() -> None:
 )
 def test_what_no_question_is_about(old: str, new: str, wider: str, narrower: str) -> None:
     policies = [_resolved(_policy(each)) for each in (old, new)]
-    found = compare(policies[0], policies[1], ("bwrap",))
+    found = compare_policies(policies[0], policies[1], ("bwrap",))
     texts = {True: "", False: "", None: ""}
     for each in found.settings:
         texts[each.widened] += f"{each}\n"
@@ -196,10 +196,10 @@ def _policy(more: str) -> str:
 def test_a_method_with_an_image_in_place_of_one_with_the_host() -> None:
     """The policies say the same, and what can be read does not stay the same."""
     old, new = _resolved("schema: 1\nmethod: oci\n"), _resolved("schema: 1\nmethod: bwrap\n")
-    found = compare(old, new, ("oci", "bwrap"))
+    found = compare_policies(old, new, ("oci", "bwrap"))
     opened = {str(each.case) for each in found.cases if each.widened and each.methods == ("oci → bwrap",)}
     assert f"read {HOME}" in opened
-    assert compare(new, old, ("oci", "bwrap")).narrowed > 0
+    assert compare_policies(new, old, ("oci", "bwrap")).narrowed > 0
 
 
 def test_every_path_has_its_surroundings() -> None:
@@ -213,8 +213,8 @@ def test_a_changed_value_is_told_and_not_shown() -> None:
         _resolved(f"schema: 1\nmethod: bwrap\nenvironment: {{set: {{A_TOKEN: {value}}}}}\n")
         for value in ("hunter2one", "hunter2two")
     )
-    found = compare(old, new, ("bwrap",))
+    found = compare_policies(old, new, ("bwrap",))
     assert [str(each) for each in found.settings] == ["environment.set: A_TOKEN has another value"]
-    added = compare(replace(_resolved("schema: 1\nmethod: bwrap\n")), new, ("bwrap",))
+    added = compare_policies(replace(_resolved("schema: 1\nmethod: bwrap\n")), new, ("bwrap",))
     assert "env A_TOKEN" in {str(each.case) for each in added.cases}
     assert "hunter2" not in repr([(each.case, each.before, each.after) for each in added.cases])

@@ -9,7 +9,7 @@ import pytest
 
 from sandwright.api import Policy
 from sandwright.change import questions
-from sandwright.change.compare import compare
+from sandwright.change.compare import compare_policies
 from sandwright.policy import load
 from sandwright.policy.facts import HostFacts
 
@@ -41,7 +41,7 @@ def _calls(text: str) -> int:
 
     sys.setprofile(count)
     try:
-        found = compare(old, new, ["bwrap"])
+        found = compare_policies(old, new, ["bwrap"])
     finally:
         sys.setprofile(None)
     assert found.asked > 50

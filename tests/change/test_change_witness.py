@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, reject, settings
 
-from policyedits import NAMES, ROOTS, base, changes, text
 from sandwright.change import trial
-from sandwright.change.compare import CaseChange, PolicyDifference, compare
+from sandwright.change.compare import CaseChange, PolicyDifference, compare_policies
 from sandwright.change.policies import PolicyPair, read_pair
 from sandwright.change.questions import Case
 from sandwright.change.trial import witnesses
@@ -24,7 +23,8 @@ from sandwright.methods import registry
 from sandwright.policy.provenance import BUILT_IN
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.runtime.probe.protocol import ProbeAnswer
-from thorough import THOROUGH
+from support.policyedits import NAMES, ROOTS, base, changes, text
+from support.thorough import THOROUGH
 
 HERE = tuple(f"{root}/{name}" for root in ROOTS for name in NAMES)
 
@@ -62,7 +62,7 @@ def _pair(home: Path, old: str, new: str) -> PolicyPair:
 
 def _seen(pair: PolicyPair) -> tuple[PolicyDifference, tuple[Witness, ...]]:
     real = pair.resolve()
-    found = compare(*real, ("bwrap",))
+    found = compare_policies(*real, ("bwrap",))
     return found, witnesses(pair, real, found, "bwrap")
 
 

@@ -13,9 +13,6 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-import layouts
-import tars
-from elffiles import AARCH64, Machine, elf, library, program
 from sandwright import process
 from sandwright.check import layers, report
 from sandwright.check.files import check_files
@@ -30,7 +27,9 @@ from sandwright.release.contents import ImageContents, read_contents
 from sandwright.rootfs.images.source import open_image
 from sandwright.rootfs.tar.entry import EntryKind
 from sandwright.rootfs.tar.limits import ArchiveLimits
-from tars import file, folder, symlink
+from support import layouts, tars
+from support.elffiles import AARCH64, Machine, elf, library, program
+from support.tars import file, folder, symlink
 
 KEY = b"-----BEGIN PRIVATE KEY-----\n" + b"MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7" * 2 + b"\n"
 TOKEN = b"ghp_" + b"a1B2" * 9
@@ -104,6 +103,10 @@ MEMBERS: dict[str, tuple[tuple[bytes, ...], list[tuple[str, str]]]] = {
     "writable file": ((file(b"etc/open", mode=0o666),), [("layer/world-writable", "etc/open")]),
     "writable directory": ((folder(b"open", mode=0o777),), [("layer/world-writable", "open")]),
     "newer": ((file(b"etc/new", mtime=2_000_000_000),), [("layer/time", "etc/new")]),
+    "several newer, told once": (
+        tuple(file(b"etc/new%d" % each, mtime=2_000_000_000 + each) for each in range(500)),
+        [("layer/time", "etc/new499")],
+    ),
     "control characters": ((file(b"etc/a\nb"),), [("layer/name", r"etc/a\nb")]),
     "not UTF-8": ((file(b"etc/\xff"),), [("layer/encoding", r"etc/\xff")]),
     "case": ((file(b"etc/Passwd"),), [("layer/case", "etc/Passwd")]),
@@ -248,6 +251,8 @@ def test_odd_documents_are_told(value: object, tmp_path: Path) -> None:
         ("RUN git clone https://me:hunter22@host/x", True),
         ("RUN /bin/sh -c TOKEN=$(cat /run/secrets/t) ./x PASSWORD=$P", False),
         ("ENV TOKEN_FILE=/run/secrets/t", False),
+        ("mmdebstrap bookworm: passwd=1:4.13+dfsg1-1", True),
+        ("mmdebstrap bookworm: passwd_1:4.13+dfsg1-1", False),
     ],
 )
 def test_the_history(made_by: str, expected: bool, tmp_path: Path) -> None:
@@ -436,7 +441,7 @@ def test_directories_that_no_member_speaks_of_are_bounded() -> None:
     with pytest.raises(ArchiveRefused, match="directories that no member speaks of have names of"):
         _put_deep(LayeredTree("a test", limits=ArchiveLimits(names=1 << 20)), 4)
     with pytest.raises(ArchiveRefused, match="directories that no member speaks of have names of"):
-        _remember_deep(layers._Below(left=ArchiveLimits(names=1 << 20)), 4)
+        _remember_deep(layers._Below(limits=ArchiveLimits(names=1 << 20)), 4)
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 
-import layouts
-import tars
 from sandwright.cli.program import main
 from sandwright.errors import IntegrityError
 from sandwright.image.existing import read_layout
 from sandwright.image.layout import LAYOUT_FILE
-from tars import file, folder
+from support import layouts, tars
+from support.tars import file, folder
 
 KEY = b"-----BEGIN PRIVATE KEY-----\n" + b"MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7" * 2 + b"\n"
 LEAKY = tars.archive(folder(b"root", mode=0o700), file(b"root/key", KEY))

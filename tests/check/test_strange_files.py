@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-import layouts
-import tars
 from sandwright import process
 from sandwright.check.documents import check_layout
 from sandwright.check.structure import read_tests
@@ -21,6 +19,7 @@ from sandwright.image.layout import LAYOUT_FILE
 from sandwright.image.lockfile import read_file
 from sandwright.rootfs.images.source import open_image
 from sandwright.verify.foreign.claims import read_promises
+from support import layouts, tars
 
 PLACES = ("oci-layout", "index.json", "manifest")
 

@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 
-import layouts
-import tars
 from sandwright import process
 from sandwright.check.image import check_image
-from sandwright.check.structure import expanded, read_tests
+from sandwright.check.structure import expand_variables, read_tests
 from sandwright.errors import DocumentError
-from tars import file, folder, symlink
+from support import layouts, tars
+from support.tars import file, folder, symlink
 
 MEMBERS = (
     folder(b"bin"),
@@ -240,7 +239,7 @@ def test_an_unbound_variable_that_is_set(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_variables_are_replaced_as_by_go(text: str, expected: str) -> None:
     """Of os.Expand; the expected ones are what Go 1.26 printed."""
-    assert expanded(text, {"A": "1", "B": "2"}) == expected
+    assert expand_variables(text, {"A": "1", "B": "2"}) == expected
 
 
 COMMANDS = """

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-import layouts
 from sandwright.checked import Checked, require_checked
 from sandwright.cli import program
 from sandwright.cli.commands.command import Command, Option
@@ -17,10 +16,21 @@ from sandwright.cli.commands.table import COMMANDS
 from sandwright.cli.parsing import find
 from sandwright.cli.program import execute, main
 from sandwright.errors import VerdictError
+from support import layouts
 
 CHECK_NOTHING = {
     *("init", "run", "fleet", "learn", "explain", "doctor", "status", "cleanup", "setup", "lock-diff"),
-    *("export-image", "dockerfile", "push-image", "pull-image", "bundle", "publish", "facts", "schema"),
+    *(
+        "init-image",
+        "export-image",
+        "dockerfile",
+        "push-image",
+        "pull-image",
+        "bundle",
+        "publish",
+        "facts",
+        "schema",
+    ),
     *("sbpl-eval", "seccomp-eval", "shim-eval", "trust", "account-setup", "account-remove", "bridge"),
     "completion",
 }

@@ -470,6 +470,6 @@ def test_the_history_behind_a_pipe_is_not_asked_for(tmp_path: Path) -> None:
     process.run("git", "init", "-q", cwd=tmp_path)
     (tmp_path / ".git/config").unlink()
     os.mkfifo(tmp_path / ".git/config")
-    assert history.head(tmp_path) == ""
+    assert history.head_commit(tmp_path) == ""
     with pytest.raises(UsageError):
-        history.top(tmp_path)
+        history.top_directory(tmp_path)

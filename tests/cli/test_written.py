@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-import layouts
 from sandwright.cli.artifacts import changes
 from sandwright.cli.commands.command import Command, Option
 from sandwright.cli.commands.table import COMMANDS
@@ -20,6 +19,7 @@ from sandwright.init.init import propose
 from sandwright.render.artifact import Artifact
 from sandwright.render.rendered import Rendered
 from sandwright.session import denials
+from support import layouts
 
 READ = {
     *(

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from websocketserver import read_messages, serve_program, serve_terminal
+from support.websocketserver import read_messages, serve_program, serve_terminal
 
 Json = dict[str, Any]
 UID = "1b4e28ba-2fa1-11d2-883f-0016d3cca427"

@@ -19,20 +19,20 @@ from rich.live import Live
 from cluster.clusters import cluster_policy
 from cluster.fakecluster import fake_cluster
 from cluster.fakefleet import End, FakeFleet
-from goldens import write_artifacts
 from sandwright.cli import fleet as command
 from sandwright.cli import fleet_drawing
 from sandwright.errors import DocumentError, SandwrightError, UsageError
 from sandwright.methods.fleets import Counts, FleetOrder, Outcome, RunAttempt
 from sandwright.session import fleet_results
 from sandwright.session.fleet import FleetSize as Size
-from sandwright.session.fleet import FollowedFleet, find, resume
+from sandwright.session.fleet import FollowedFleet, fleet_named, resume
 from sandwright.session.fleet_results import Results
 from sandwright.session.fleet_rows import read_rows
 from sandwright_kubernetes.backend import Kubernetes
 from sandwright_kubernetes.fleets import fleet as following
-from sandwright_kubernetes.fleets.tally import Tally, indexes, waiting
+from sandwright_kubernetes.fleets.tally import Tally, indexes, waiting_reasons
 from sandwright_kubernetes.render import render_kubernetes
+from support.goldens import write_artifacts
 
 pytest.importorskip("kubernetes", reason="the Python package `kubernetes` is not installed")
 ESC = "\x1b[2J\x1b]0;owned\x07"
@@ -254,10 +254,10 @@ def test_a_fleet_whose_starter_was_killed(tmp_path: Path, monkeypatch: pytest.Mo
         ada.start()
         record = json.loads(ada.record().read_text())
         ada.record().write_text(json.dumps({**record, "uid": ""}))
-        assert find("night").id == fake.uid
+        assert fleet_named("night").id == fake.uid
         ada.record().write_text(json.dumps({**record, "uid": "", "session": "another"}))
         with pytest.raises(UsageError, match="no fleet night"):
-            find("night")
+            fleet_named("night")
     assert list(fake.jobs) == ["fleet-night"]
 
 
@@ -363,7 +363,7 @@ def test_a_fleet_goes_on_after_a_break(tmp_path: Path, monkeypatch: pytest.Monke
         with pytest.raises(UsageError, match="can't be opened"):
             resume("night", str(link), Size())
         with pytest.raises(UsageError, match="you have started no fleet noon"):
-            find("noon")
+            fleet_named("noon")
         with pytest.raises(SandwrightError, match="there is a fleet night of yours"):
             ada.start()
 
@@ -491,7 +491,7 @@ def test_statuses_of_any_shape() -> None:
         tally.see_job(hostile)
         assert tally.see_pod(hostile) is None
         assert tally.counts() == Counts(0, 0, 0)
-        assert list(waiting([hostile] if isinstance(hostile, dict) else [])) == []
+        assert list(waiting_reasons([hostile] if isinstance(hostile, dict) else [])) == []
 
 
 def test_why_nothing_runs_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,13 +29,13 @@ from cluster.clusters import (
     socket_answer,
 )
 from cluster.podsecurity import violations
-from goldens import CASES, case_policy
 from sandwright.api import Policy
 from sandwright.methods.registry import render
 from sandwright.policy.facts import HostEntry
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright_kubernetes.render import render_kubernetes
-from thorough import examples
+from support.goldens import CASES, case_policy
+from support.thorough import examples
 
 RENDERED = [case for case in CASES if case != "hostile-names"]
 VERSIONS = ("1.29", "1.33", kubernetes_validate.latest_version())

@@ -11,9 +11,9 @@ import pytest
 from cluster.fakecluster import FakeCluster, fake_cluster
 from cluster.kubernetesclient import Client
 from cluster.travelling import Project, archive_of, member
-from goldens import write_artifacts
-from registryserver import Server, registry_server
 from sandwright_kubernetes.sync import REGISTRY
+from support.goldens import write_artifacts
+from support.registryserver import Server, registry_server
 
 pytest.importorskip("kubernetes", reason="the Python package `kubernetes` is not installed")
 pytestmark = pytest.mark.needs("docker-registry")

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 import yaml
 
-from goldens import write_artifacts
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright_kubernetes.render import render_kubernetes
+from support.goldens import write_artifacts
 
 POLICY = "schema: 1\nmethod: kubernetes\nextends: []\n"
 STAND_IN = Path(__file__).with_name("standin_kubectl.py")

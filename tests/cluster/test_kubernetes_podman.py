@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from goldens import write_artifacts
-from pods import PodmanStore, podman_store
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.methods.registry import render
-from sandwright.policy.collect import collect
+from sandwright.policy.collect import collect_facts
 from sandwright.render.artifact import Artifact
+from support.goldens import write_artifacts
+from support.pods import PodmanStore, podman_store
 
 pytestmark = [
     pytest.mark.needs("podman", "busybox"),
@@ -93,7 +93,7 @@ def project(tmp_path: Path) -> Path:
 
 def _rendered(project: Path, text: str = POLICY) -> tuple[Artifact, ...]:
     policy = Policy.from_text(text)
-    facts = collect(policy, project=project, environ={"HOME": str(project.parent)})
+    facts = collect_facts(policy, project=project, environ={"HOME": str(project.parent)})
     return render(policy.resolve(facts), "kubernetes").artifacts
 
 

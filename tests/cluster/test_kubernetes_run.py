@@ -16,7 +16,6 @@ import pytest
 from cluster.clusters import WRITES, cluster_policy
 from cluster.fakecluster import RUNNING, FakeCluster, fake_cluster
 from cluster.kubernetesclient import Client
-from goldens import write_artifacts
 from sandwright import process
 from sandwright.host import collect_host
 from sandwright.methods.contract import Leftover
@@ -25,6 +24,7 @@ from sandwright_kubernetes import jobrun, records
 from sandwright_kubernetes.backend import Kubernetes
 from sandwright_kubernetes.objects import differences, rows, text
 from sandwright_kubernetes.render import render_kubernetes
+from support.goldens import write_artifacts
 
 pytest.importorskip("kubernetes", reason="the Python package `kubernetes` is not installed")
 LIMIT = 90.0
@@ -205,7 +205,7 @@ def test_orphans_are_removed_by_record_and_label(tmp_path: Path, monkeypatch: py
         with pytest.raises(Exception, match="or its run goes on"):  # its launcher, without a session
             backend.remove(Leftover("kubernetes", "job", f"fake {NAME}/d"))
     assert list(fake.jobs) == ["b"]
-    assert [each.job for each in records.read_all()] == ["b", "c", "d"]
+    assert [each.job for each in records.read_job_records()] == ["b", "c", "d"]
     with pytest.raises(Exception, match="is not recorded"):
         backend.remove(Leftover("kubernetes", "job", "x/y"))
 

@@ -13,9 +13,9 @@ import pytest
 
 from cluster.fakecluster import RUNNING, FakeCluster, fake_cluster
 from cluster.test_kubernetes_run import EXITED, _client
-from sandwright_kubernetes.connection import first, last
+from sandwright_kubernetes.connection import first, last_bytes
 from sandwright_kubernetes.sync.channels import Channels
-from sandwright_kubernetes.terminal import joined, showing
+from sandwright_kubernetes.terminal import join_output, read_output
 from session.terminals import terminal
 
 pytest.importorskip("kubernetes", reason="the Python package `kubernetes` is not installed")
@@ -105,14 +105,14 @@ def _quoted(word: str | os.PathLike[str]) -> str:
     ],
 )
 def test_the_log_and_what_comes_are_joined(log: bytes, attached: bytes, all_of_it: bytes) -> None:
-    assert joined(log, attached) == all_of_it
+    assert join_output(log, attached) == all_of_it
 
 
 @pytest.mark.timeout(30)
 def test_a_flood_is_joined_at_once() -> None:
     """A program chooses what it writes before anybody is attached, and the terminal is raw meanwhile."""
     flood, other = b"a" * (1 << 21) + b"b", b"a" * (1 << 21)
-    assert joined(flood, other) == flood + other
+    assert join_output(flood, other) == flood + other
 
 
 def test_a_flood_waits_until_it_is_shown() -> None:
@@ -126,7 +126,7 @@ def test_a_flood_waits_until_it_is_shown() -> None:
                 taken += 1
                 yield 1, b"y\r\n"
 
-    shown = showing(cast("Channels", Endless()))
+    shown = read_output(cast("Channels", Endless()))
     assert shown.get(timeout=5) == b"y\r\n"
     time.sleep(0.5)
     assert taken < 1000
@@ -139,5 +139,5 @@ def test_no_more_than_a_part_of_a_log_is_kept() -> None:
     """A server, or a program that writes on and on, sends more than was asked for."""
     endless = iter(lambda: b"x" * 100, b"")
     assert first(endless, 250) == b"x" * 250
-    assert last(iter([b"abc", b"defg", b"h"]), 3) == b"fgh"
-    assert last(iter([b"a"]), 3) == b"a"
+    assert last_bytes(iter([b"abc", b"defg", b"h"]), 3) == b"fgh"
+    assert last_bytes(iter([b"a"]), 3) == b"a"

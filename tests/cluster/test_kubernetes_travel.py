@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 from cluster.travelling import SECRET, Project, archive_of, member
-from deadfuse import dead_fuse
 from sandwright import process
 from sandwright.errors import ArchiveRefused, HostError
 from sandwright.host import collect_host
@@ -24,6 +23,7 @@ from sandwright.rootfs.tar.limits import ArchiveLimits
 from sandwright_kubernetes.copier import COPIER
 from sandwright_kubernetes.sync.returned import leads_out, unpack_changes
 from sandwright_kubernetes.sync.snapshot import take_snapshot
+from support.deadfuse import dead_fuse
 
 LIMIT = 90.0
 

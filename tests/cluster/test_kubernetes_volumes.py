@@ -16,10 +16,10 @@ from cluster.clusters import (
     manifests,
     pod_of,
 )
-from goldens import case_policy
 from sandwright.errors import RenderError
 from sandwright.policy.facts import HostEntry
 from sandwright_kubernetes.render import render_kubernetes
+from support.goldens import case_policy
 
 PROTECTED = (
     ".bash_login", ".bash_logout", ".bash_profile", ".bashrc", ".claude", ".codex", ".config", ".cursor",

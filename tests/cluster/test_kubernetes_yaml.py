@@ -14,7 +14,7 @@ from sandwright import process
 from sandwright.documents.yaml import parse_yaml
 from sandwright.errors import RenderError
 from sandwright.methods.shared.yamltext import yaml_text
-from thorough import examples
+from support.thorough import examples
 
 MEANT_OTHERWISE = [
     "", " ", "no", "No", "y", "n", "on", "off", "true", "null", "~", "1", "012", "0x1f", "0o17", "1_000",

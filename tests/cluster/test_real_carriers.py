@@ -11,7 +11,7 @@ from cluster.person import Person
 from cluster.test_real_cluster import eventually, running
 from cluster.test_real_guard import OTHER, Json, Namespace, Weaken, install, until_it_refuses, without
 from sandwright_kubernetes.sync.job import with_project
-from thorough import THOROUGH
+from support.thorough import THOROUGH
 
 __all__ = ["running"]
 pytestmark = [

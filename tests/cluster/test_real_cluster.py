@@ -15,14 +15,14 @@ from cluster import programs
 from cluster.configuration import write_kubeconfig
 from cluster.person import LIMIT, SANDWRIGHT, Person
 from cluster.start import Cluster, cluster
-from pods import busybox_layer
 from sandwright import process
 from sandwright_kubernetes import admission
 from sandwright_kubernetes.connection import Place as KubernetesPlace
 from sandwright_kubernetes.connection import connect
 from sandwright_kubernetes.start import read_manifests
 from session.terminals import Terminal, terminal
-from thorough import THOROUGH
+from support.pods import busybox_layer
+from support.thorough import THOROUGH
 
 pytestmark = [
     pytest.mark.skipif(not THOROUGH, reason="only `invoke test --thorough` has time for a cluster"),

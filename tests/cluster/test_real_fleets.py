@@ -12,7 +12,7 @@ import pytest
 
 from cluster.person import LIMIT, SANDWRIGHT, Person
 from cluster.test_real_cluster import PLAIN, claim, eventually, person, running
-from thorough import THOROUGH
+from support.thorough import THOROUGH
 
 __all__ = ["person", "running"]
 pytestmark = [

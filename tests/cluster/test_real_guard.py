@@ -14,7 +14,7 @@ import yaml
 from cluster.person import LIMIT, SANDWRIGHT, Person
 from cluster.test_real_cluster import eventually, running
 from sandwright import process
-from thorough import THOROUGH
+from support.thorough import THOROUGH
 
 __all__ = ["running"]
 pytestmark = [

@@ -13,13 +13,10 @@ import pytest
 from cluster import programs
 from cluster.person import Person
 from cluster.start import Cluster, cluster
-from pods import busybox_layer
-from proving import resolver
-from registryserver import registry_server
-from sandwright.runtime.probe.protocol import Attempt, ProbeAnswer, answers, requests
+from sandwright.runtime.probe.protocol import Attempt, ProbeAnswer, parse_answers, requests
 from sandwright.verify.catalogue import catalogue
-from sandwright.verify.fixture import planted
-from sandwright.verify.listeners import listening
+from sandwright.verify.fixture import plant_fixture
+from sandwright.verify.listeners import canary_listeners
 from sandwright.verify.outcome import judge
 from sandwright.verify.prove import at_fixture
 from sandwright.verify.subject import ProofSubject, canaries
@@ -29,7 +26,10 @@ from sandwright_kubernetes.connection import Place as KubernetesPlace
 from sandwright_kubernetes.connection import connect
 from sandwright_kubernetes.sync import REGISTRY
 from sandwright_kubernetes.sync.layers import parse_registry
-from thorough import THOROUGH
+from support.pods import busybox_layer
+from support.proving import resolver
+from support.registryserver import registry_server
+from support.thorough import THOROUGH
 
 pytestmark = [
     pytest.mark.skipif(not THOROUGH, reason="only `invoke test --thorough` has time for a cluster"),
@@ -130,7 +130,7 @@ class PlainPod:
         ended = self._cluster.kubectl(
             *words, f"--overrides={overrides}", stdin=requests(attempts, word=word), check=False
         )
-        return list(answers(ended.stdout, len(attempts), word=word))
+        return list(parse_answers(ended.stdout, len(attempts), word=word))
 
 
 def test_without_our_policy_they_are_red(everyone: Person, tmp_path: Path) -> None:
@@ -138,8 +138,8 @@ def test_without_our_policy_they_are_red(everyone: Person, tmp_path: Path) -> No
     connection = connect(KubernetesPlace(everyone.kubeconfig))
     registry = parse_registry(everyone.variables[REGISTRY])
     with (
-        planted(Path("/var/tmp")) as fixture,
-        listening(fixture.read, fixture.write, fixture.word) as heard,
+        plant_fixture(Path("/var/tmp")) as fixture,
+        canary_listeners(fixture.read, fixture.write, fixture.word) as heard,
         cluster_canary(connection, "plain", registry) as remote,
     ):
         resolve = at_fixture(resolver(text, tmp_path / "p"), fixture)

@@ -14,7 +14,7 @@ from cluster.person import Person
 from cluster.test_real_cluster import eventually, running
 from cluster.test_real_guard import OTHER, Json, install
 from sandwright import process
-from thorough import THOROUGH
+from support.thorough import THOROUGH
 
 __all__ = ["running"]
 pytestmark = [

@@ -16,10 +16,10 @@ from cluster.start import cluster
 from cluster.test_real_carriers import let_travel
 from cluster.test_real_cluster import eventually
 from cluster.test_real_guard import install
-from pods import busybox_layer
-from registryserver import registry_server
 from sandwright_kubernetes.sync import REGISTRY
-from thorough import THOROUGH
+from support.pods import busybox_layer
+from support.registryserver import registry_server
+from support.thorough import THOROUGH
 
 pytestmark = [
     pytest.mark.skipif(not THOROUGH, reason="only `invoke test --thorough` has time for a cluster"),

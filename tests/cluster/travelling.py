@@ -12,7 +12,7 @@ from pathlib import Path
 import yaml
 
 from sandwright.api import Policy
-from sandwright.policy.collect import collect
+from sandwright.policy.collect import collect_facts
 from sandwright.render.artifact import Artifact
 from sandwright.rootfs.tar.entry import TarEntry
 from sandwright_kubernetes.render import render_kubernetes
@@ -54,7 +54,7 @@ class Project:
         """As rendered for the project as it is now."""
         policy = Policy.from_text(f"schema: 1\nmethod: kubernetes\n{self.text}")
         environ = {"HOME": str(self.folder / "home")}
-        return render_kubernetes(policy.resolve(collect(policy, project=self.path, environ=environ)))
+        return render_kubernetes(policy.resolve(collect_facts(policy, project=self.path, environ=environ)))
 
     @property
     def rules(self) -> ProjectRules:

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 import pytest
 
-from sandwright.documents.checks import DISTINCT, NONEMPTY_LIST, NONEMPTY_TEXT, between, expected, matching
+from sandwright.documents.checks import DISTINCT, NONEMPTY_LIST, NONEMPTY_TEXT, expected, in_range, matching
 from sandwright.documents.decode import decode
 from sandwright.documents.document import FieldErrors, without_positions
 from sandwright.documents.model import ValueCheck, keys, plain
@@ -39,7 +39,7 @@ class Inner:
 @dataclass(frozen=True)
 class Required:
     kind: Literal["circle", "square"]
-    radius: Annotated[int, between(1, 9)]
+    radius: Annotated[int, in_range(1, 9)]
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class ByImage:
 class Shapes:
     title: Annotated[str, ValueCheck(not_bad)] = "t"
     schema: Literal[1] = 1
-    count: Annotated[int, between(1, 9)] = 1
+    count: Annotated[int, in_range(1, 9)] = 1
     ratio: float = 1.0
     flag: bool = False
     colour: Literal["red", "green"] = "red"
@@ -65,7 +65,7 @@ class Shapes:
     shapes: tuple[Required, ...] = ()
     base: ByName | ByImage | None = None
     text_or_list: str | tuple[str, ...] = ""
-    owner: Annotated[str, matching("[a-z]+", "a name")] | Annotated[int, between(0, 9)] = "root"
+    owner: Annotated[str, matching("[a-z]+", "a name")] | Annotated[int, in_range(0, 9)] = "root"
     inner: Inner | None = None
     inners: dict[str, Inner] = field(default_factory=dict)
     names: dict[Annotated[str, matching("[A-Z]+", "a name in capitals")], str] = field(default_factory=dict)

@@ -13,14 +13,14 @@ from sandwright.egress.proxy_plan import ProxyPlan, SquidAccount
 from sandwright.session.absent_guard import GuardRecord
 from sandwright.session.events import (
     BridgedCall,
-    RefusedCall,
-    RefusedConnection,
-    RefusedHost,
+    DeniedCall,
+    DeniedConnection,
+    DeniedHost,
     RunCalled,
+    RunDenied,
     RunEnded,
     RunEvent,
     RunOmitted,
-    RunRefused,
     RunStarted,
     decode_event,
     encode_event,
@@ -30,7 +30,7 @@ from sandwright.session.render_cache import SandboxStart
 from sandwright.session.trust import Loosened
 from sandwright.signalling import identity
 from sandwright_kubernetes.records import JobRecord
-from sessionrecords import session_record
+from support.sessionrecords import session_record
 
 LOOSENED = Loosened("/p/\udcff", "0", ("reads ~/.ssh",))
 PROXY = ProxyPlan("conf", {"page": "x"}, ("squid",), SquidAccount(1, 2), None, "00ff")
@@ -47,10 +47,10 @@ RECORDS: list[Any] = [
 ]
 EVENTS: list[RunEvent] = [
     RunStarted(method="bwrap", project="/p", command="true", policy="sha256:0", uid=0),
-    RunRefused(what=RefusedCall(architecture=1, number=2, error=1, filter=0, socket="local"), count=3),
-    RunRefused(what=RefusedConnection(path="/\u00ff", error=13)),
-    RunRefused(what=RefusedHost(host="a:1", listed=True)),
-    RunRefused(what=BridgedCall(program="gh", arguments=("a",), why="no")),
+    RunDenied(what=DeniedCall(architecture=1, number=2, error=1, filter=0, socket="local"), count=3),
+    RunDenied(what=DeniedConnection(path="/\u00ff", error=13)),
+    RunDenied(what=DeniedHost(host="a:1", listed=True)),
+    RunDenied(what=BridgedCall(program="gh", arguments=("a",), why="no")),
     RunOmitted(count=0),
     RunCalled(what=BridgedCall(program="gh", status=0)),
     RunEnded(status=None, seconds=0.5),

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from egressing import policy
-from netlab import MACHINE, METADATA, OTHER, PRIVATE, WORLD, WORLD6, World, hosts_file, lab
 from sandwright.egress import Proxy, proxy
+from support.egressing import policy
+from support.netlab import MACHINE, METADATA, OTHER, PRIVATE, WORLD, WORLD6, World, hosts_file, lab
 
 ALLOW = (
     "web.example", "*.wild.example", "private.example", "meta.example", "self.example",

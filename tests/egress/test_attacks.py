@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from egressing import ask, connect, get
-from netlab import OTHER, PRIVATE, WORLD, World
-from ports import until
 from sandwright.egress import Proxy
+from support.egressing import ask, connect, get
+from support.netlab import OTHER, PRIVATE, WORLD, World
+from support.ports import until
 
 pytestmark = pytest.mark.needs("squid", "ip", "setpriv")
 

@@ -20,14 +20,14 @@ from pathlib import Path
 
 import pytest
 
-from dockerhost import no_way_from
-from enginehosts import EngineHost, engine_host
-from goldens import write_artifacts
-from netlab import listener
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.methods.registry import render
-from sandwright.policy.collect import collect
+from sandwright.policy.collect import collect_facts
+from support.dockerhost import no_way_from
+from support.enginehosts import EngineHost, engine_host
+from support.goldens import write_artifacts
+from support.netlab import listener
 
 IMAGE = "sandwright/proxy:latest"
 pytestmark = pytest.mark.exclusive("proxy-image")  # an engine has one, and one network of these addresses
@@ -159,7 +159,7 @@ def sandbox(host: EngineHost, net: str, tmp_path: Path) -> Iterator[Sandbox]:
         "filesystem: {write: [$PROJECT], deny: [$PROJECT/.env]}\n"
     )
     loaded = Policy.from_text(text)
-    facts = collect(loaded, project=project, environ={"HOME": str(project.parent)})
+    facts = collect_facts(loaded, project=project, environ={"HOME": str(project.parent)})
     folder = write_artifacts(tmp_path / "out", render(loaded.resolve(facts), host.name).artifacts)
     environment = {**host.environment, **_names(host, net, tmp_path), "XDG_RUNTIME_DIR": str(tmp_path)}
     made = Sandbox(host, f"{folder}/launch", net, environment)

@@ -19,7 +19,7 @@ import pytest
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.egress import Proxy, decisions, proxy
-from sandwright.egress.supervisor import clear
+from sandwright.egress.supervisor import clean_up
 from sandwright.errors import HostError, ToolMissing, UsageError
 from sandwright.methods import METHODS
 from sandwright.policy.facts import HostFacts
@@ -105,12 +105,12 @@ def test_no_link_leads_where_the_log_is_kept(tmp_path: Path) -> None:
     (tmp_path / "kept.part").symlink_to(other)
     made.mkdir()
     (made / "log").write_text("decided")
-    clear(made, str(made / "log"), str(kept))
+    clean_up(made, str(made / "log"), str(kept))
     assert (kept.read_text(), kept.is_symlink(), other.read_text()) == ("decided", False, "of somebody else")
     assert not made.exists()
     made.mkdir()
     (made / "log").symlink_to(other)
-    clear(made, str(made / "log"), str(kept))
+    clean_up(made, str(made / "log"), str(kept))
     assert kept.read_text() == "decided"
 
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from egressing import ALLOWED, ask, connect, get, policy
-from netlab import (
+from sandwright.egress import Proxy, proxy
+from support.egressing import ALLOWED, ask, connect, get, policy
+from support.netlab import (
     IDENTITY6,
     MACHINE_PRIVATE,
     METADATA,
@@ -19,8 +20,7 @@ from netlab import (
     WORLD,
     World,
 )
-from ports import until
-from sandwright.egress import Proxy, proxy
+from support.ports import until
 
 pytestmark = pytest.mark.needs("squid", "ip", "setpriv")
 

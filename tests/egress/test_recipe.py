@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from goldens import write_artifacts
-from netlab import World
-from rundocuments import launching, proxied
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.egress import Proxy, proxy
 from sandwright.methods.registry import render
-from sandwright.policy.collect import collect
+from sandwright.policy.collect import collect_facts
+from support.goldens import write_artifacts
+from support.netlab import World
+from support.rundocuments import launching, proxied
 
 pytestmark = pytest.mark.needs("squid", "ip", "setpriv", "bwrap")
 
@@ -50,7 +50,7 @@ def started(
     project.mkdir(parents=True)
     (project / "Ask.java").write_text(JAVA)
     loaded = Policy.from_text(POLICY)
-    resolved = loaded.resolve(collect(loaded, project=project, environ={"HOME": str(project.parent)}))
+    resolved = loaded.resolve(collect_facts(loaded, project=project, environ={"HOME": str(project.parent)}))
     out = write_artifacts(folder / "out", render(resolved, "bwrap").artifacts)
     with proxy(resolved, hosts_file=names) as running:
         yield launching(out / "launch", proxied(running)), running

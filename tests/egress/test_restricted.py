@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from egressing import ask, get, policy
 from sandwright import process
 from sandwright.egress import proxy
 from sandwright.egress.plan import plan_proxy
 from sandwright.egress.squid_settings import find_squid
 from sandwright.launcher.restrict import PORTS, landlock_version
 from sandwright.render.proxyfacts import DIRECTORY, LISTEN, SECCOMP
+from support.egressing import ask, get, policy
 
 pytestmark = pytest.mark.needs("squid")
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from egressing import ALLOWED, ask, connect, get, policy
-from netlab import METADATA, OTHER, PRIVATE, WIRE, WORLD, World
 from sandwright.egress import Proxy, ProxyDecision, plan
 from sandwright.egress.proxy_plan import ProxyPlan
 from sandwright.policy.resolved import ResolvedPolicy
+from support.egressing import ALLOWED, ask, connect, get, policy
+from support.netlab import METADATA, OTHER, PRIVATE, WIRE, WORLD, World
 
 pytestmark = pytest.mark.needs("squid", "ip", "setpriv")
 

@@ -20,16 +20,16 @@ from pathlib import Path
 
 import pytest
 
-from goldens import write_artifacts
-from netlab import MACHINE, WORLD, World, listener
-from rundocuments import launching, proxied
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.egress import Proxy, proxy
 from sandwright.launcher.run_document import RunDocument
 from sandwright.methods.registry import render
-from sandwright.policy.collect import collect
+from sandwright.policy.collect import collect_facts
 from sandwright.policy.resolved import ResolvedPolicy
+from support.goldens import write_artifacts
+from support.netlab import MACHINE, WORLD, World, listener
+from support.rundocuments import launching, proxied
 
 pytestmark = pytest.mark.needs("squid", "ip", "setpriv", "curl", "unshare")
 
@@ -68,7 +68,7 @@ def resolved(method: str, project: Path, more: str = "") -> ResolvedPolicy:
         f"network: {{mode: proxy, allow: [web.example, '*.wild.example']}}\n{more}"
     )
     loaded = Policy.from_text(text)
-    return loaded.resolve(collect(loaded, project=project, environ={"HOME": str(project.parent)}))
+    return loaded.resolve(collect_facts(loaded, project=project, environ={"HOME": str(project.parent)}))
 
 
 @pytest.fixture(scope="module")

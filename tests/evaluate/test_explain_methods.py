@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goldens import CASES, case_policy
 from sandwright import HostFacts, Policy, ResolvedPolicy
 from sandwright.errors import DocumentError, UsageError
 from sandwright.evaluate.explain.compare import Comparison, Row
@@ -26,7 +25,8 @@ from sandwright.methods.registry import artifacts
 from sandwright.policy.facts import HostEntry
 from sandwright.render.artifact import Artifact
 from sandwright.render.rendered import Rendered
-from thorough import examples
+from support.goldens import CASES, case_policy
+from support.thorough import examples
 
 DIRECTORY, FILE = HostEntry("directory"), HostEntry("file")
 HOME, PROJECT = "/home/u", "/home/u/p"
@@ -101,14 +101,14 @@ def test_answers_come_from_the_artifact(
     row = _row(question, subject, method)
     assert (row.decision, row.status, str(row.source)) == (decision, status, source)
     if place is not None:
-        assert row.place is not None
-        assert place in (str(row.place), row.place.text)
+        assert row.position is not None
+        assert place in (str(row.position), row.position.text)
 
 
 @pytest.mark.parametrize("method", ["oci", "seatbelt"])
 def test_rules_are_shown_with_their_line(method: str) -> None:
     policy = _policy()
-    place = _row("write", "$PROJECT/new", method, policy).place
+    place = _row("write", "$PROJECT/new", method, policy).position
     assert place is not None
     content = next(each.content for each in artifacts(policy, method) if each.name == place.artifact)
     lines = content.decode().splitlines()[place.line - 1 :]
@@ -175,7 +175,7 @@ def test_a_way_over_links_that_are_not_seen_leads_nowhere(
 @pytest.mark.parametrize(
     ("method", "question", "subject", "absent", "reason"),
     [
-        ("kubernetes", "read", "/srv", "", "of the host there is only the project, as a volume"),
+        ("kubernetes", "read", "/srv", "", "the project is the only part of the host, as a volume"),
         ("bwrap", "write", "/tmp/x", "/tmp", "/tmp does not exist, and a mount needs something to lie on"),
     ],
 )
@@ -204,7 +204,7 @@ def test_sockets_that_appear_later(network: str, looser: list[str]) -> None:
     assert [row.method for row in found.rows if row.status == "looser"] == looser
     assert {row.status for row in found.rows} <= {"agrees", "looser"}
     reasons = [row.reason for row in found.rows if row.status == "looser"]
-    assert [each for each in reasons if not re.search("listens? when a run starts", each)] == []
+    assert [each for each in reasons if not re.search("listens? at the start of a run", each)] == []
 
 
 RENDERED = ["bwrap", "docker", "podman", "gvisor", "oci", "seatbelt", "kubernetes"]
@@ -303,7 +303,7 @@ def test_a_filter_that_lets_more_through_disagrees(monkeypatch: pytest.MonkeyPat
     made = (Artifact("config.json", json.dumps(config).encode(), ""), plan)
     monkeypatch.setitem(METHODS["oci"].__dict__, "make_artifacts", lambda _: made)
     row = _row("syscall", "ptrace", "oci")
-    assert (row.decision, row.status, row.place and row.place.text) == (
+    assert (row.decision, row.status, row.position and row.position.text) == (
         "allow",
         "disagrees",
         "defaultAction: SCMP_ACT_ALLOW",
@@ -335,9 +335,9 @@ def test_hosts_are_asked_of_the_proxys_configuration(
     method: str, target: str, decision: str, text: str
 ) -> None:
     row = _row("connect", target, method, _policy(PROXIED))
-    assert (row.decision, row.status, row.place and row.place.text) == (decision, "agrees", text)
-    assert row.place is not None
-    assert row.place.artifact.rpartition("/")[2] == "squid.conf"
+    assert (row.decision, row.status, row.position and row.position.text) == (decision, "agrees", text)
+    assert row.position is not None
+    assert row.position.artifact.rpartition("/")[2] == "squid.conf"
 
 
 @pytest.mark.parametrize(

@@ -15,17 +15,6 @@ from pathlib import Path
 import pytest
 
 import sandwright.evaluate.gate
-from gateplants import (
-    DIRECTORY,
-    FACTS,
-    FAULTY,
-    FAULTY_FACTS,
-    FILE,
-    HOME,
-    PROJECT,
-    check_planted,
-    policy_for,
-)
 from sandwright import HostFacts, Policy, ResolvedPolicy
 from sandwright.errors import ArtifactsTooWide, RenderError
 from sandwright.evaluate.explain.enclosure import Enclosure
@@ -37,6 +26,17 @@ from sandwright.policy.paths import ancestors
 from sandwright.questions import EntryKind
 from sandwright.render.artifact import Artifact
 from sandwright.render.mounts import MountPlan, Root, mount_plan
+from support.gateplants import (
+    DIRECTORY,
+    FACTS,
+    FAULTY,
+    FAULTY_FACTS,
+    FILE,
+    HOME,
+    PROJECT,
+    check_planted,
+    policy_for,
+)
 
 MOUNTING = ("bwrap", "user", "vm", "docker", "podman", "oci", "gvisor", "kubernetes")
 HOLDING = (*MOUNTING, "seatbelt")

@@ -14,7 +14,6 @@ import struct
 
 import pytest
 
-from gateplants import FACTS, FAULTY, FAULTY_FACTS, PROJECT, check_planted, policy_for
 from sandwright import Policy
 from sandwright.errors import ArtifactsTooWide, UsageError
 from sandwright.evaluate.explain.enclosure import Enclosure
@@ -26,6 +25,7 @@ from sandwright.policy.hidden import hidden_paths
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
 from sandwright.seccomp.abi import Abi, numbers
+from support.gateplants import FACTS, FAULTY, FAULTY_FACTS, PROJECT, check_planted, policy_for
 
 KNOWN = "is unknown: the artifact is not used"
 BWRAP = [

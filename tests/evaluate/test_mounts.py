@@ -14,10 +14,10 @@ from sandwright.api import Policy
 from sandwright.errors import UsageError
 from sandwright.evaluate.mounts import Mounts
 from sandwright.policy import load
-from sandwright.policy.collect import collect
+from sandwright.policy.collect import collect_facts
 from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.policy.uses import unguarded
+from sandwright.policy.uses import unprotected_names
 from sandwright.render.mounts import Mount, MountPlan, mount_plan
 
 DIRECTORY, FILE, SOCKET = HostEntry("directory"), HostEntry("file"), HostEntry("socket")
@@ -246,7 +246,7 @@ def test_a_git_file_cannot_be_rewritten() -> None:
 
 
 def test_protected_names_that_could_appear() -> None:
-    found = {path for path, _ in unguarded(_resolve(""))}
+    found = {path for path, _ in unprotected_names(_resolve(""))}
     assert "/home/u/p/.vscode" in found
     assert "/home/u/p/.git/config.worktree" in found
     assert "/home/u/p/.git/hooks" not in found
@@ -425,7 +425,8 @@ def test_git_works_with_what_covers_its_names(tmp_path: Path) -> None:
     git = ("git", "-c", "user.name=n", "-c", "user.email=e@example.org", "-c", "commit.gpgsign=false")
     process.run("git", "init", "-q", tmp_path)
     plan = mount_plan(
-        Policy.from_text("").resolve(collect(Policy.from_text(""), project=tmp_path, environ={})), root="host"
+        Policy.from_text("").resolve(collect_facts(Policy.from_text(""), project=tmp_path, environ={})),
+        root="host",
     )
     for placeholder in plan.placeholders:
         if placeholder.entry == "directory":

@@ -10,7 +10,7 @@ import pytest
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.evaluate.mounts import Mounts
-from sandwright.policy.collect import collect
+from sandwright.policy.collect import collect_facts
 from sandwright.policy.live_entries import observe
 from sandwright.render.mounts import Mount, MountPlan, mount_plan
 
@@ -114,7 +114,9 @@ FILES = """\
 )
 def test_the_kernel_agrees(home: Path, read: str, changes: dict[str, tuple[str, str]]) -> None:
     policy = Policy.from_text(f"filesystem:\n  read: {read.replace('~', '$HOME')}\n{FILES}")
-    facts = collect(policy, project=home / "p", tmp=f"{home.parent}/scratch", environ={"HOME": str(home)})
+    facts = collect_facts(
+        policy, project=home / "p", tmp=f"{home.parent}/scratch", environ={"HOME": str(home)}
+    )
     plan = mount_plan(policy.resolve(facts), root="host")
     paths = [f"{home}/{name}" for name in ACCESS]
     lines = [line.split(" ", 2) for line in _inside(plan, PROBE, *paths).splitlines()]
@@ -142,7 +144,9 @@ def test_the_kernel_agrees(home: Path, read: str, changes: dict[str, tuple[str, 
 )
 def test_nothing_restricted_is_moved_away(home: Path, name: str, moves: bool) -> None:
     policy = Policy.from_text(f"filesystem:\n{FILES}")
-    facts = collect(policy, project=home / "p", tmp=f"{home.parent}/scratch", environ={"HOME": str(home)})
+    facts = collect_facts(
+        policy, project=home / "p", tmp=f"{home.parent}/scratch", environ={"HOME": str(home)}
+    )
     said = _inside(mount_plan(policy.resolve(facts), root="host"), MOVE, f"{home}/p/{name}")
     assert ("moved" in said.splitlines()) is moves, said
     assert moves or "busy" in said or "Device or resource busy" in said
@@ -152,7 +156,9 @@ def test_nothing_restricted_is_moved_away(home: Path, name: str, moves: bool) ->
 def test_the_host_is_left_as_it_was(home: Path) -> None:
     before = sorted(home.rglob("*"))
     policy = Policy.from_text(f"filesystem:\n{FILES}  protect: [absent, also/absent]\n")
-    facts = collect(policy, project=home / "p", tmp=f"{home.parent}/scratch", environ={"HOME": str(home)})
+    facts = collect_facts(
+        policy, project=home / "p", tmp=f"{home.parent}/scratch", environ={"HOME": str(home)}
+    )
     plan = mount_plan(policy.resolve(facts), root="host")
     assert _inside(plan, "echo ran") == "ran"
     assert sorted(home.rglob("*")) == before

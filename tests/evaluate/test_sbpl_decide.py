@@ -17,7 +17,7 @@ from sandwright.evaluate.sbpl.decide import Evaluator
 from sandwright.evaluate.sbpl.errors import ProfileError
 from sandwright.evaluate.sbpl.profile import compile_profile
 from sandwright.evaluate.sbpl.request import parse_request
-from thorough import examples
+from support.thorough import examples
 
 CASES: list[dict[str, Any]] = yaml.safe_load(
     (Path(__file__).parent / "sbpl-data" / "decisions.yaml").read_text(encoding="utf-8")

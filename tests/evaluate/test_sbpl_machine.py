@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from sandwright.evaluate.sbpl.datum import NIL, Value, write
+from sandwright.evaluate.sbpl.datum import NIL, Value, write_datum
 from sandwright.evaluate.sbpl.errors import ProfileError
 from sandwright.evaluate.sbpl.forms import SPECIAL_FORMS
 from sandwright.evaluate.sbpl.machine import Machine, SbplLimits, SchemeEnvironment
 from sandwright.evaluate.sbpl.procedures import core_procedures
-from sandwright.evaluate.sbpl.reader import read_all
+from sandwright.evaluate.sbpl.reader import read_all_data
 from sandwright.evaluate.sbpl.strings import string_procedures
 
 
@@ -17,7 +17,7 @@ def run(text: str, limits: SbplLimits | None = None) -> Value:
     machine = Machine(SPECIAL_FORMS, limits or SbplLimits())
     environment = SchemeEnvironment({**core_procedures(machine), **string_procedures(machine)})
     value: Value = NIL
-    for datum in read_all(text, file="p.sb"):
+    for datum in read_all_data(text, file="p.sb"):
         machine.span = datum.span
         value = machine.run(datum.value, environment)
     return value
@@ -145,7 +145,7 @@ GIVES = {
 
 @pytest.mark.parametrize(("text", "expected"), GIVES.values(), ids=GIVES)
 def test_gives(text: str, expected: str) -> None:
-    assert write(run(text)) == expected
+    assert write_datum(run(text)) == expected
 
 
 FAILS = {

@@ -8,14 +8,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandwright.evaluate.sbpl.datum import NIL, Char, Pair, Symbol, Value, Vector, scheme_list, symbol, write
+from sandwright.evaluate.sbpl.datum import (
+    NIL,
+    Char,
+    Pair,
+    Symbol,
+    Value,
+    Vector,
+    scheme_list,
+    symbol,
+    write_datum,
+)
 from sandwright.evaluate.sbpl.errors import ProfileError
-from sandwright.evaluate.sbpl.reader import MAX_NESTING, MAX_SIZE, one_line, read_all
+from sandwright.evaluate.sbpl.reader import MAX_NESTING, MAX_SIZE, one_line, read_all_data
 from sandwright.evaluate.sbpl.source import SourceFile, Span, octets, readable
 
 
 def shown(text: str | bytes) -> list[str]:
-    return [readable(write(datum.value)) for datum in read_all(text)]
+    return [readable(write_datum(datum.value)) for datum in read_all_data(text)]
 
 
 READ = {
@@ -68,7 +78,7 @@ STRINGS = {
 
 @pytest.mark.parametrize(("text", "expected"), STRINGS.values(), ids=STRINGS)
 def test_reads_strings(text: str, expected: str) -> None:
-    (datum,) = read_all(text)
+    (datum,) = read_all_data(text)
     assert datum.value == expected
 
 
@@ -104,18 +114,18 @@ REFUSED = {
 @pytest.mark.parametrize(("text", "message"), REFUSED.values(), ids=REFUSED)
 def test_refuses(text: str, message: str) -> None:
     with pytest.raises(ProfileError) as caught:
-        read_all(text, file="p.sb")
+        read_all_data(text, file="p.sb")
     assert str(caught.value) == message
     assert caught.value.exit_code == 2
 
 
 def test_every_datum_knows_its_place() -> None:
-    (datum,) = read_all('(allow\n   file-read*  ; why\n   (literal "é" 12))', file="p.sb")
+    (datum,) = read_all_data('(allow\n   file-read*  ; why\n   (literal "é" 12))', file="p.sb")
     places = []
     rest = datum.value
     while isinstance(rest, Pair):
-        assert rest.place is not None
-        places.append((str(rest.place.position), rest.place.text))
+        assert rest.origin is not None
+        places.append((str(rest.origin.position), rest.origin.text))
         rest = rest.cdr
     assert str(datum.span.position) == "p.sb:1:1"
     assert places == [
@@ -126,12 +136,12 @@ def test_every_datum_knows_its_place() -> None:
 
 
 def test_columns_count_characters_not_bytes() -> None:
-    first, second = read_all('"日本" x', file="p.sb")
+    first, second = read_all_data('"日本" x', file="p.sb")
     assert (first.span.position.column, second.span.position.column) == (1, 6)
 
 
 def test_invalid_utf8_passes_through() -> None:
-    (datum,) = read_all(b'"\xff\xfe"')
+    (datum,) = read_all_data(b'"\xff\xfe"')
     assert datum.value == "\xff\xfe"
 
 
@@ -179,7 +189,7 @@ def same(left: Value, right: Value) -> bool:
 
 @given(data)
 def test_what_is_written_reads_back(value: Value) -> None:
-    (datum,) = read_all(write(value).encode("latin-1"))
+    (datum,) = read_all_data(write_datum(value).encode("latin-1"))
     assert same(datum.value, value)
 
 
@@ -187,7 +197,7 @@ def test_what_is_written_reads_back(value: Value) -> None:
 def test_any_text_reads_or_is_refused_with_a_place(text: str) -> None:
     fault: ProfileError | None = None
     try:
-        read_all(text, file="p.sb")
+        read_all_data(text, file="p.sb")
     except ProfileError as error:
         fault = error
     if fault is not None:

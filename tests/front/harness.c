@@ -21,10 +21,10 @@ int main(void)
     while (fread(head, 1, sizeof head, stdin) == sizeof head) {
         size_t length = head[0] | (size_t)head[1] << 8 | (size_t)head[2] << 16 | (size_t)head[3] << 24;
         char *content = malloc(length == 0 ? 1 : length); /* so that what reads beyond it is seen */
-        struct entry entry;
+        struct entry entry = {0};
         if (fread(content, 1, length, stdin) != length)
             return 2;
-        bool parsed = entry_parse(content, length, &entry);
+        bool parsed = document_parse(content, length, &entry_form, &entry) == NULL;
         puts(!parsed ? "damaged" : questions_hold(&entry.questions) ? "holds" : "differs");
         if (parsed && entry.known != NULL && length % SCANNED == 0) {
             fflush(stdout);

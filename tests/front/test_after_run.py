@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from deadfuse import dead_fuse
-from fronts import installed
 from sandwright.session import cache_key
 from sandwright.session.entry import CacheEntry, entry_bytes
+from support.deadfuse import dead_fuse
+from support.fronts import installed
 
 STATUS = 7
 LONG = 3.0
@@ -44,20 +44,15 @@ def _looking(
     known = folder / "known"
     known.write_text(f'{{"full": "{int(time.time())}"}}')
     path, record = folder / f"{'0' * 64}.entry", folder / "1.json"
-    record.write_text('{"session": "1", "policy": "a"}')
+    clock = f"[{time.time_ns()}, {time.monotonic_ns()}]"
+    record.write_text(f'{{"session": "1", "clock": {clock}, "policy": "a"}}')
     key = cache_key.make()
     assert key is not None
-    entry = CacheEntry(method="x", questions=(), record=policy, roots=(str(root),), known=str(known))
+    entry = CacheEntry(questions=(), record=policy, roots=(str(root),), known=str(known))
     body = entry_bytes(entry)
     path.write_bytes(cache_key.mac(key, str(path), body) + b"\n" + body)
     path.chmod(0o600)
-    words = [
-        str(installed(folder / "bin")),
-        "--after",
-        str(path),
-        str(time.time_ns()),
-        str(time.monotonic_ns()),
-    ]
+    words = [str(installed(folder / "bin")), "--after", str(path)]
     ended = subprocess.Popen(
         [*words, "/bin/echo", "reported", str(record), str(STATUS)],
         stdout=subprocess.PIPE,

@@ -19,7 +19,7 @@ from sandwright.inputs import LiveHost, Recording, changed
 from sandwright.launcher.plan import fields_of
 from sandwright.questions import KINDS, sockets_of
 from sandwright.session.entry import CacheEntry, entry_bytes, parse_entry, question_words
-from thorough import THOROUGH
+from support.thorough import THOROUGH
 
 FLAGS = ("-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-fsanitize=address,undefined")
 HARNESS = Path(__file__).with_name("harness.c")
@@ -101,15 +101,14 @@ def _recorded(folder: Path) -> LiveHost:
     asking.ask(*sockets_of([], ["/"]))
     for name in ("HOME", "NOWHERE", "PATH"):
         asking.variable(name)
-    asking.ask("groups")
-    asking.ask("memory")
+    asking.ask("machine")
     asking.program("sh")
     asking.program("nowhere")
     return asking
 
 
 def _entry(recording: Recording) -> bytes:
-    return entry_bytes(CacheEntry(method="x", questions=question_words(recording)))
+    return entry_bytes(CacheEntry(questions=question_words(recording)))
 
 
 @pytest.mark.needs("cc")
@@ -123,10 +122,7 @@ def test_both_have_the_same_answers(harness: Path, tmp_path: Path) -> None:
         other.listen()
         recording = asking.recording()
         assert {question[0] for question, _ in recording} == {*KINDS, "entries"} - {"minute"}
-        each = [
-            entry_bytes(CacheEntry(method="x", questions=question_words([question])))
-            for question in recording
-        ]
+        each = [entry_bytes(CacheEntry(questions=question_words([question]))) for question in recording]
         told = dict(zip((str(question) for question, _ in recording), _fed(harness, each), strict=True))
         assert {question: said for question, said in told.items() if said != "holds"} == {}
         assert changed(recording) is None
@@ -197,9 +193,7 @@ def _full_entry(folder: Path) -> bytes:
     recording = _recorded(folder).recording()
     (folder / "known").write_text(f'{{"full": "{int(time.time())}"}}')
     entry = CacheEntry(
-        method="bwrap",
         questions=question_words([each for each in recording if ("content", f"{folder}/large") != each[0]]),
-        attended=True,
         excepted=("git", "claude"),
         said=("a line",),
         launcher=("/launch", "--"),
@@ -220,10 +214,8 @@ def _full_entry(folder: Path) -> bytes:
 
 
 def test_python_reads_what_it_wrote() -> None:
-    recording: Recording = [(("entries", "/", "a\udcff", ""), ("l\n", "")), (("groups", ""), ())]
-    entry = CacheEntry(
-        method="x", questions=question_words(recording), environment=(("A", "b"),), attended=True
-    )
+    recording: Recording = [(("entries", "/", "a\udcff", ""), ("l\n", "")), (("machine", ""), ())]
+    entry = CacheEntry(questions=question_words(recording), environment=(("A", "b"),), said=("a line",))
     assert parse_entry(entry_bytes(entry)) == entry
     assert entry.recording() == recording
     with pytest.raises(RenderError):

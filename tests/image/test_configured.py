@@ -17,8 +17,6 @@ from threading import Event, Timer
 
 import pytest
 
-import debs
-from debs import Member, folder, link, source
 from sandwright import process
 from sandwright.errors import (
     ArchiveRefused,
@@ -44,8 +42,10 @@ from sandwright.image.residue import is_residue
 from sandwright.image.tree import PackageContents
 from sandwright.registry.failure import Cancelled
 from sandwright.rootfs.tar.entry import EntryKind, TarEntry
-from smallworld import contents, document
-from thorough import THOROUGH
+from support import debs
+from support.debs import Member, folder, link, source
+from support.smallworld import contents, document
+from support.thorough import THOROUGH
 
 EPOCH = debs.TIME + 1000
 STATUS = "Package: thing\nStatus: install ok installed\nVersion: 1.0-1\n\n"

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import debs
-from debs import Member, deb, folder, promise
 from sandwright import process
 from sandwright.errors import ArchiveRefused, HostError, IntegrityError
 from sandwright.image.deb import ExpectedDigest, open_package, parse_control
-from thorough import examples
+from support import debs
+from support.debs import Member, deb, folder, promise
+from support.thorough import examples
 
 FILES = [folder("./"), folder("./usr/"), Member("./usr/hello", "hello\n", mode=0o755)]
 NAME = "package thing 1.0-1 (amd64)"

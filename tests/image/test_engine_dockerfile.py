@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from dockerfiles import RULES, faults, parse
 from sandwright.errors import BuildError, RenderError, UsageError
 from sandwright.image.build import Fetcher
 from sandwright.image.cache import Cache
@@ -20,6 +19,7 @@ from sandwright.image.dockerfile.render import plain_token, quote_word, quote_wo
 from sandwright.image.lock import load_lock
 from sandwright.image.mirrors import Mirrors
 from sandwright.resources import data_path
+from support.dockerfiles import RULES, faults, parse
 
 AMD, ARM = "linux/amd64", "linux/arm64"
 CATALOGUE = load_catalogue(data_path("images"))

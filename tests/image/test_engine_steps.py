@@ -10,7 +10,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from debs import Member, deb, folder, link
 from sandwright import process
 from sandwright.errors import BuildError
 from sandwright.image import accounts
@@ -20,7 +19,8 @@ from sandwright.image.residue import is_residue
 from sandwright.image.sections import ImageBase, ImageGroup, ImageUser
 from sandwright.resources import data_path
 from sandwright.rootfs.tar.entry import EntryKind, TarEntry
-from thorough import examples
+from support.debs import Member, deb, folder, link
+from support.thorough import examples
 
 pytestmark = pytest.mark.needs("dpkg-deb", "mawk")
 

@@ -18,7 +18,7 @@ from sandwright import process
 from sandwright.errors import IntegrityError, UsageError
 from sandwright.image.build import BuiltImage
 from sandwright.image.export import write_archive
-from smallworld import contents, small_world
+from support.smallworld import contents, small_world
 
 PLATFORM = {"x86_64": "linux/amd64", "aarch64": "linux/arm64"}.get(platform.machine(), "linux/amd64")
 REFERENCE = "sandwright-test/thing:one"
@@ -134,7 +134,7 @@ def test_engines_load_it(built: BuiltImage, engine: str, named: tuple[str, Path]
     assert found["Id"].removeprefix("sha256:") == built.images[PLATFORM].config.name
     assert found["RootFS"]["Layers"] == list(built.images[PLATFORM].diff_ids)
     assert found["Config"]["Entrypoint"] == ["/bin/run"]
-    assert found["Config"]["User"] == "app"
+    assert found["Config"]["User"] == "1000"
 
 
 @pytest.mark.needs("skopeo")

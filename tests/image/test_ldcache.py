@@ -14,13 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import elves
-from elves import elf
 from sandwright import process
 from sandwright.image.ldcache import CachedLibrary, LibraryLink, directories, order, scan, write
 from sandwright.image.tree import FileNode, FileTree
 from sandwright.rootfs.elf import Elf, read_elf
 from sandwright.rootfs.tar.entry import EntryKind
+from support import elves
+from support.elves import elf
 
 X64 = b"usr/lib/x86_64-linux-gnu/"
 CONFIGURATION = {

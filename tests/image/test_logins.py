@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from localhttp import listening
 from sandwright.errors import FetchError
 from sandwright.image.cache import Cache
 from sandwright.image.fetch import fetch
@@ -20,6 +19,7 @@ from sandwright.image.lock import LockedPackage
 from sandwright.image.logins import AptLogin, login_for, machine_logins, parse_logins
 from sandwright.image.mirrors import Mirrors, find_mirrors
 from sandwright.image.transfer import MIRROR_RETRIES
+from support.localhttp import listening
 
 QUICK = replace(MIRROR_RETRIES, attempts=2, pause=0.01, connect=20.0, stall=20.0)
 CONTENT = b"a package\n"

@@ -11,15 +11,15 @@ from threading import Event
 
 import pytest
 
-import debs
-from debs import Member, deb, folder, link, read_tar, source
-from elves import elf
 from sandwright.errors import ArchiveRefused, BuildError, IntegrityError
 from sandwright.image.layer import writing_layer
 from sandwright.image.layout import staging
 from sandwright.image.packages import PackageRules, PackageSource, WrittenPackages, write_packages
 from sandwright.image.tree import merge, unsettled
 from sandwright.rootfs.elf import Elf
+from support import debs
+from support.debs import Member, deb, folder, link, read_tar, source
+from support.elves import elf
 
 EPOCH = debs.TIME + 1000
 PLAIN = PackageRules(EPOCH)

@@ -21,13 +21,13 @@ from sandwright.image.cache import Cache, default_cache
 from sandwright.image.definition import load_catalogue
 from sandwright.image.existing import read_layout
 from sandwright.image.mirrors import find_mirrors
-from smallworld import World, small_world
+from support.smallworld import World, small_world
 
 TESTS = Path(__file__).resolve().parent.parent
 CHILD = """\
 import os, signal, sys
 from pathlib import Path
-from smallworld import World
+from support.smallworld import World
 
 world = World(Path(sys.argv[1]))
 world.output = Path(sys.argv[2])

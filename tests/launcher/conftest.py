@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sandwright.launcher import LAUNCH
-from sanitized import built
+from support.sanitized import built
 
 PARTS = tuple(each.name for each in LAUNCH.sources() if each.suffix == ".c" and each.name != "main.c")
 SANITIZE = "-fsanitize=address,undefined"

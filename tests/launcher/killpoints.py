@@ -24,11 +24,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dockerhost import docker_daemon
-from enginehosts import EngineHost, close_engine_hosts, engine_host
 from launcher import tracing
 from sandwright import process
 from session.conftest import SANDWRIGHT, Project
+from support.dockerhost import docker_daemon
+from support.enginehosts import EngineHost, close_engine_hosts, engine_host
 
 METHODS = {"bwrap": "bwrap", "oci": "runc", "gvisor": "runsc", "docker": "docker", "podman": "podman"}
 """With the program that each needs."""

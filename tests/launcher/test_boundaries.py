@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from goldens import write_artifacts
 from launcher.conftest import WAIT, Drive
 from sandwright.api import Policy
 from sandwright.methods.registry import render
-from sandwright.policy.collect import collect
+from sandwright.policy.collect import collect_facts
+from support.goldens import write_artifacts
 
 pytestmark = pytest.mark.needs("bwrap", "cc")
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.needs("bwrap", "cc")
 def launcher(tmp_path: Path, program: Path) -> Path:
     (tmp_path / "home/p/.git").mkdir(parents=True)
     policy = Policy.from_text("schema: 1\nmethod: bwrap\nfilesystem: {write: [$PROJECT]}\n")
-    facts = collect(policy, project=tmp_path / "home/p", environ={"HOME": str(tmp_path / "home")})
+    facts = collect_facts(policy, project=tmp_path / "home/p", environ={"HOME": str(tmp_path / "home")})
     write_artifacts(tmp_path / "out", render(policy.resolve(facts), "bwrap").artifacts)
     (tmp_path / "out/launch").write_bytes(program.read_bytes())
     return tmp_path / "out/launch"

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from enginehosts import EngineHost, engine_host
-from goldens import write_artifacts
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.methods.registry import render
-from sandwright.policy.collect import collect
+from sandwright.policy.collect import collect_facts
 from sandwright.signalling import children_of
-from thorough import THOROUGH
+from support.enginehosts import EngineHost, engine_host
+from support.goldens import write_artifacts
+from support.thorough import THOROUGH
 
 ENGINES = [
     pytest.param("docker", marks=pytest.mark.needs("docker", "busybox")),
@@ -39,7 +39,7 @@ def launch(host: EngineHost, tmp_path: Path) -> str:
     (tmp_path / "run").mkdir(mode=0o700)
     text = f"schema: 1\nmethod: {host.name}\nimage: {host.image}\nfilesystem: {{write: [$PROJECT]}}\n"
     policy = Policy.from_text(text)
-    facts = collect(policy, project=project, environ={"HOME": str(project.parent)})
+    facts = collect_facts(policy, project=project, environ={"HOME": str(project.parent)})
     return f"{write_artifacts(tmp_path / 'out', render(policy.resolve(facts), host.name).artifacts)}/launch"
 
 
@@ -126,7 +126,7 @@ def test_the_hosts_authorities_lie_over_the_images(host: EngineHost, tmp_path: P
     own.write_text(f"{certificate}-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n-----END PRIVATE KEY-----\n")
     text = f"schema: 1\nmethod: {host.name}\nimage: {host.image}\nnetwork: {{mode: host}}\n"
     policy = Policy.from_text(text)
-    facts = collect(policy, project=project, environ={"HOME": str(project.parent)})
+    facts = collect_facts(policy, project=project, environ={"HOME": str(project.parent)})
     write_artifacts(tmp_path / "out", render(policy.resolve(facts), host.name).artifacts)
     script = (
         'for each in "$SSL_CERT_FILE" "$NODE_EXTRA_CA_CERTS" "$REQUESTS_CA_BUNDLE" '

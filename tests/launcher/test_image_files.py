@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from goldens import write_artifacts
 from sandwright.api import Policy
 from sandwright.methods.registry import render
-from sandwright.policy.collect import collect
+from sandwright.policy.collect import collect_facts
 from sandwright.render.authorities import java_store
-from sanitized import fed
+from support.goldens import write_artifacts
+from support.sanitized import fed
 
 BUNDLE = "etc/ssl/certs/ca-certificates.crt"
 JAVA = "etc/ssl/certs/java/cacerts"
@@ -123,7 +123,7 @@ def make(tmp_path: Path) -> Make:
             program.write_text(FAKE.format(made=tmp_path / "made"))
             program.chmod(0o755)
         loaded = Policy.from_text(f"schema: 1\nmethod: {method}\n{policy}")
-        facts = collect(
+        facts = collect_facts(
             loaded, project=tmp_path / "home" / "p", environ={"HOME": str(tmp_path / "home"), **variables}
         )
         write_artifacts(tmp_path / "out", render(loaded.resolve(facts), method).artifacts)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from thorough import THOROUGH
+from support.thorough import THOROUGH
 
 pytestmark = [
     pytest.mark.skipif(os.getuid() != 0, reason="its processes are traced and looked for as root"),

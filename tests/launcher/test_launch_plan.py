@@ -10,7 +10,7 @@ import pytest
 from sandwright.errors import RenderError
 from sandwright.launcher import LAUNCH
 from sandwright.launcher.plan import FIELDS, MOST, EnginePlan, LaunchPlan, ShimPlan, parse_plan, plan_bytes
-from sanitized import fed
+from support.sanitized import fed
 
 HEAD = b"sandwright-launch\x002\x00"
 METHOD = b"method\x001\x00bwrap\x00"

@@ -17,8 +17,8 @@ from sandwright.launcher import LAUNCH
 from sandwright.seccomp import compile_profile, profile
 from sandwright.seccomp.action import from_value
 from sandwright.seccomp.adapt import own_unix
-from sanitized import HARNESS, built, fed
-from thorough import THOROUGH
+from support.sanitized import HARNESS, built, fed
+from support.thorough import THOROUGH
 
 CORPUS = HARNESS.with_name("corpus")
 FOUND = HARNESS.with_name("found.xz")

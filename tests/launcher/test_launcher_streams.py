@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from launcher.conftest import WAIT
-from processtrees import who_has_open
+from support.processtrees import who_has_open
 
 pytestmark = pytest.mark.needs("cc")
 

@@ -13,7 +13,7 @@ from sandwright.launcher.plan import NAME, LaunchPlan, NamePlan, parse_plan
 from sandwright.methods.registry import render
 from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.render.artifact import Artifact
-from sanitized import fed
+from support.sanitized import fed
 
 FACTS = HostFacts(
     os="linux",

@@ -19,9 +19,15 @@ from pathlib import Path
 
 import pytest
 
-from enginehosts import engine_host
-from goldens import write_artifacts
-from ports import (
+from sandwright import process
+from sandwright.api import Policy
+from sandwright.methods.registry import render
+from sandwright.policy.collect import collect_facts
+from sandwright.policy.facts import HostFacts
+from sandwright.signalling import children_of
+from support.enginehosts import engine_host
+from support.goldens import write_artifacts
+from support.ports import (
     WAIT,
     PortsPlace,
     ask,
@@ -33,12 +39,6 @@ from ports import (
     only_the_listed_of_the_host_is_reached,
     until,
 )
-from sandwright import process
-from sandwright.api import Policy
-from sandwright.methods.registry import render
-from sandwright.policy.collect import collect
-from sandwright.policy.facts import HostFacts
-from sandwright.signalling import children_of
 
 NOBODY = 65534
 BWRAP = pytest.param("bwrap", marks=pytest.mark.needs("bwrap", "busybox"))
@@ -92,7 +92,7 @@ def place(request: pytest.FixtureRequest, folder: Path) -> Iterator[PortsPlace]:
             text = f"schema: 1\nmethod: {method}\n{image}network: {{{network}}}\n"
             text += "filesystem: {write: [$PROJECT]}\n"
             loaded = Policy.from_text(text)
-            facts = collect(loaded, project=own / "p", environ={"HOME": str(own)})
+            facts = collect_facts(loaded, project=own / "p", environ={"HOME": str(own)})
             facts = facts if user is None else _of(facts, user)
             out = Path(tempfile.mkdtemp(dir=own)) / "out"
             write_artifacts(out, render(loaded.resolve(facts), method).artifacts)

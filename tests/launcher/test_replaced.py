@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from goldens import write_artifacts
 from launcher.conftest import WAIT
 from sandwright.api import Policy
 from sandwright.methods.registry import render
-from sandwright.policy.collect import collect
+from sandwright.policy.collect import collect_facts
+from support.goldens import write_artifacts
 
 pytestmark = pytest.mark.needs("bwrap", "cc")
 
@@ -41,7 +41,7 @@ def test_a_hidden_file_that_the_host_replaces_while_a_run_starts(
     policy = Policy.from_text(
         "schema: 1\nmethod: bwrap\nfilesystem: {write: [$PROJECT], deny: [~/kept/key]}\n"
     )
-    facts = collect(policy, project=home / "p", environ={"HOME": str(home)})
+    facts = collect_facts(policy, project=home / "p", environ={"HOME": str(home)})
     write_artifacts(home / "out", render(policy.resolve(facts), "bwrap").artifacts)
     (home / "out/launch").write_bytes(program.read_bytes())
     done = threading.Event()

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from rundocuments import launching
 from sandwright.launcher import LAUNCH
 from sandwright.launcher.plan import fields_of
 from sandwright.launcher.run_document import RunDocument, parse_run_document, run_document_bytes
+from support.rundocuments import launching
 
 MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 SHOW = 'echo "$@"; env; exit "$1"'

@@ -19,12 +19,12 @@ from typing import Any, Literal
 
 import pytest
 
-from goldens import write_artifacts
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.launcher.plan import NAME, parse_plan, plan_bytes
 from sandwright.methods.registry import render
-from sandwright.policy.collect import collect
+from sandwright.policy.collect import collect_facts
+from support.goldens import write_artifacts
 
 WAIT = 60
 FAKE = """\
@@ -131,7 +131,9 @@ def make(tmp_path: Path) -> Make:
 
     def made(method: str, policy: str = "") -> Launcher:
         loaded = Policy.from_text(f"schema: 1\nmethod: {method}\n{policy}")
-        facts = collect(loaded, project=tmp_path / "home" / "p", environ={"HOME": str(tmp_path / "home")})
+        facts = collect_facts(
+            loaded, project=tmp_path / "home" / "p", environ={"HOME": str(tmp_path / "home")}
+        )
         write_artifacts(tmp_path / "out", render(loaded.resolve(facts), method).artifacts)
         return Launcher(
             method,

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-import plantedcalls
 from launcher.test_runtime import ROOT, WAIT, Launcher, Make, _busybox, make
-from rundocuments import launching
 from sandwright import process
 from sandwright.launcher.run_document import RunDocument
-from sandwright.session.events import RefusedCall, RunRefused, read_events
+from sandwright.session.events import DeniedCall, RunDenied, read_events
+from support import plantedcalls
+from support.rundocuments import launching
 
 __all__ = ["make"]
 
@@ -76,8 +76,8 @@ def test_what_the_filter_refuses_is_told(runtime: str, policy: str, make: Make) 
     file = _with(runtime, launcher)
     ended = _run(runtime, launcher, REFUSED)
     assert ended.returncode == 0, ended.stderr
-    told = [each for each in read_events(file) if isinstance(each, RunRefused)]
-    calls = {each.what.number: (each.what, each.count) for each in told if isinstance(each.what, RefusedCall)}
+    told = [each for each in read_events(file) if isinstance(each, RunDenied)]
+    calls = {each.what.number: (each.what, each.count) for each in told if isinstance(each.what, DeniedCall)}
     found = {number: (what.socket, what.error, count) for number, (what, count) in calls.items()}
     counts = {"unshare": 1, "mount": 1, "sethostname": 2, "chroot": 1}
     assert found == {NUMBERS[name]: ("", 1, count) for name, count in counts.items()}

@@ -19,15 +19,15 @@ from typing import Any
 
 import pytest
 
-from goldens import write_artifacts
-from locks import accounts_change
-from proving import resolver, unwatched
 from sandwright.launcher.plan import parse_plan
 from sandwright.methods import registry
 from sandwright.methods.user.render import account_for
 from sandwright.methods.user.setup import Workspace, plan_account, plan_removal
 from sandwright.verify.prove import Weaken
-from weakening import configuration, replaced
+from support.goldens import write_artifacts
+from support.locks import accounts_change
+from support.proving import resolver, unwatched
+from support.weakening import configuration, replaced
 
 pytestmark = pytest.mark.needs("bwrap", "cc")
 

@@ -18,9 +18,6 @@ from pathlib import Path
 
 import pytest
 
-from locks import accounts_change
-from ownedprojects import POLICY, WAIT, Project, digests, planted
-from rundocuments import launching
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.launcher import LAUNCH
@@ -30,10 +27,13 @@ from sandwright.methods.registry import render
 from sandwright.methods.shared.artifacts import write_artifacts
 from sandwright.methods.user.render import DedicatedAccount, account_for
 from sandwright.methods.user.setup import Workspace, plan_account, plan_removal
-from sandwright.policy.collect import collect
-from sandwright.session.events import RefusedCall, RunRefused, read_events
-from thorough import THOROUGH
-from weakening import LATE, edited
+from sandwright.policy.collect import collect_facts
+from sandwright.session.events import DeniedCall, RunDenied, read_events
+from support.locks import accounts_change
+from support.ownedprojects import POLICY, WAIT, Project, digests, planted
+from support.rundocuments import launching
+from support.thorough import THOROUGH
+from support.weakening import LATE, edited
 
 pytestmark = [pytest.mark.needs("useradd", "cc"), pytest.mark.exclusive("accounts")]
 
@@ -98,7 +98,7 @@ def person() -> Iterator[Person]:
     for path in (project.root, project.home, *project.root.rglob("*"), *project.home.rglob("*")):
         os.chown(path, UID, UID)
     policy = Policy.from_text(POLICY)
-    facts = collect(policy, project=project.root, environ=project.environ)
+    facts = collect_facts(policy, project=project.root, environ=project.environ)
     facts = dataclasses.replace(facts, uid=UID, user="somebody", gid=UID)
     write_artifacts(base / "out", render(policy.resolve(facts), "user").artifacts)
     found = Person(project, base / "bin", base / "out/launch")
@@ -298,8 +298,8 @@ def test_roots_half_counts_what_it_refuses_in_its_callers_memory(person: Person)
     assert (status, b"Operation not permitted" in said) == (1, True), said
     assert file.stat().st_uid == UID
     event = next(read_events(file))
-    assert isinstance(event, RunRefused)
-    assert isinstance(event.what, RefusedCall)
+    assert isinstance(event, RunDenied)
+    assert isinstance(event.what, DeniedCall)
     assert (event.what.error, event.count, event.what.filter) == (1, 1, 0)
     file.unlink()
 

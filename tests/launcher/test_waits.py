@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from goldens import write_artifacts
 from launcher import tracing
 from launcher.conftest import WAIT
 from sandwright.api import Policy
 from sandwright.launcher import LAUNCH
 from sandwright.methods.registry import render
-from sandwright.policy.collect import collect
-from weakening import LATE, edited
+from sandwright.policy.collect import collect_facts
+from support.goldens import write_artifacts
+from support.weakening import LATE, edited
 
 pytestmark = pytest.mark.needs("cc")
 
@@ -35,7 +35,7 @@ esac
 def _rendered(tmp_path: Path, program: Path, method: str, rest: str = "") -> Path:
     (tmp_path / "home/p/.git").mkdir(parents=True)
     policy = Policy.from_text(f"schema: 1\nmethod: {method}\nfilesystem: {{write: [$PROJECT]}}\n{rest}")
-    facts = collect(policy, project=tmp_path / "home/p", environ={"HOME": str(tmp_path / "home")})
+    facts = collect_facts(policy, project=tmp_path / "home/p", environ={"HOME": str(tmp_path / "home")})
     write_artifacts(tmp_path / "out", render(policy.resolve(facts), method).artifacts)
     (tmp_path / "out/launch").write_bytes(program.read_bytes())
     return tmp_path / "out/launch"

@@ -13,7 +13,7 @@ import pytest
 from sandwright.learn import profile
 from sandwright.learn.attempt import RecordedCommand
 from sandwright.learn.generalise import read_grants
-from sandwright.learn.learn import Learner, resolved
+from sandwright.learn.learn import Learner, resolve_with
 from sandwright.learn.needs import READS
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.session.access_log import CHANGES, Access, AccessLog, Contact, RequestedHost
@@ -145,8 +145,8 @@ def test_nothing_is_widened(text: str, floor: str, home: Path, monkeypatch: pyte
     learner = Learner(command, lambda _: None, _hostile(home))
     for way in [(None, False), (None, True)]:
         proposal = learner.proposed(way).proposal
-        now = resolved(command, proposal.settings())
-        paths = [each for each in _paths(home) if not learner.bounds.own(each)]
+        now = resolve_with(command, proposal.settings())
+        paths = [each for each in _paths(home) if not learner.bounds.is_private(each)]
         allowed = _allowed(now, paths)
         assert allowed <= _allowed(learner.current, paths)
         reads = {each for each in allowed if each[0] == "read" and not _startup(now, each[1])}
@@ -234,7 +234,7 @@ def test_a_host_opens_no_port_and_no_other_host_that_the_policy_does_not(allow: 
     proposal = learner.proposed((None, False)).proposal
     said = {each.split("=")[0]: each.partition("=")[2] for each in proposal.settings()}
     assert said["network.allow"] == expected
-    after = resolved(command, proposal.settings()).network.allow
+    after = resolve_with(command, proposal.settings()).network.allow
     assert all(any(own.covers(each) for own in learner.current.network.allow) for each in after)
 
 
@@ -244,9 +244,9 @@ def test_a_host_opens_no_port_and_no_other_host_that_the_policy_does_not(allow: 
 def test_no_looser_filter_than_the_policys_is_tried(own: str, tried: int, home: Path) -> None:
     (home / "p/sandbox.yaml").write_text(f"schema: 1\nmethod: bwrap\nprocess: {{seccomp: {own}}}\n")
     command = RecordedCommand(("true",), f"{home}/p/sandbox.yaml", True, (), (), True)
-    policy = resolved(command, ())
+    policy = resolve_with(command, ())
     assert profile.candidates(policy) == ("strict", "default", "build")[:tried]
-    assert profile.sufficient(policy, ["no_such_call"]) == profile.candidates(policy)[-1:]
+    assert profile.sufficient_profiles(policy, ["no_such_call"]) == profile.candidates(policy)[-1:]
 
 
 def test_what_may_not_be_written_is_no_grant_and_is_said(home: Path) -> None:

@@ -10,9 +10,6 @@ from pathlib import Path
 
 import pytest
 
-import alpinelike
-from enginehosts import EngineHost, engine_host
-from layouts import INDEX, REF, Layout
 from sandwright.api import Policy
 from sandwright.engines.client import EngineClient
 from sandwright.errors import HostError
@@ -20,9 +17,12 @@ from sandwright.host import collect_host
 from sandwright.image.layout import LAYOUT_FILE
 from sandwright.inputs import LiveHost
 from sandwright.methods.shared.engine import loading
-from sandwright.policy.collect import collect
+from sandwright.policy.collect import collect_facts
 from sandwright.policy.resolved import ResolvedPolicy
-from tars import archive, file
+from support import alpinelike
+from support.enginehosts import EngineHost, engine_host
+from support.layouts import INDEX, REF, Layout
+from support.tars import archive, file
 
 ENGINES = [
     pytest.param("docker", marks=pytest.mark.needs("docker", "busybox")),
@@ -65,7 +65,7 @@ def _build(output: Path, name: str, content: bytes) -> None:
 def _policy(engine: EngineHost, name: str, project: Path) -> ResolvedPolicy:
     text = f"schema: 1\nmethod: {engine.name}\nimage: {name}\nfilesystem: {{write: [$PROJECT]}}\n"
     loaded = Policy.from_text(text)
-    return loaded.resolve(collect(loaded, project=project, environ={"HOME": str(project.parent)}))
+    return loaded.resolve(collect_facts(loaded, project=project, environ={"HOME": str(project.parent)}))
 
 
 def _says(engine: EngineHost, name: str) -> str:
@@ -124,7 +124,7 @@ def test_what_came_with_a_project_is_not_loaded(
         f"schema: 1\nmethod: {engine.name}\nimage: {image}\n{network}"
         "filesystem: {write: [$PROJECT], readonly: [$PROJECT/build]}\n"
     )
-    policy = loaded.resolve(collect(loaded, project=project, environ={"HOME": str(project.parent)}))
+    policy = loaded.resolve(collect_facts(loaded, project=project, environ={"HOME": str(project.parent)}))
     with pytest.raises(HostError, match=r"build has an image, and may have come with the project"):
         loading.load_built(EngineClient(engine.name), policy, LiveHost())
     assert not engine.run("image", "inspect", f"sandwright/{name}:latest", check=False)

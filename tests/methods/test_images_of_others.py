@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-import layouts
-from proving import resolver
 from sandwright.errors import HostError
 from sandwright.host import collect_host
 from sandwright.inputs import LiveHost
@@ -18,6 +16,8 @@ from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.trusted import BUILD
 from sandwright.rootfs.bundles.bundle import unpacked
 from sandwright.rootfs.images.source import open_image
+from support import layouts
+from support.proving import resolver
 
 NOBODY = 65534
 

@@ -147,7 +147,7 @@ def test_one_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch, tmp_path: P
 def test_what_a_trial_says() -> None:
     assert judged("x", None, lambda _: ("not-started", "", "")) == Preflight("x", "ready")
     assert judged("x", Failed("hangs", "s"), lambda _: ("not-started", "", "")).code == "hangs"
-    helped = judged("x", Failed("not-started", "s"), lambda f: ("cgroups", f.said, "mount them"))
+    helped = judged("x", Failed("not-started", "s"), lambda f: ("cgroups", f.output, "mount them"))
     assert helped.describe() == "x: s; mount them"
 
 

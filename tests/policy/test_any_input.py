@@ -19,7 +19,7 @@ from sandwright.policy.names import METHODS
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.uses import check_expressible
 from sandwright.render.mounts import mount_plan
-from thorough import examples
+from support.thorough import examples
 
 T = TypeVar("T")
 FACTS = HostFacts(

@@ -87,7 +87,7 @@ def test_questions(project: Path) -> None:
     assert str(own.answer.ground.source) == f"project {project}/sandbox.yaml:3:21"
     both = policy.explain("read", "$PROJECT/secrets/x", facts, methods=["bwrap", "seatbelt"])
     assert [(row.method, row.decision) for row in both.rows] == [("bwrap", "deny"), ("seatbelt", "deny")]
-    assert both.row("bwrap").place is not None
+    assert both.row("bwrap").position is not None
     with pytest.raises(KeyError):
         both.row("docker")
 

@@ -9,7 +9,7 @@ from typing import get_args
 import pytest
 
 from sandwright.api import Policy
-from sandwright.nested import DEPTH, MOST_ENTRIES, find
+from sandwright.nested import DEPTH, MOST_ENTRIES, find_names
 from sandwright.policy import autorun, load
 from sandwright.policy.autorun import NAMES, AutorunName, Decision, paths
 from sandwright.policy.layers import merged
@@ -78,10 +78,10 @@ def test_names_are_found_to_a_depth_and_a_number(tmp_path: Path) -> None:
     (tmp_path / "a" / ".claude" / "settings.json").touch()
     names = (".envrc", ".claude/settings.json", ".claude/hooks")
     wanted = [".envrc", "a/.claude/settings.json", f"{deep}/.envrc", "node_modules/x/.envrc"]
-    assert find(str(tmp_path), names) == wanted
+    assert find_names(str(tmp_path), names) == wanted
     for number in range(MOST_ENTRIES):
         (tmp_path / "node_modules" / f"{number}").touch()
-    assert find(str(tmp_path), names) == wanted[:-1]  # what was installed comes last
+    assert find_names(str(tmp_path), names) == wanted[:-1]  # what was installed comes last
 
 
 def test_a_project_in_the_project_keeps_its_policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from sandwright import process
 from sandwright.api import Policy
 from sandwright.errors import UsageError
 from sandwright.inputs import LiveHost, changed
-from sandwright.policy.collect import collect
+from sandwright.policy.collect import collect_facts
 from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.policy.live_entries import observe, stored_name
 from sandwright.policy.merged import MergedPolicy
@@ -28,7 +28,7 @@ def _collect(text: str, tmp_path: Path, **environ: str) -> HostFacts:
     home = tmp_path / "home"
     project = tmp_path / "home" / "p"
     project.mkdir(parents=True, exist_ok=True)
-    return collect(Policy.from_text(text), project=project, environ={"HOME": str(home), **environ})
+    return collect_facts(Policy.from_text(text), project=project, environ={"HOME": str(home), **environ})
 
 
 def test_what_kind_everything_is(tmp_path: Path) -> None:
@@ -149,9 +149,9 @@ def test_only_sockets_that_can_be_connected_to_count(tmp_path: Path, text: str, 
     project, inputs = tmp_path / "home" / "p", LiveHost()
     project.mkdir(parents=True)
     policy = Policy.from_text(text.replace("HERE", str(tmp_path)))
-    collect(policy, project=project, environ={"HOME": str(tmp_path / "home")}, inputs=inputs)
+    collect_facts(policy, project=project, environ={"HOME": str(tmp_path / "home")}, inputs=inputs)
     with _listening_at(tmp_path / "d" / "s"):
-        found = collect(policy, project=project, environ={"HOME": str(tmp_path / "home")})
+        found = collect_facts(policy, project=project, environ={"HOME": str(tmp_path / "home")})
         assert (f"{tmp_path}/d/s" in found.sockets) is seen
         sockets = [each for each in inputs.recording() if each[0][0] == "sockets"]
         assert changed(sockets) == (sockets[0][0] if seen else None)
@@ -167,7 +167,9 @@ def test_paths_of_a_question_can_be_added(tmp_path: Path) -> None:
 def test_the_current_directory_and_the_temporary_one(tmp_path: Path) -> None:
     project = tmp_path / "p"
     (project / "sub").mkdir(parents=True)
-    facts = collect(Policy.from_text(""), project=project, cwd=project / "sub", tmp="/scratch", environ={})
+    facts = collect_facts(
+        Policy.from_text(""), project=project, cwd=project / "sub", tmp="/scratch", environ={}
+    )
     assert facts.cwd == str(project / "sub")
     assert facts.tmp == "/scratch"
     assert facts.home
@@ -176,7 +178,7 @@ def test_the_current_directory_and_the_temporary_one(tmp_path: Path) -> None:
 
 def test_a_project_that_is_none(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as refused:
-        collect(Policy.from_text(""), project=tmp_path / "missing", environ={})
+        collect_facts(Policy.from_text(""), project=tmp_path / "missing", environ={})
     assert str(refused.value) == f"the project {tmp_path}/missing is no directory"
 
 
@@ -184,7 +186,7 @@ def test_a_project_that_no_policy_can_name(tmp_path: Path) -> None:
     project = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff"))
     project.mkdir()
     with pytest.raises(UsageError, match="is no path that a policy can name"):
-        collect(Policy.from_text(""), project=project, environ={})
+        collect_facts(Policy.from_text(""), project=project, environ={})
 
 
 @pytest.mark.parametrize(
@@ -231,14 +233,14 @@ def test_gits_directories(tmp_path: Path) -> None:
     process.run(*git, "submodule", "--quiet", "add", module, "sub", cwd=repo, env=environ)
     process.run(*git, "worktree", "add", "-q", tree, cwd=repo, env=environ)
     policy = Policy.from_text("")
-    facts = collect(policy, project=repo, environ={"HOME": str(tmp_path)})
+    facts = collect_facts(policy, project=repo, environ={"HOME": str(tmp_path)})
     assert set(facts.git_directories) == {
         f"{repo}/.git",
         f"{repo}/.git/modules/sub",
         f"{repo}/.git/worktrees/tree",
     }
     assert facts.kind(f"{repo}/.git/modules/sub/hooks") == "directory"
-    linked = collect(policy, project=tree, environ={"HOME": str(tmp_path)})
+    linked = collect_facts(policy, project=tree, environ={"HOME": str(tmp_path)})
     assert {f"{repo}/.git", f"{repo}/.git/worktrees/tree"} <= set(linked.git_directories)
     opened = Policy.from_text(f"filesystem: {{write: [$PROJECT, {repo}/.git]}}").resolve(linked)
     assert opened.is_path_writable(f"{repo}/.git/objects/x")

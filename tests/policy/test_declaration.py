@@ -157,7 +157,7 @@ def test_who_runs_it_decides_what_is_said_of_root() -> None:
         for each in check_expressible(policy, registry.declaration("docker"))
         if each.use.feature == "process.root"
     ]
-    assert [each.reason for each in found] == ["the command is uid 0 of the host, without capabilities"]
+    assert [each.reason for each in found] == ["the command has UID 0 of the host, without capabilities"]
     assert "process.root" not in {
         each.use.feature for each in check_expressible(policy, registry.declaration("oci"))
     }
@@ -170,17 +170,17 @@ def test_who_runs_it_decides_what_is_said_of_root() -> None:
         (
             "filesystem: {write: [/srv], deny: [/srv/new]}",
             "bwrap",
-            "bwrap can't enforce filesystem.absent-elsewhere (deny /srv/new, project sandbox.yaml:1:36): a mount needs an existing path, and no placeholder is made outside the project",
+            "bwrap can't enforce filesystem.absent-elsewhere (deny /srv/new, project sandbox.yaml:1:36): a mount needs an existing path, and placeholders are created only in the project",
         ),
         (
             "resources: {memory: 1GiB}",
             "seatbelt",
-            "seatbelt can't enforce resources.memory (memory, project sandbox.yaml:1:21): macOS has no limit for several processes together",
+            "seatbelt can't enforce resources.memory (memory, project sandbox.yaml:1:21): macOS has no limits for groups of processes",
         ),
         (
             "network: {unix_sockets: [/srv/s]}",
             "user",
-            "user can't enforce network.other-sockets (unix_sockets, project sandbox.yaml:1:25): seccomp can't tell sockets by path, and a readable socket can be connected to",
+            "user can't enforce network.other-sockets (unix_sockets, project sandbox.yaml:1:25): seccomp cannot distinguish sockets by path, and programs can connect to readable sockets",
         ),
     ],
 )
@@ -226,8 +226,8 @@ def test_it_can_be_accepted_with_a_reason() -> None:
         "a small machine",
     )
     assert str(finding) == (
-        "bwrap: resources.memory is degraded: a limit for all processes together needs a control group, "
-        "which this method doesn't make; accepted: a small machine"
+        "bwrap: resources.memory is degraded: a limit for all processes together needs a cgroup, "
+        "which this method does not create; accepted: a small machine"
     )
     with pytest.raises(RenderError, match=r"seatbelt can't enforce resources\.memory"):
         check_expressible(_resolve(text), registry.declaration("seatbelt"))
@@ -239,14 +239,14 @@ def test_what_is_stricter_is_told() -> None:
     )
     assert [str(finding) for finding in findings] == [
         "docker: filesystem.read-all is stricter: the root is the image's; paths of the host appear only when they are listed",
-        "docker: network.later-sockets holds in part: what listens when a run starts is hidden; programs inside may have Unix sockets of their own",
-        "docker: process.kernel holds in part: the version of the engine, or of the node's runtime, decides which of these paths it hides",
+        "docker: network.later-sockets holds in part: sockets that listen at the start of a run are hidden; programs inside can create Unix sockets",
+        "docker: process.kernel holds in part: which of these paths are masked depends on the version of the engine or of the node's runtime",
     ]
 
 
 def test_of_the_default_bwrap_leaves_out_limits_and_nothing_else() -> None:
     assert [str(finding) for finding in check_expressible(_resolve(""), registry.declaration("bwrap"))] == [
-        "bwrap: resources.memory of the preset is left out: a limit for all processes together needs a control group, which this method doesn't make",
+        "bwrap: resources.memory of the preset is left out: a limit for all processes together needs a cgroup, which this method does not create",
         "bwrap: resources.pids of the preset is left out: RLIMIT_NPROC may also count processes outside",
     ]
 

@@ -16,12 +16,12 @@ from sandwright.errors import DocumentError
 from sandwright.policy import load
 from sandwright.policy.agents import AGENTS
 from sandwright.policy.facts import HostEntry, HostFacts
-from sandwright.policy.loosening import considered, loosenings, trusted
+from sandwright.policy.loosening import loosenings, trusted_layers, without_command_line
 from sandwright.policy.names import GENERAL
 from sandwright.policy.paths import is_inside
 from sandwright.policy.secretnames import why_secret
-from sandwright.policy.spelling import expanded
-from thorough import examples
+from sandwright.policy.spelling import expand_path
+from support.thorough import examples
 
 FACTS = HostFacts(
     os="linux",
@@ -53,8 +53,8 @@ def _found(
     return [
         str(each)
         for each in loosenings(
-            considered(policy).resolve(facts),
-            [each.resolve(facts) for each in trusted(policy)],
+            without_command_line(policy).resolve(facts),
+            [each.resolve(facts) for each in trusted_layers(policy)],
             remote={"kubernetes"},
         )
     ]
@@ -295,13 +295,13 @@ def test_nothing_is_overlooked(entries: list[tuple[str, str]], bare: bool) -> No
     )
     policy = Policy.from_text("extends: []\n" * bare + f"filesystem:\n{text}")
     try:
-        resolved = considered(policy).resolve(FACTS)
+        resolved = without_command_line(policy).resolve(FACTS)
     except DocumentError:
         reject()  # what can't be is no policy
-    default = trusted(policy)[0].resolve(FACTS)
+    default = trusted_layers(policy)[0].resolve(FACTS)
     found = loosenings(resolved, [default], remote=())
     told = {
-        name: [expanded(each.subject, FACTS.variables) for each in found if each.what in verbs]
+        name: [expand_path(each.subject, FACTS.variables) for each in found if each.what in verbs]
         for name, verbs in (("shows_host", ("reads", "writes")), ("changes_host", ("writes",)))
     }
     for path in (

@@ -9,7 +9,7 @@ import pytest
 from sandwright.api import Policy
 from sandwright.methods import registry
 from sandwright.policy import load, secretplaces
-from sandwright.policy.collect import collect
+from sandwright.policy.collect import collect_facts
 from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.policy.layers import merged
 from sandwright.policy.names import METHODS, PRESETS
@@ -80,7 +80,7 @@ def test_the_presets_that_are_named_are_those_that_ship() -> None:
 def test_what_agents_on_the_host_start_by_themselves_stays(path: str, tmp_path: Path) -> None:
     (tmp_path / ".claude").mkdir()
     policy = Policy.from_text("method: bwrap")
-    found = collect(policy, project=tmp_path, environ={"HOME": str(tmp_path.parent)})
+    found = collect_facts(policy, project=tmp_path, environ={"HOME": str(tmp_path.parent)})
     assert not policy.resolve(found).is_path_writable(str(tmp_path / path))
     assert policy.resolve(found).is_path_writable(str(tmp_path / "x" / path.replace(".", "", 1)))
 

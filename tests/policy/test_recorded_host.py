@@ -9,7 +9,7 @@ import pytest
 from sandwright.errors import RenderError, UsageError
 from sandwright.inputs import LiveHost
 from sandwright.methods import METHODS, registry
-from sandwright.policy.collect import collect
+from sandwright.policy.collect import collect_facts
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.live_entries import observe
 from sandwright.policy.merged import MergedPolicy
@@ -51,7 +51,7 @@ def _rendered(policy: ResolvedPolicy, method: str) -> object:
 @pytest.mark.parametrize("name", POLICIES)
 def test_a_recording_answers_all_that_is_asked(name: str, project: Path) -> None:
     policy = _policy(name)
-    live = collect(policy, project=project, account=True)
+    live = collect_facts(policy, project=project, account=True)
     recorded = HostFacts.from_json(live.to_json())
     policy.check_facts(recorded)
     here, there = policy.resolve(live), policy.resolve(recorded)
@@ -63,7 +63,7 @@ def test_a_recording_answers_all_that_is_asked(name: str, project: Path) -> None
 @pytest.mark.parametrize("name", POLICIES)
 def test_what_is_looked_at_decides_whether_a_rendering_is_stale(name: str, project: Path) -> None:
     inputs = LiveHost()
-    facts = collect(_policy(name), project=project, inputs=inputs)
+    facts = collect_facts(_policy(name), project=project, inputs=inputs)
     asked = {
         f"{question[1].rstrip('/')}/{each}" if each != "." else question[1]
         for question, _ in inputs.recording()
@@ -75,7 +75,7 @@ def test_what_is_looked_at_decides_whether_a_rendering_is_stale(name: str, proje
 
 
 def test_what_was_not_recorded_is_refused(project: Path) -> None:
-    recorded = HostFacts.from_json(collect(_policy("strict"), project=project).to_json())
+    recorded = HostFacts.from_json(collect_facts(_policy("strict"), project=project).to_json())
     (project / "new").mkdir()
     with pytest.raises(UsageError, match=f"facts say nothing of {project}/new: record them again with `sand"):
         recorded.kind(f"{project}/new")
@@ -86,7 +86,7 @@ def test_what_was_not_recorded_is_refused(project: Path) -> None:
 
 
 def test_below_what_is_absent_nothing_is_there(project: Path) -> None:
-    recorded = HostFacts.from_json(collect(_policy("default"), project=project).to_json())
+    recorded = HostFacts.from_json(collect_facts(_policy("default"), project=project).to_json())
     absent = next(path for path in recorded.absent if path.startswith(f"{project}/"))
     assert recorded.kind(f"{absent}/x/y") is None
     assert recorded.kind(f"{project}/.git/config/x") is None  # a file

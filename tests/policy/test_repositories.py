@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from goldens import write_artifacts
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.errors import UsageError
@@ -17,9 +16,10 @@ from sandwright.git import config
 from sandwright.git.index import gitlinks
 from sandwright.methods.registry import render
 from sandwright.policy import git_protection
-from sandwright.policy.collect import collect
+from sandwright.policy.collect import collect_facts
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.mounts import mount_plan
+from support.goldens import write_artifacts
 
 pytestmark = pytest.mark.needs("git")
 
@@ -46,7 +46,7 @@ def repo(tmp_path: Path) -> Path:
 
 def _resolved(project: Path, text: str = "", **facts: object) -> ResolvedPolicy:
     policy = Policy.from_text(f"method: bwrap\n{text}")
-    found = collect(policy, project=project, environ={"HOME": str(project.parent)})
+    found = collect_facts(policy, project=project, environ={"HOME": str(project.parent)})
     return policy.resolve(replace(found, **facts))  # type: ignore[arg-type]
 
 

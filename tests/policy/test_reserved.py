@@ -17,7 +17,7 @@ from sandwright.inputs import LiveHost
 from sandwright.methods import registry
 from sandwright.policy import installation
 from sandwright.policy import resolve as resolving
-from sandwright.policy.collect import collect
+from sandwright.policy.collect import collect_facts
 from sandwright.policy.declaration import Declaration, Support
 from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.policy.load import layer
@@ -25,7 +25,7 @@ from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.names import FEATURES
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.rendered import render_with
-from sandwright.session.prepare import load, resolved_here, resolved_with
+from sandwright.session.prepare import load_layers, resolved_here, resolved_with
 from sandwright.session.request import RunRequest
 from sandwright.verify import command, matrix
 
@@ -73,7 +73,7 @@ def _request(project: Path) -> RunRequest:
 
 
 def _here(project: Path) -> ResolvedPolicy:
-    return resolved_here(load(_request(project), LiveHost()), _request(project), LiveHost())
+    return resolved_here(load_layers(_request(project), LiveHost()), _request(project), LiveHost())
 
 
 def _compared(project: Path) -> ResolvedPolicy:
@@ -83,7 +83,7 @@ def _compared(project: Path) -> ResolvedPolicy:
 
 def _plain(project: Path) -> ResolvedPolicy:
     policy = MergedPolicy.from_text(POLICY)
-    return resolving.resolve(policy.settings, collect(policy, project=project))
+    return resolving.resolve(policy.settings, collect_facts(policy, project=project))
 
 
 def _by_hand(project: Path) -> ResolvedPolicy:
@@ -130,7 +130,7 @@ def test_where_a_variable_leads_and_where_it_leads_without(
     home = project.parent
     monkeypatch.setenv(variable, str(home / "elsewhere"))
     text = POLICY.replace("~/.local", "~/elsewhere, ~/.config")
-    found = Policy.from_text(text).resolve(collect(MergedPolicy.from_text(text), project=project))
+    found = Policy.from_text(text).resolve(collect_facts(MergedPolicy.from_text(text), project=project))
     assert not found.is_path_writable(f"{home}/elsewhere/sandwright/x")
     assert not found.is_path_writable(f"{home}/.cache/sandwright/x")
     assert not found.is_path_writable(f"{home}/.config/sandwright/policy.yaml")
@@ -249,7 +249,7 @@ def test_the_account_s_own_state_is_reserved_whatever_home_is(
     text = f"schema: 1\nmethod: bwrap\nextends: []\nfilesystem: {{read: [/usr], write: [{real}]}}\n"
     (other / "p/sandbox.yaml").write_text(text)
     request = RunRequest(["true"], policy=str(other / "p/sandbox.yaml"), cwd=str(other / "p"))
-    policy = resolved_here(load(request, LiveHost()), request, LiveHost())
+    policy = resolved_here(load_layers(request, LiveHost()), request, LiveHost())
     assert policy.filesystem.tree.changes_host(str(real / "x"))
     for name in (".local/state/sandwright/keys/render-cache", ".cache/sandwright/sessions/x.json"):
         assert not policy.filesystem.tree.shows_host(str(real / name)), name
@@ -357,7 +357,7 @@ def test_denials_and_protections_hold_in_the_account_s_home_too(
     text = f"schema: 1\nmethod: bwrap\nfilesystem: {{write: [$PROJECT, {real}], deny: [$HOME/mine]}}\n"
     (other / "p/sandbox.yaml").write_text(text)
     request = RunRequest(["true"], policy=str(other / "p/sandbox.yaml"), cwd=str(other / "p"))
-    policy = resolved_here(load(request, LiveHost()), request, LiveHost())
+    policy = resolved_here(load_layers(request, LiveHost()), request, LiveHost())
     for home in (real, other):
         for name in (".ssh/id_ed25519", ".aws/credentials", ".netrc", "mine/x"):
             assert not policy.filesystem.tree.shows_host(f"{home}/{name}"), (home, name)

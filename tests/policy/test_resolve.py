@@ -19,7 +19,7 @@ from sandwright.inputs import LiveHost
 from sandwright.methods.registry import render
 from sandwright.policy import load
 from sandwright.policy.facts import HostEntry, HostFacts
-from sandwright.policy.policy_warnings import remarks
+from sandwright.policy.policy_warnings import collect_warnings
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.questions import EntryKind
 
@@ -407,12 +407,13 @@ def test_a_port_leads_one_way_only() -> None:
 
 
 def test_ports_in_the_hosts_network_are_remarked_on() -> None:
-    said = remarks(_resolve("network: {mode: host, expose: [80]}"), LiveHost(), mounts=True)
+    said = collect_warnings(_resolve("network: {mode: host, expose: [80]}"), LiveHost(), mounts=True)
     assert [each.split(": ", 1)[1] for each in said if "expose" in each] == [
         "expose has no effect with mode: host, which exposes all ports"
     ]
     assert not any(
-        "expose" in each for each in remarks(_resolve("network: {expose: [80]}"), LiveHost(), mounts=True)
+        "expose" in each
+        for each in collect_warnings(_resolve("network: {expose: [80]}"), LiveHost(), mounts=True)
     )
 
 
@@ -422,7 +423,7 @@ def test_grants_through_links_under_an_image_are_remarked_on() -> None:
     facts = replace(LINUX, entries={**LINUX.entries, **link})
 
     def said(text: str, *, image_root: bool = True) -> list[str]:
-        found = remarks(_resolve(text, facts), LiveHost(), mounts=True, image_root=image_root)
+        found = collect_warnings(_resolve(text, facts), LiveHost(), mounts=True, image_root=image_root)
         return [each.split(": ", 1)[1] for each in found if "link" in each]
 
     granted = "method: oci\nextends: []\nfilesystem: {read: [~/link]}"

@@ -95,7 +95,7 @@ def test_every_key_that_may_be_absent_says_what_that_means() -> None:
 def test_descriptions_are_the_models() -> None:
     described = _keys(SCHEMA)
     assert described["Filesystem.deny"]["description"].startswith(
-        "Restrictions: paths that may neither be read"
+        "Restrictions: paths that can be neither read"
     )
     assert described[".schema"]["description"] == "The version of this format. Absent: 1."
-    assert described["Environment.pass"]["description"].startswith("Grants: variables taken from the host")
+    assert described["Environment.pass"]["description"].startswith("Grants: variables passed from the host")

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sandwright.policy.spelling import checked_path, checked_text, environment_names, expanded, substituted
+from sandwright.policy.spelling import checked_path, checked_text, environment_names, expand_path, substitute
 
 
 def exactly(message: str) -> str:
@@ -73,7 +73,7 @@ VALUES = {
 )  # fmt: skip
 def test_taken(text: str, path: str) -> None:
     assert checked_path(text) == text
-    assert expanded(text, VALUES) == path
+    assert expand_path(text, VALUES) == path
 
 
 @pytest.mark.parametrize(
@@ -121,13 +121,13 @@ def test_refused_as_written(text: str, message: str) -> None:
 def test_refused_on_a_host(text: str, message: str) -> None:
     checked_path(text)
     with pytest.raises(ValueError, match=exactly(message)):
-        expanded(text, VALUES)
+        expand_path(text, VALUES)
 
 
 def test_the_longest_path_is_taken() -> None:
     path = "/" + "x/" * 2046 + "yy"
     assert len(path) == 4095
-    assert expanded(path, VALUES) == path
+    assert expand_path(path, VALUES) == path
 
 
 def test_variables_of_the_environment_are_named() -> None:
@@ -139,7 +139,7 @@ def test_variables_of_the_environment_are_named() -> None:
     [("$PROJECT/.venv", "/work/p/.venv"), ("a $$5 note", "a $5 note"), ("", ""), ("x y\nz", "x y\nz")],
 )
 def test_values_of_variables(text: str, value: str) -> None:
-    assert substituted(checked_text(text), VALUES) == value
+    assert substitute(checked_text(text), VALUES) == value
 
 
 @pytest.mark.parametrize(
@@ -165,6 +165,6 @@ def test_refused_values_of_variables(text: str, message: str) -> None:
 )
 def test_expanding_is_idempotent(names: list[str]) -> None:
     text = "/" + "/".join(name for name in names if name != "..")
-    once = expanded(text, VALUES)
-    assert expanded(once, VALUES) == once
+    once = expand_path(text, VALUES)
+    assert expand_path(once, VALUES) == once
     assert checked_path(once) == once

@@ -15,7 +15,7 @@ from sandwright import process
 from sandwright.api import Policy
 from sandwright.errors import DocumentError
 from sandwright.inputs import LiveHost, changed
-from sandwright.policy.collect import collect
+from sandwright.policy.collect import collect_facts
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.resolved import ResolvedPolicy
 
@@ -41,13 +41,15 @@ def home(tmp_path: Path) -> Path:
 
 def _facts(home: Path, project: str = "tree", inputs: LiveHost | None = None) -> HostFacts:
     policy = Policy.from_text(GRANT)
-    return collect(policy, project=home / project, tmp="/nowhere", environ={"HOME": str(home)}, inputs=inputs)
+    return collect_facts(
+        policy, project=home / project, tmp="/nowhere", environ={"HOME": str(home)}, inputs=inputs
+    )
 
 
 def _policy(home: Path, text: str = GRANT, project: str = "tree") -> ResolvedPolicy:
     policy = Policy.from_text(text)
     return policy.resolve(
-        collect(policy, project=home / project, tmp="/nowhere", environ={"HOME": str(home)})
+        collect_facts(policy, project=home / project, tmp="/nowhere", environ={"HOME": str(home)})
     )
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from leftovers import RUN_MARK, leftovers
 from sandwright import process
+from support.leftovers import RUN_MARK, leftovers
 
 
 def test_a_process_of_this_run_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,8 +12,8 @@ TESTS = Path(__file__).parents[1]
 CODE = """
 import sys, time, types
 from pathlib import Path
-import locks
-item = types.SimpleNamespace(path=Path("tests/dedicated/test_x.py"))
+from support import locks
+item = types.SimpleNamespace(path=Path("tests/methods/user/test_x.py"))
 with locks.accounts_as_they_are(item):
     print("in", flush=True)
     sys.stdin.readline()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from goldens import case_policy, write_artifacts
 from sandwright.methods.noop.render import render_noop
 from sandwright.resources import data_path
-from shellscripts import faults, variable_faults
+from support.goldens import case_policy, write_artifacts
+from support.shellscripts import faults, variable_faults
 
 
 def test_a_fault_beside_good_variables_is_found(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 
-import walktrace
+from support import walktrace
 
 MOST = 25
 MOST_GIVEN = 40

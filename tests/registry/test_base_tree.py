@@ -12,7 +12,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import tars
 from sandwright.errors import ArchiveRefused, IntegrityError, SandwrightError
 from sandwright.image.cache import Cache
 from sandwright.image.derived import read_tree
@@ -21,7 +20,8 @@ from sandwright.image.layout import Blob
 from sandwright.image.registrybase import RegistryImage
 from sandwright.image.tree import FileTree
 from sandwright.rootfs.unpacking.unpack import unpack
-from thorough import examples
+from support import tars
+from support.thorough import examples
 
 PASSWD = b"etc/passwd"
 

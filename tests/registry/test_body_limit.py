@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from registryserver import Server, registry_server
 from sandwright.registry.failure import RegistryError
 from sandwright.registry.graph import sha256_descriptor
 from sandwright.registry.reference import parse_reference
 from sandwright.registry.repository import open_repository
 from sandwright.registry.settings import RegistrySettings
+from support.registryserver import Server, registry_server
 
 pytestmark = [pytest.mark.needs("docker-registry"), pytest.mark.timeout(120)]
 

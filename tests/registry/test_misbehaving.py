@@ -17,7 +17,6 @@ from typing import Any
 
 import pytest
 
-from registryserver import make_certificates
 from sandwright.errors import IntegrityError, SandwrightError
 from sandwright.registry import upload
 from sandwright.registry.client import RegistryClient
@@ -38,7 +37,8 @@ from sandwright.registry.retries import RetryPolicy
 from sandwright.registry.settings import RegistrySettings
 from sandwright.registry.upload import Upload
 from sandwright.rootfs.descriptor import Descriptor
-from standin import (
+from support.registryserver import make_certificates
+from support.standin import (
     Fault,
     Handler,
     StandIn,

@@ -12,8 +12,6 @@ from typing import Any
 
 import pytest
 
-from layouts import HELLO, INDEX, Layout
-from registryserver import LOGIN, Server, Tls, make_certificates, registry_server
 from sandwright import process
 from sandwright.errors import IntegrityError
 from sandwright.image.cache import Cache
@@ -27,7 +25,9 @@ from sandwright.registry.repository import open_repository
 from sandwright.registry.settings import RegistrySettings
 from sandwright.registry.upload import Upload
 from sandwright.rootfs.images.source import open_image
-from tars import archive, file
+from support.layouts import HELLO, INDEX, Layout
+from support.registryserver import LOGIN, Server, Tls, make_certificates, registry_server
+from support.tars import archive, file
 
 pytestmark = [pytest.mark.needs("docker-registry", "openssl"), pytest.mark.timeout(120)]
 

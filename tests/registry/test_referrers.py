@@ -17,7 +17,7 @@ from sandwright.registry.referrer import Referrer, fallback_tag, push_referrer, 
 from sandwright.registry.repository import Repository, open_repository
 from sandwright.registry.retries import RetryPolicy
 from sandwright.registry.settings import RegistrySettings
-from standin import Fault, Handler, StandIn, answer, error, stand_in
+from support.standin import Fault, Handler, StandIn, answer, error, stand_in
 
 pytestmark = pytest.mark.timeout(60)
 

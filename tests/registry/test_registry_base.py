@@ -11,9 +11,6 @@ from typing import Any
 
 import pytest
 
-import alpinelike
-from layouts import INDEX, Layout
-from registryserver import Server, registry_server
 from sandwright.errors import DocumentError, LockError
 from sandwright.host import collect_host
 from sandwright.image.baselock import BaseLock, base_lock_changes, load_base_lock, write_base_lock
@@ -35,8 +32,11 @@ from sandwright.resources import data_path
 from sandwright.rootfs.images.source import open_image
 from sandwright.verify.smoke.run import smoke_images
 from sandwright.verify.smoke.target import SmokeTarget
-from smallworld import document
-from tars import archive, file, folder
+from support import alpinelike
+from support.layouts import INDEX, Layout
+from support.registryserver import Server, registry_server
+from support.smallworld import document
+from support.tars import archive, file, folder
 
 pytestmark = [pytest.mark.needs("docker-registry"), pytest.mark.timeout(120)]
 
@@ -198,7 +198,7 @@ def test_the_build(place: Place) -> None:
     assert annotations["org.opencontainers.image.base.name"] == place.reference
     assert annotations["org.opencontainers.image.base.digest"] == lock.base.digest
     config = image.config["config"]
-    assert config["User"] == "app"
+    assert config["User"] == "1000"
     assert config["Env"] == ["EXTRA=1", "PATH=/bin:/usr/bin", "odd.name=kept"]
     assert config["Cmd"] == ["/bin/sh"]
     assert config["WorkingDir"] == "/home/app"
@@ -209,7 +209,7 @@ def test_the_build(place: Place) -> None:
 
 
 def test_accounts_are_added_to_those_of_the_base(place: Place) -> None:
-    from smallworld import contents  # noqa: PLC0415
+    from support.smallworld import contents  # noqa: PLC0415
 
     place.lock(app(place))
     built = place.build("app")["app"]
@@ -252,7 +252,7 @@ def test_an_image_on_top(place: Place) -> None:
     assert list(built) == ["app", "top"]
     image = open_image(built["top"].layout, platform="linux/amd64")
     assert image.config["config"]["Env"] == ["EXTRA=1", "PATH=/bin:/usr/bin", "TOP=1", "odd.name=kept"]
-    assert image.config["config"]["User"] == "app"
+    assert image.config["config"]["User"] == "1000"
     assert image.config["config"]["ExposedPorts"] == {"80/tcp": {}}
     assert image.config["config"]["Labels"]["org.opencontainers.image.title"] == "top"
     assert len(image.layers) == 4

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-import alpinelike
-from layouts import HELLO, INDEX, Layout
-from registryserver import LOGIN, Server, Tls, make_certificates, registry_server
 from sandwright import process
 from sandwright.errors import CommandFailed
 from sandwright.host import collect_host
 from sandwright.process import Result
-from tars import archive, file, folder
+from support import alpinelike
+from support.layouts import HELLO, INDEX, Layout
+from support.registryserver import LOGIN, Server, Tls, make_certificates, registry_server
+from support.tars import archive, file, folder
 
 pytestmark = [pytest.mark.needs("docker-registry"), pytest.mark.timeout(120)]
 
@@ -47,11 +47,11 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def layout(path: Path) -> Path:
+def layout(path: Path, *more: bytes) -> Path:
     made = Layout(path)
     accounts = archive(folder(b"etc"), file(b"etc/passwd", alpinelike.PASSWD))
     architecture = collect_host().platform.partition("/")[2]
-    image = made.image(HELLO, accounts, arch=architecture)
+    image = made.image(HELLO, accounts, *more, arch=architecture)
     (path / "index.json").write_text(json.dumps({"schemaVersion": 2, "manifests": [image]}))
     return path
 
@@ -164,6 +164,24 @@ def test_lock_and_build(server: Server, world: Path) -> None:
     assert run("lock-images", "--images", "images", "--check").text == "app: the lock fits"
     told = run("build-images", "--images", "images", "--no-smoke", "--frozen").text
     assert "built app in build/images" in told
+
+
+def test_newer_versions(server: Server, world: Path) -> None:
+    run("push-image", str(layout(world / "layout")), f"{server.host}/moving:1")
+    define(world, f"{server.host}/moving:1")
+    outdated = ("lock-images", "--images", "images", "--outdated")
+    status, told = refused(*outdated)
+    assert (status, "no lock was checked" in told) == (12, True)
+    run("lock-images", "--images", "images")
+    lock = (world / "images/app/lock.json").read_bytes()
+    assert run(*outdated).text == "there are no newer versions"
+    newer = layout(world / "newer", archive(file(b"etc/newer", b"")))
+    run("push-image", str(newer), f"{server.host}/moving:1")
+    found = process.run(*SANDWRIGHT, *outdated, timeout=60, check=False)
+    assert found.status == 12
+    assert found.text.startswith(f"## app\n\n- `{server.host}/moving:1 sha256:")
+    assert "newer versions exist for app" in found.stderr
+    assert (world / "images/app/lock.json").read_bytes() == lock
 
 
 def test_a_registry_that_is_not_there(world: Path) -> None:

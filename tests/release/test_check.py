@@ -17,8 +17,6 @@ from typing import Any
 
 import pytest
 
-from registryserver import Server, registry_server
-from releases import new_key, released, supply
 from sandwright.errors import SandwrightError
 from sandwright.image.build import BuiltImage
 from sandwright.image.existing import read_layout
@@ -38,7 +36,9 @@ from sandwright.release.statement import PROVENANCE, SIGNATURE
 from sandwright.release.subject import Release
 from sandwright.rootfs.descriptor import Descriptor
 from sandwright.verify.verdict import ProbeFinding, Verdict
-from smallworld import World, small_world
+from support.registryserver import Server, registry_server
+from support.releases import new_key, released, supply
+from support.smallworld import World, small_world
 
 pytestmark = [pytest.mark.needs("docker-registry"), pytest.mark.timeout(300)]
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from layouts import Layout
 from sandwright.release.difference import first_difference, of_values
-from tars import archive, device, file, folder, hardlink, symlink
+from support.layouts import Layout
+from support.tars import archive, device, file, folder, hardlink, symlink
 
 PLATFORM = "linux/amd64"
 BASE = (folder(b"etc"), file(b"etc/a", b"one"), symlink(b"etc/l", b"a"), hardlink(b"etc/h", b"etc/a"))

@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from layouts import Layout, simple
-from releases import COPYRIGHT
 from sandwright.errors import ArchiveRefused, BuildError, IntegrityError
 from sandwright.image.lock import LockedPackage as Locked
 from sandwright.release.contents import read_contents
@@ -19,8 +17,10 @@ from sandwright.release.licences import UNKNOWN
 from sandwright.release.sbom import Inventory, package_url, take_inventory
 from sandwright.rootfs.images.source import open_image
 from sandwright.rootfs.tar.entry import EntryKind
-from smallworld import World, small_world
-from tars import archive, file, folder, hardlink, symlink
+from support.layouts import Layout, simple
+from support.releases import COPYRIGHT
+from support.smallworld import World, small_world
+from support.tars import archive, file, folder, hardlink, symlink
 
 EMPTY = hashlib.sha256(b"").hexdigest()
 

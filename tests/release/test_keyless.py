@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from releases import new_key
 from sandwright.errors import ArchiveRefused, HostError, UsageError
 from sandwright.release.bundle import NotSigned
 from sandwright.release.keyless import KeylessSigner, load_identity, log_in
-from sigstoreserver import ISSUER, Sigstore, sigstore, token
+from support.releases import new_key
+from support.sigstoreserver import ISSUER, Sigstore, sigstore, token
 
 WHO = "https://forge.example/team/app/.github/workflows/release.yml@refs/tags/v1"
 

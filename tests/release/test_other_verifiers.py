@@ -12,10 +12,6 @@ from typing import Any, NoReturn
 
 import pytest
 
-import cosign3
-import debian13
-from registryserver import Server, registry_server
-from releases import released, write_key
 from sandwright import process
 from sandwright.errors import HostError
 from sandwright.registry.reference import parse_reference
@@ -29,7 +25,10 @@ from sandwright.release.publish import Published, make_plan, publish
 from sandwright.release.signing import load_key, load_verifier
 from sandwright.release.statement import SIGNATURE
 from sandwright.release.subject import Release
-from smallworld import small_world
+from support import cosign3, debian13
+from support.registryserver import Server, registry_server
+from support.releases import released, write_key
+from support.smallworld import small_world
 
 pytestmark = [pytest.mark.needs("docker-registry"), pytest.mark.timeout(300)]
 
@@ -143,7 +142,7 @@ def test_cosign_verifies_a_signature(kind: str, cosign: Program, signed: Signed,
 
 
 def _with_keyid(payload: bytes, signature: bytes, hint: str) -> bytes:
-    document = json.loads(bundle.write(payload, signature, hint))
+    document = json.loads(bundle.write_bundle(payload, signature, hint))
     document["dsseEnvelope"]["signatures"][0]["keyid"] = hint
     return json.dumps(document).encode()
 

@@ -12,8 +12,6 @@ from typing import Any
 
 import pytest
 
-from registryserver import Server, registry_server
-from releases import new_key, released, report_of, write_key
 from sandwright import process
 from sandwright.image.build import BuiltImage
 from sandwright.registry.client import RegistryClient, RegistryRequest
@@ -29,7 +27,9 @@ from sandwright.release.signing import SigningKey, load_key
 from sandwright.release.subject import Release
 from sandwright.verify.smoke.report import write_report
 from sandwright.verify.verdict import ProbeFinding, Verdict
-from smallworld import World, small_world
+from support.registryserver import Server, registry_server
+from support.releases import new_key, released, report_of, write_key
+from support.smallworld import World, small_world
 
 pytestmark = [pytest.mark.needs("docker-registry"), pytest.mark.timeout(300)]
 
@@ -166,7 +166,22 @@ def _is_attached(reference: Reference, release: Release) -> None:
             each.annotations.get("dev.sigstore.bundle.predicateType")
             for each in referrers(repository, release.root.digest, artifact_type=BUNDLE)
         }
+        names = [
+            _file_name(repository, each.descriptor.digest)
+            for subject in (release.root, release.manifests["linux/amd64"])
+            for each in referrers(repository, subject.digest)
+        ]
     assert annotated == {"https://slsa.dev/provenance/v1", "https://sigstore.dev/cosign/sign/v1"}
+    assert set(names) == {  # the files of `oras pull`
+        *("lock.json", "sources.json", "smoke-run.json"),
+        *("SBOM-cyclonedx-linux-amd64.json", "SBOM-spdx-linux-amd64.json"),
+        *("provenance.sigstore.json", "signature.sigstore.json"),
+    }
+
+
+def _file_name(repository: Repository, digest: str) -> str:
+    (layer,) = json.loads(repository.manifest(digest).content)["layers"]
+    return str(layer["annotations"]["org.opencontainers.image.title"])
 
 
 def test_a_second_run_sends_nothing_and_takes_no_time(

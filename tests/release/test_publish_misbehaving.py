@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from releases import new_key, released
 from sandwright.errors import SandwrightError
 from sandwright.registry.failure import Denied, NotFound, RegistryError, Unavailable, WrongContent
 from sandwright.registry.reference import parse_reference
@@ -24,8 +23,9 @@ from sandwright.release.publish import Published, make_plan, publish
 from sandwright.release.signing import SigningKey
 from sandwright.release.subject import Release
 from sandwright.verify.verdict import ProbeFinding, Verdict
-from smallworld import small_world
-from standin import Fault, Handler, StandIn, answer, cut, error, honest, stand_in
+from support.releases import new_key, released
+from support.smallworld import small_world
+from support.standin import Fault, Handler, StandIn, answer, cut, error, honest, stand_in
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from registryserver import LOGIN, Server, Tls, make_certificates, registry_server
-from releases import matrix_of, report_of, with_row, write_key
 from sandwright import process
 from sandwright.cli.program import main
 from sandwright.image.build import BuiltImage
 from sandwright.release.evidence import write_matrix
 from sandwright.verify.smoke.report import write_report
 from sandwright.verify.verdict import ProbeFinding, Verdict
-from sigstoreserver import ISSUER, sigstore, token
-from smallworld import World, small_world
+from support.registryserver import LOGIN, Server, Tls, make_certificates, registry_server
+from support.releases import matrix_of, report_of, with_row, write_key
+from support.sigstoreserver import ISSUER, sigstore, token
+from support.smallworld import World, small_world
 
 pytestmark = [pytest.mark.needs("docker-registry", "openssl"), pytest.mark.timeout(300)]
 

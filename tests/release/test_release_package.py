@@ -72,7 +72,7 @@ def test_what_a_release_consists_of(released: Path) -> None:
 def test_the_provenance_names_each_file(released: Path) -> None:
     signed = (released / "provenance.sigstore.json").read_bytes()
     payload = load_verifier(str(released.parent / "key.pub")).opened(signed, "provenance")
-    said = statement.decode(payload, "provenance")
+    said = statement.decode_statement(payload, "provenance")
     files = [path for path in released.iterdir() if path.name.startswith("sandwright-")]
     assert len(files) == 4
     assert said.predicate_type == statement.PROVENANCE

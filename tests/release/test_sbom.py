@@ -16,20 +16,20 @@ from packageurl import PackageURL
 from spdx_tools.spdx.parser.jsonlikedict.json_like_dict_parser import JsonLikeDictParser
 from spdx_tools.spdx.validation.document_validator import validate_full_spdx_document
 
-from layouts import simple
-from releases import COPYRIGHT, supply
 from sandwright.errors import IntegrityError
 from sandwright.image.existing import read_layout
 from sandwright.image.lock import load_lock
 from sandwright.release import cyclonedx, spdx
 from sandwright.release.inventories import check_sbom, make_sboms
-from sandwright.release.listed import compare, read_sbom
+from sandwright.release.listed import compare_listing, read_sbom
 from sandwright.release.sbom import FORMATS, Inventory, take_inventory
 from sandwright.rootfs.images.source import open_image
-from smallworld import World, small_world
-from tars import archive, file, symlink
+from support.layouts import simple
+from support.releases import COPYRIGHT, supply
+from support.smallworld import World, small_world
+from support.tars import archive, file, symlink
 
-WRITERS = {"cyclonedx": cyclonedx.write, "spdx": spdx.write}
+WRITERS = {"cyclonedx": cyclonedx.write_cyclonedx, "spdx": spdx.write_spdx}
 STATUS = b"Package: thing\nStatus: install ok installed\nVersion: 2:1.0+b1~rc-1\nArchitecture: all\n"
 
 
@@ -72,9 +72,9 @@ def valid_spdx(raw: bytes) -> None:
 
 
 def test_schemas(sboms: Mapping[Any, bytes], odd: Inventory) -> None:
-    for raw in (sboms["cyclonedx"], cyclonedx.write(odd)):
+    for raw in (sboms["cyclonedx"], cyclonedx.write_cyclonedx(odd)):
         valid_cyclonedx(raw)
-    for raw in (sboms["spdx"], spdx.write(odd)):
+    for raw in (sboms["spdx"], spdx.write_spdx(odd)):
         valid_spdx(raw)
 
 
@@ -125,7 +125,7 @@ def test_what_spdx_says(world: World, sboms: Mapping[Any, bytes]) -> None:
 
 
 def test_licences_and_odd_names(odd: Inventory) -> None:
-    said = json.loads(cyclonedx.write(odd))
+    said = json.loads(cyclonedx.write_cyclonedx(odd))
     (thing,) = (each for each in said["components"] if each["name"] == "thing")
     (licence,) = thing["licenses"]
     assert licence == {"expression": "LicenseRef-thing-s-own AND (MIT OR GPL-2.0-or-later)"}
@@ -134,7 +134,7 @@ def test_licences_and_odd_names(odd: Inventory) -> None:
     names = [each["name"] for each in said["components"] if each["type"] == "file"]
     assert "/etc/no \\xff text\n" in names
     assert "/etc/ünïcode" in names
-    extracted = json.loads(spdx.write(odd))["hasExtractedLicensingInfos"]
+    extracted = json.loads(spdx.write_spdx(odd))["hasExtractedLicensingInfos"]
     assert [(each["licenseId"], each["name"]) for each in extracted] == [
         ("LicenseRef-thing-s-own", "thing's own")
     ]
@@ -151,7 +151,7 @@ def test_the_same_image_gives_the_same_bytes(odd: Inventory, tmp_path: Path, kin
 @pytest.mark.parametrize("kind", FORMATS)
 def test_read_back_it_fits(odd: Inventory, kind: Any) -> None:
     listed = read_sbom(WRITERS[kind](odd), kind, "x")
-    assert compare(listed, odd.files, odd.digest) == []
+    assert compare_listing(listed, odd.files, odd.digest) == []
     assert {(name, version) for name, version, _ in listed.packages} == {
         ("thing", "2:1.0+b1~rc-1"),
         ("empty+x", "1"),
@@ -164,13 +164,13 @@ def test_each_file_and_package_counts(odd: Inventory, kind: Any) -> None:
     listed = read_sbom(WRITERS[kind](odd), kind, "x")
     for path, held in odd.files.items():
         fewer = {key: value for key, value in odd.files.items() if key != path}
-        (line,) = compare(listed, fewer, odd.digest)
+        (line,) = compare_listing(listed, fewer, odd.digest)
         assert line.endswith(": in the SBOM, and not in the image")
         changed = {**odd.files, path: replace(held, digests={"sha256": "0" * 64})}
-        (line,) = compare(listed, changed, odd.digest)
+        (line,) = compare_listing(listed, changed, odd.digest)
         assert f": sha256: {held.digests['sha256']} in the SBOM, {'0' * 64} in the image" in line
     more = {**odd.files, b"etc/more": next(iter(odd.files.values()))}
-    assert compare(listed, more, odd.digest) == ["/etc/more: in the image, and not in the SBOM"]
+    assert compare_listing(listed, more, odd.digest) == ["/etc/more: in the image, and not in the SBOM"]
 
 
 def test_made_once(world: World) -> None:

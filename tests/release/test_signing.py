@@ -28,11 +28,11 @@ from securesystemslib.signer import (
     Signer,
 )
 
-from releases import new_key, write_key
 from sandwright import process
 from sandwright.errors import ArchiveRefused, HostError, UsageError
 from sandwright.release.bundle import NotSigned
 from sandwright.release.signing import load_key, load_verifier
+from support.releases import new_key, write_key
 
 PAYLOAD = b'{"_type":"https://in-toto.io/Statement/v1"}'
 NOW = datetime(2026, 6, 1, tzinfo=UTC)

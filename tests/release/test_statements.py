@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from releases import released
 from sandwright.errors import ArchiveRefused
 from sandwright.image.lock import load_lock
 from sandwright.image.plan import builder_checksum
 from sandwright.release import provenance, sources, statement
-from sandwright.release.provenance import sha256
+from sandwright.release.provenance import sha256_digest
 from sandwright.release.statement import PROVENANCE, SIGNATURE
 from sandwright.release.subject import Release
-from smallworld import EPOCH, World, small_world
+from support.releases import released
+from support.smallworld import EPOCH, World, small_world
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def test_the_signature(release: Release) -> None:
     assert found["predicateType"] == "https://sigstore.dev/cosign/sign/v1"
     assert found["predicate"] == {}
     digests = [release.root.digest, *(each.digest for each in release.manifests.values())]
-    assert [f"sha256:{each['digest']['sha256']}" for each in found["subject"]] == digests
+    assert [f"sha256:{each['digest']['sha256_digest']}" for each in found["subject"]] == digests
     assert [each["name"] for each in found["subject"]] == ["app", "app linux/amd64", "app linux/arm64"]
 
 
@@ -58,10 +58,11 @@ def test_the_provenance(world: World, release: Release) -> None:
     assert details["builder"]["id"] == "urn:sandwright:builder"
     assert details["builder"]["version"] == {"sandwright": "0.1.0", "code": builder_checksum()}
     named = {
-        each["name"]: f"sha256:{each['digest']['sha256']}" for each in definition["resolvedDependencies"]
+        each["name"]: f"sha256:{each['digest']['sha256_digest']}"
+        for each in definition["resolvedDependencies"]
     }
     files = {
-        path: sha256((world.images / path).read_bytes())
+        path: sha256_digest((world.images / path).read_bytes())
         for path in ("app/image.yaml", "app/files/run", "base/image.yaml", "base/lock.json")
     }
     lock = load_lock(world.images / "base")
@@ -72,7 +73,9 @@ def test_the_provenance(world: World, release: Release) -> None:
     byproducts = {each["name"]: each for each in details["byproducts"]}
     assert byproducts.keys() == {each.name for each in release.documents}
     for document in release.documents:
-        assert f"sha256:{byproducts[document.name]['digest']['sha256']}" == sha256(document.content)
+        assert f"sha256:{byproducts[document.name]['digest']['sha256_digest']}" == sha256_digest(
+            document.content
+        )
         annotated = byproducts[document.name]["annotations"]["dev.sandwright.attached-to"]
         assert annotated == document.subject.digest
 
@@ -106,7 +109,7 @@ def test_who_builds(world: World) -> None:
 )
 def test_no_statement(raw: bytes, message: str) -> None:
     with pytest.raises(ArchiveRefused, match=message):
-        statement.decode(raw, "x")
+        statement.decode_statement(raw, "x")
 
 
 @pytest.mark.parametrize(
@@ -130,21 +133,21 @@ def test_no_provenance_of_ours(release: Release, where: tuple[str, ...], value: 
     for key in where[:-1]:
         at = at[key]
     at[where[-1]] = value
-    found = statement.decode(json.dumps(document).encode(), "x")
+    found = statement.decode_statement(json.dumps(document).encode(), "x")
     with pytest.raises(ArchiveRefused, match=message):
-        provenance.read(found, release.root.digest, "x")
+        provenance.read_provenance(found, release.root.digest, "x")
 
 
 def test_sources_there_and_back(world: World, tmp_path: Path) -> None:
-    found = sources.collect(world.catalogue, "app")
+    found = sources.collect_sources(world.catalogue, "app")
     assert found.files.keys() == {"app/image.yaml", "app/files/run", "base/image.yaml", "base/lock.json"}
     assert "base/lock.json" not in found.written
-    again = sources.decode(sources.encode(found), found.lock, "x")
+    again = sources.decode_sources(sources.encode_sources(found), found.lock, "x")
     assert dict(again.files) == dict(found.files)
-    sources.write(again, tmp_path / "images")
+    sources.write_sources(again, tmp_path / "images")
     for path, content in found.files.items():
         assert (tmp_path / "images" / path).read_bytes() == content
-    assert sources.locked(world.catalogue, "app") == load_lock(world.images / "base")
+    assert sources.lock_of_image(world.catalogue, "app") == load_lock(world.images / "base")
 
 
 @pytest.mark.parametrize(
@@ -159,7 +162,7 @@ def test_sources_that_would_be_written_elsewhere(path: str, kind: str) -> None:
     else:
         document["lock"] = path
     with pytest.raises(ArchiveRefused, match=r"x: .* can't be the path of a source"):
-        sources.decode(json.dumps(document).encode(), b"", "x")
+        sources.decode_sources(json.dumps(document).encode(), b"", "x")
 
 
 @pytest.mark.parametrize(
@@ -174,4 +177,4 @@ def test_sources_that_would_be_written_elsewhere(path: str, kind: str) -> None:
 )
 def test_no_sources(document: dict[str, Any], message: str) -> None:
     with pytest.raises(ArchiveRefused, match=f"x.*{message}"):
-        sources.decode(json.dumps(document).encode(), b"", "x")
+        sources.decode_sources(json.dumps(document).encode(), b"", "x")

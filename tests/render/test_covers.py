@@ -17,19 +17,19 @@ from pathlib import Path
 
 import pytest
 
-from goldens import write_artifacts
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.inputs import LiveHost
 from sandwright.methods import registry
 from sandwright.methods.registry import render
-from sandwright.policy.collect import collect
+from sandwright.policy.collect import collect_facts
 from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.policy.load import layer
 from sandwright.policy.uses import check_expressible
 from sandwright.questions import is_placeholder
 from sandwright.render.mounts import mount_plan
 from sandwright.render.placeholders import Placeholder
+from support.goldens import write_artifacts
 
 PATIENCE = 60
 POLICY = "method: bwrap\nfilesystem: {deny: [$PROJECT/.env], readonly: [$PROJECT/src/made/later]}\n"
@@ -50,7 +50,7 @@ def project(tmp_path: Path) -> Path:
 def _launcher(project: Path, out: Path, policy: str = POLICY) -> str:
     """A launcher as `render` leaves it, of what the host is like now."""
     loaded = Policy.from_text(policy)
-    facts = collect(loaded, project=project, environ={"HOME": str(project.parent)})
+    facts = collect_facts(loaded, project=project, environ={"HOME": str(project.parent)})
     return f"{write_artifacts(out, render(loaded.resolve(facts), 'bwrap').artifacts)}/launch"
 
 

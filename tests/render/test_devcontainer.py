@@ -16,8 +16,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goldens import write_artifacts
-from pods import busybox_layer
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.errors import RenderError
@@ -25,12 +23,14 @@ from sandwright.methods import METHODS, registry
 from sandwright.methods.docker.devcontainer import DECLARATION
 from sandwright.methods.registry import artifacts as artifacts_of
 from sandwright.methods.registry import render
-from sandwright.policy.collect import collect
+from sandwright.policy.collect import collect_facts
 from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
 from sandwright.render.without_placeholders import plan_without_covers
-from thorough import examples
+from support.goldens import write_artifacts
+from support.pods import busybox_layer
+from support.thorough import examples
 
 DECLARATIONS = {name: registry.declaration(name).support for name in METHODS}
 
@@ -265,7 +265,7 @@ def project(tmp_path: Path, image: str) -> Path:
         (project / name).parent.mkdir(parents=True, exist_ok=True)
         (project / name).write_text("content\n")
     policy = Policy.from_text(f"{POLICY}image: {image}\n")
-    facts = collect(policy, project=project, environ={"HOME": str(project.parent)})
+    facts = collect_facts(policy, project=project, environ={"HOME": str(project.parent)})
     facts = replace(facts, uid=1000, gid=1000, user="ada")
     write_artifacts(project / ".sandbox" / "devcontainer", _rendered(policy.resolve(facts)))
     for path in (project, *project.rglob("*")):
@@ -351,7 +351,7 @@ def test_it_is_rendered_by_name_as_a_form_of_docker() -> None:
     rendered = render(policy, "devcontainer")
     assert rendered.artifacts == _rendered(policy)
     assert [str(each).partition(": ")[2] for each in rendered.findings] == [
-        "filesystem.protect holds in part: a repository's own directory is read-only as a whole; what "
+        "filesystem.protect holds in part: the directory of a repository is read-only as a whole; what "
         "doesn't exist yet can be made",
         "network.proxy is stricter: a development container has no network: nobody brings the proxy in",
         "network.later-sockets holds in part: what listens when a run starts is hidden; programs inside may "

@@ -16,7 +16,6 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goldens import CASES, case_policy, write_artifacts
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.errors import RenderError
@@ -27,7 +26,8 @@ from sandwright.methods.shared.engine.arguments import limits_of_processors
 from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.render.artifact import Artifact
 from sandwright.render.rendered import Rendered
-from thorough import examples
+from support.goldens import CASES, case_policy, write_artifacts
+from support.thorough import examples
 
 ENGINES = ("docker", "podman")
 HOME, PROJECT = "/home/u", "/home/u/p"

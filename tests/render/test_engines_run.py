@@ -18,12 +18,12 @@ from typing import Any
 
 import pytest
 
-from enginehosts import EngineHost, engine_host
-from goldens import write_artifacts
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.methods.registry import render
-from sandwright.policy.collect import collect
+from sandwright.policy.collect import collect_facts
+from support.enginehosts import EngineHost, engine_host
+from support.goldens import write_artifacts
 
 POLICY = """\
 schema: 1
@@ -64,7 +64,7 @@ class Sandbox:
     def argv(self, policy: str = "", *, image: str = "", base: str = POLICY, **facts: Any) -> list[str]:
         """The launcher, rendered for additions to the policy and changes of the host's facts."""
         loaded = Policy.from_text(f"{base}{policy}image: {image or self.host.image}\n")
-        found = collect(loaded, project=self.project, environ={"HOME": str(self.project.parent)})
+        found = collect_facts(loaded, project=self.project, environ={"HOME": str(self.project.parent)})
         rendered = render(loaded.resolve(replace(found, **facts)), self.host.name)
         return [str(write_artifacts(self.folder, rendered.artifacts) / "launch")]
 

@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from enginehosts import EngineHost, archive, engine_host
-from goldens import write_artifacts
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.engines.podman import containers_conf
 from sandwright.host import collect_host
 from sandwright.methods.registry import render
-from sandwright.policy.collect import collect
+from sandwright.policy.collect import collect_facts
+from support.enginehosts import EngineHost, archive, engine_host
+from support.goldens import write_artifacts
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="becomes another user")
 
@@ -40,7 +40,7 @@ def _home(engine: str, image: str, who: tuple[int, int, str], text: str = "") ->
         for name in ("p", "run", "bin"):
             (home / name).mkdir()
         policy = Policy.from_text(f"schema: 1\nmethod: {engine}\nimage: {image}\n{text}")
-        facts = collect(policy, project=home / "p", environ={"HOME": folder})
+        facts = collect_facts(policy, project=home / "p", environ={"HOME": folder})
         resolved = policy.resolve(replace(facts, uid=uid, gid=gid, user=user))
         write_artifacts(home / "out", render(resolved, engine).artifacts)
         for path in (home, *home.rglob("*")):

@@ -15,15 +15,15 @@ from pathlib import Path
 
 import pytest
 
-from goldens import write_artifacts
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.errors import RenderError
 from sandwright.launcher.plan import NAME, parse_plan
 from sandwright.methods.registry import render
-from sandwright.policy.collect import collect
+from sandwright.policy.collect import collect_facts
 from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.render.shell import patterns
+from support.goldens import write_artifacts
 
 POLICY = """\
 schema: 1
@@ -75,7 +75,7 @@ def launch_words(project: Path, tmp_path: Path) -> Launch:
 
 def _command(project: Path, tmp_path: Path, policy: str = "") -> list[str]:
     loaded = Policy.from_text(POLICY + policy)
-    facts = collect(loaded, project=project, environ={"HOME": str(project.parent)})
+    facts = collect_facts(loaded, project=project, environ={"HOME": str(project.parent)})
     folder = write_artifacts(tmp_path / "out", render(loaded.resolve(facts), "bwrap").artifacts)
     return [f"{folder}/launch"]
 
@@ -268,7 +268,7 @@ def test_a_command_that_can_not_be_run(launch_words: Launch, project: Path) -> N
 def test_no_place_for_the_files_of_a_run(policy: str, status: int, project: Path, tmp_path: Path) -> None:
     """It is needed only where placeholders may have to be removed later."""
     loaded = Policy.from_text(f"schema: 1\nmethod: bwrap\n{policy}\n")
-    facts = collect(loaded, project=project, environ={"HOME": str(project.parent)})
+    facts = collect_facts(loaded, project=project, environ={"HOME": str(project.parent)})
     folder = write_artifacts(tmp_path / "out", render(loaded.resolve(facts), "bwrap").artifacts)
     given = {"PATH": os.environ["PATH"], "HOME": str(project.parent), "XDG_RUNTIME_DIR": "/proc/self"}
     result = process.run(f"{folder}/launch", "true", timeout=30, check=False, env=given)
@@ -472,7 +472,7 @@ def test_processes_are_counted_for_users(open_project: Path) -> None:
 def test_noop_says_so(tmp_path: Path) -> None:
     text = 'schema: 1\nmethod: noop\nreason: a container around it\nenvironment: {set: {CI: "it\'s 1"}}\n'
     loaded = Policy.from_text(text)
-    facts = collect(loaded, project=tmp_path, environ={"HOME": "/home/nobody"})
+    facts = collect_facts(loaded, project=tmp_path, environ={"HOME": "/home/nobody"})
     folder = write_artifacts(tmp_path / "out", render(loaded.resolve(facts), "noop").artifacts)
     result = process.run(f"{folder}/launch", "sh", "-c", 'echo "$CI"; exit 9', timeout=30, check=False)
     assert (result.status, result.text) == (9, "it's 1")

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from goldens import write_artifacts
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.errors import UsageError
 from sandwright.methods.registry import render
-from sandwright.policy.collect import collect
+from sandwright.policy.collect import collect_facts
 from sandwright.policy.load import layer
 from sandwright.render.mounts import mount_plan
+from support.goldens import write_artifacts
 
 PATIENCE = 60
 POLICY = "method: bwrap\n"
@@ -70,7 +70,7 @@ def _status(project: Path) -> None:
 def _plant(project: Path, out: Path, policy: str, plant: str) -> None:
     """Attempt to make a repository inside, and use Git on the host while the run goes on, and afterwards."""
     loaded = Policy.from_text(policy)
-    facts = collect(loaded, project=project, environ={"HOME": str(project.parent)})
+    facts = collect_facts(loaded, project=project, environ={"HOME": str(project.parent)})
     launcher = f"{write_artifacts(out, render(loaded.resolve(facts), 'bwrap').artifacts)}/launch"
     script = f"cd '{project}'\n{CONFIG}\n{{ {PLANTS[plant]}; }} 2>/dev/null\necho up; read x"
     with process.start(launcher, "sh", "-c", script, stdin=subprocess.PIPE) as run:
@@ -142,7 +142,7 @@ def _planned(tmp_path: Path, there: list[str], text: str) -> list[str]:
     for name in there:
         (project / name).mkdir(exist_ok=True)
     policy = Policy.from_layers([layer(text)])
-    facts = collect(policy, project=project, environ={"HOME": str(project.parent)})
+    facts = collect_facts(policy, project=project, environ={"HOME": str(project.parent)})
     plan = mount_plan(policy.resolve(facts), root="host")
     return sorted(
         Path(placeholder.path).name

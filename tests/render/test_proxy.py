@@ -205,8 +205,8 @@ def test_some_addresses_can_not_be_listed(host: str) -> None:
 
 def test_the_machine_itself_can_not_be_listed() -> None:
     assert not _refuses(refused_networks([host_pattern("10.1.2.3")]), "10.1.2.3")
-    assert _refuses(refused_networks([host_pattern("10.1.2.3")], own=("10.1.2.3",)), "10.1.2.3")
-    assert _refuses(refused_networks([], own=("20.1.2.3",)), "64:ff9b::1401:203")
+    assert _refuses(refused_networks([host_pattern("10.1.2.3")], own_addresses=("10.1.2.3",)), "10.1.2.3")
+    assert _refuses(refused_networks([], own_addresses=("20.1.2.3",)), "64:ff9b::1401:203")
 
 
 def _refuses(networks: list[ipaddress.IPv4Network | ipaddress.IPv6Network], address: str) -> bool:

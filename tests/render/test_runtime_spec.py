@@ -20,15 +20,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goldens import CASES, case_policy, write_artifacts
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.errors import RenderError
 from sandwright.methods.compare import explain
 from sandwright.methods.registry import artifacts, render
-from sandwright.policy.collect import collect
+from sandwright.policy.collect import collect_facts
 from sandwright.policy.facts import HostEntry, HostFacts
-from thorough import examples
+from support.goldens import CASES, case_policy, write_artifacts
+from support.thorough import examples
 
 POLICY = """\
 schema: 1
@@ -247,7 +247,7 @@ def command(project: Path, tmp_path: Path, rootfs: Path, monkeypatch: pytest.Mon
 
     def rendered(method: str, policy: str = "", *, base: str = POLICY) -> list[str]:
         loaded = Policy.from_text(base + policy)
-        facts = collect(loaded, project=project, environ={"HOME": str(project.parent)})
+        facts = collect_facts(loaded, project=project, environ={"HOME": str(project.parent)})
         folder = write_artifacts(tmp_path / method, render(loaded.resolve(facts), method).artifacts)
         return [f"{folder}/launch"]
 
@@ -349,7 +349,7 @@ def test_without_root(method: str, _runtime: str, rootfs: Path) -> None:
         for name in ("p/.git", "session"):
             (home / name).mkdir(parents=True)
         policy = Policy.from_text(f"schema: 1\nmethod: {method}\n")
-        facts = collect(policy, project=home / "p", environ={"HOME": folder})
+        facts = collect_facts(policy, project=home / "p", environ={"HOME": folder})
         resolved = policy.resolve(replace(facts, uid=nobody, gid=nobody))
         write_artifacts(home / "out", render(resolved, method).artifacts)
         for path in (home, *home.rglob("*")):

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from goldens import write_artifacts
 from sandwright import HostFacts, Policy, ResolvedPolicy, process
 from sandwright.errors import DocumentError, RenderError
 from sandwright.evaluate.bpf import SystemCall, read_program, run_program
@@ -19,6 +18,7 @@ from sandwright.policy.facts import HostEntry
 from sandwright.seccomp import SeccompCall, decide, load_profile_json, resolve
 from sandwright.seccomp.abi import Abi, numbers
 from sandwright.seccomp.action import ALLOW, ENOSYS, EPERM, Action, ActionKind
+from support.goldens import write_artifacts
 
 FILE = "/home/u/p/calls.json"
 ENTRIES = {

@@ -11,7 +11,7 @@ from sandwright.rootfs.tar.entry import EntryKind, TarEntry
 from sandwright.rootfs.tar.limits import ArchiveLimits
 from sandwright.rootfs.tar.reader import TarReader
 from sandwright.rootfs.tar.writer import TarWriter
-from tars import (
+from support.tars import (
     END,
     GNU,
     TIME,

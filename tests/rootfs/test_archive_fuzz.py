@@ -12,7 +12,7 @@ import pytest
 from sandwright.errors import ArchiveRefused, IntegrityError
 from sandwright.rootfs.tar.limits import ArchiveLimits
 from sandwright.rootfs.tar.reader import TarReader
-from tars import GNU, archive, device, file, folder, hardlink, long, member, pax, symlink
+from support.tars import GNU, archive, device, file, folder, hardlink, long, member, pax, symlink
 
 PATIENCE = 30.0
 """Seconds that one archive of a few kilobytes may take; it takes about one thousandth of that."""

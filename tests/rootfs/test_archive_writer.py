@@ -17,8 +17,8 @@ from sandwright.errors import IntegrityError
 from sandwright.rootfs.tar.entry import EntryKind, TarEntry
 from sandwright.rootfs.tar.reader import TarReader
 from sandwright.rootfs.tar.writer import TarWriter
-from tars import END, TIME, header, member, pax
-from thorough import examples
+from support.tars import END, TIME, header, member, pax
+from support.thorough import examples
 
 NS = 10**9
 Members = list[tuple[TarEntry, bytes]]

@@ -14,15 +14,14 @@ from typing import Any
 
 import pytest
 
-import layouts
-import tars
-from layouts import HELLO, Layout
 from sandwright.errors import ArchiveRefused, BuildError, HostError, IntegrityError, UsageError
 from sandwright.render.baseline import BaselineMount
 from sandwright.rootfs.bundles.assemble import bundle
 from sandwright.rootfs.bundles.bundle import Bundle, write_bundle
 from sandwright.rootfs.bundles.convert import BundleOptions
 from sandwright.rootfs.images.source import open_image
+from support import layouts, tars
+from support.layouts import HELLO, Layout
 
 OWNERS = os.geteuid() != 0
 """Whether bundles made here are rootless unless told otherwise."""

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import runtimespec
 from sandwright.errors import BuildError
 from sandwright.render.baseline import BaselineMount, Rlimit, load_baseline
 from sandwright.resources import data_path
@@ -21,6 +20,7 @@ from sandwright.rootfs.bundles.convert import (
     volume_paths,
 )
 from sandwright.rootfs.bundles.identity import ExecUser
+from support import runtimespec
 
 ROOT = ExecUser(0, 0, (), "/root")
 DEFAULT_PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"

@@ -16,14 +16,13 @@ from typing import Any
 
 import pytest
 
-import layouts
 import sandwright
-import tars
 from sandwright import process
 from sandwright.render.baseline import BaselineMount
 from sandwright.rootfs.bundles.bundle import Bundle, write_bundle
 from sandwright.rootfs.bundles.convert import BundleOptions
 from sandwright.rootfs.images.source import open_image
+from support import layouts, tars
 
 BUSYBOX = "/bin/busybox"
 LIMIT = 90.0

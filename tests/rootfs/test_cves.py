@@ -24,7 +24,7 @@ from sandwright import process
 from sandwright.errors import ArchiveRefused, IntegrityError
 from sandwright.rootfs.tar.limits import ArchiveLimits
 from sandwright.rootfs.unpacking.unpack import unpack
-from tars import (
+from support.tars import (
     GNU,
     archive,
     device,

@@ -17,8 +17,6 @@ from elftools.elf.segments import InterpSegment
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import elffiles
-from elffiles import AUDIT, AUXILIARY, DEPAUDIT, FILTER, FLAGS_1, NEEDED, RPATH, RUNPATH, SONAME, Machine
 from sandwright import process
 from sandwright.errors import ArchiveRefused, BuildError
 from sandwright.rootfs.elf import WATCHED, Dlopen, Elf, Malformed, read_elf
@@ -27,7 +25,20 @@ from sandwright.rootfs.minimal.linking import link
 from sandwright.rootfs.minimal.packages import PackageDatabase
 from sandwright.rootfs.securejoin import Root
 from sandwright.rootfs.tar.limits import ArchiveLimits
-from thorough import examples
+from support import elffiles
+from support.elffiles import (
+    AUDIT,
+    AUXILIARY,
+    DEPAUDIT,
+    FILTER,
+    FLAGS_1,
+    NEEDED,
+    RPATH,
+    RUNPATH,
+    SONAME,
+    Machine,
+)
+from support.thorough import examples
 
 MACHINES = [
     Machine(elffiles.X86_64),

@@ -41,7 +41,7 @@ IDENTITIES = {
     "root": ExecUser(0, 0, (), "/root"),
     "0": ExecUser(0, 0, (), "/root"),
     "app": ExecUser(1000, 1001, (10, 50), "/home/app"),
-    "1000": ExecUser(1000, 1001, (), "/home/app"),
+    "1000": ExecUser(1000, 1001, (10, 50), "/home/app"),  # as Docker, containerd and Podman do
     "app:staff": ExecUser(1000, 50, (), "/home/app"),
     "app:7": ExecUser(1000, 7, (), "/home/app"),
     "1000:7": ExecUser(1000, 7, (), "/home/app"),

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 import sandwright
-from layouts import HELLO, INDEX, Layout, docker_members, tar_with
 from sandwright.cli.program import main
 from sandwright.documents import fields
 from sandwright.documents.strictjson import parse_json
 from sandwright.errors import ArchiveRefused
 from sandwright.rootfs.images.source import list_images, open_image
+from support.layouts import HELLO, INDEX, Layout, docker_members, tar_with
 
 FOREIGN = {"s": "\u017f", "S": "\u017f", "k": "\u212a", "K": "\u212a"}
 KINDS = {name: value for name, value in vars(fields).items() if name.isupper() and name[0] != "_" and value}

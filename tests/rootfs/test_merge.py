@@ -22,8 +22,8 @@ from sandwright.errors import ArchiveRefused
 from sandwright.rootfs.tar.limits import ArchiveLimits
 from sandwright.rootfs.tar.reader import CHUNK
 from sandwright.rootfs.unpacking.unpack import ImageLayer, unpack
-from tars import archive, file, folder, hardlink, layer, pax, stack, symlink, tree
-from thorough import examples
+from support.tars import archive, file, folder, hardlink, layer, pax, stack, symlink, tree
+from support.thorough import examples
 
 ROOT = os.geteuid() == 0
 

@@ -11,10 +11,6 @@ from typing import Any
 
 import pytest
 
-import elffiles
-import layouts
-import tars
-from elffiles import RUNPATH
 from sandwright.errors import ArchiveRefused, BuildError, UsageError
 from sandwright.rootfs.bundles.assemble import bundle
 from sandwright.rootfs.minimal.closure import DependencyClosure
@@ -23,6 +19,8 @@ from sandwright.rootfs.minimal.script import Script, read_script
 from sandwright.rootfs.minimal.selection import Selection
 from sandwright.rootfs.minimal.treecopy import copy_paths
 from sandwright.rootfs.securejoin import Root
+from support import elffiles, layouts, tars
+from support.elffiles import RUNPATH
 
 LOADER = "lib64/ld-linux-x86-64.so.2"
 PLAIN: dict[str, bytes | str] = {

@@ -17,13 +17,13 @@ from pathlib import Path
 
 import pytest
 
-import layouts
 from sandwright import process
 from sandwright.errors import BuildError, CommandFailed
 from sandwright.rootfs.bundles.assemble import BundleReport, bundle
 from sandwright.rootfs.bundles.convert import BundleOptions
 from sandwright.rootfs.minimal.trace import TracedCommand, trace
 from sandwright.rootfs.securejoin import Root
+from support import layouts
 
 PACKAGES = ("python3", "git", "ca-certificates", "bash", "coreutils")
 GROUND = (

@@ -17,16 +17,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import layouts
-import tars
-from layouts import CONFIG, HELLO, INDEX, LAYER, MANIFEST, Json, Layout, named, platform
 from sandwright import process
 from sandwright.errors import ArchiveRefused, IntegrityError, SandwrightError, UsageError
 from sandwright.rootfs.images.blobs import ArchiveBlobs
 from sandwright.rootfs.images.source import Image, open_image
 from sandwright.rootfs.tar.limits import ArchiveLimits
 from sandwright.rootfs.unpacking.unpack import unpack
-from thorough import examples
+from support import layouts, tars
+from support.layouts import CONFIG, HELLO, INDEX, LAYER, MANIFEST, Json, Layout, named, platform
+from support.thorough import examples
 
 TOP = tars.archive(tars.file(b"top", b"upper layer"))
 

@@ -8,15 +8,14 @@ from pathlib import Path
 
 import pytest
 
-import layouts
-import tars
 from sandwright import process
 from sandwright.cli.program import main
 from sandwright.errors import ArchiveRefused, IntegrityError
 from sandwright.rootfs.images.source import open_image
 from sandwright.rootfs.tar.limits import ArchiveLimits
 from sandwright.rootfs.tar.reader import TarReader
-from tars import GNU, pax
+from support import layouts, tars
+from support.tars import GNU, pax
 
 MIB = 1 << 20
 FORMS = {

@@ -17,7 +17,7 @@ from sandwright import process
 from sandwright.errors import ArchiveRefused, HostError
 from sandwright.rootfs.tar.limits import ArchiveLimits
 from sandwright.rootfs.unpacking.unpack import unpack
-from tars import (
+from support.tars import (
     TIME,
     archive,
     described,
@@ -306,7 +306,7 @@ import sys
 from pathlib import Path
 from typing import Any
 sys.path[:0] = {paths!r}
-from tars import file, stack
+from support.tars import file, stack
 from sandwright.rootfs.unpacking.unpack import unpack
 owners = sys.argv[1] if len(sys.argv) > 1 else None
 print(unpack(stack([file(b"a", uid=5, gid=6), file(b"b")]), Path({destination!r}), owners=owners).owners)
@@ -537,7 +537,7 @@ from pathlib import Path
 from typing import Any
 sys.path[:0] = {paths!r}
 from sandwright.rootfs.unpacking.unpack import ImageLayer, unpack
-from tars import header
+from support.tars import header
 size = {size} << 20
 def pieces():
     yield header(b"big", size=size)

@@ -14,7 +14,7 @@ from sandwright.rootfs.tar.limits import ArchiveLimits
 from sandwright.rootfs.tar.prefetch import DEPTH, Prefetch
 from sandwright.rootfs.tar.reader import CHUNK
 from sandwright.rootfs.unpacking.layers import WhiteoutPrefetch
-from tars import archive, file, folder, layer, stack
+from support.tars import archive, file, folder, layer, stack
 
 
 @pytest.fixture(autouse=True)

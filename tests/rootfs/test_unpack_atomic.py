@@ -26,7 +26,7 @@ from sandwright import process
 from sandwright.errors import ArchiveRefused, HostError, IntegrityError, SandwrightError
 from sandwright.rootfs.unpacking import staging, store
 from sandwright.rootfs.unpacking.unpack import ImageLayer, unpack
-from tars import archive, described, file, folder, layer, symlink, tree
+from support.tars import archive, described, file, folder, layer, symlink, tree
 
 GZIP = "application/vnd.oci.image.layer.v1.tar+gzip"
 RAW = archive(

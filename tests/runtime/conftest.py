@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from small_image import host, listening, small_image
+from support.small_image import host, listening, small_image
 
 __all__ = ["host", "listening", "small_image"]

@@ -15,7 +15,6 @@ from typing import BinaryIO
 
 import pytest
 
-from dockerhost import docker_daemon, refused_forwarding
 from sandwright import process
 from sandwright.engines.archive import write_docker_archive
 from sandwright.engines.contract import streaming
@@ -30,8 +29,9 @@ from sandwright.runtime.engine import EngineSession, container_spec
 from sandwright.runtime.podman import PODMAN
 from sandwright.runtime.preflight import ReadyRuntime, check_runtime
 from sandwright.runtime.scratch import scratch_directory
-from sandwright.watchdog import base_environment
-from small_image import PYTHON, SmallImage
+from sandwright.watchdog import runtime_environment
+from support.dockerhost import docker_daemon, refused_forwarding
+from support.small_image import PYTHON, SmallImage
 
 
 def _daemon_or_skip() -> None:
@@ -171,7 +171,7 @@ def test_podman_where_paths_are_long(host: MachineFacts, small_image: SmallImage
     ready = check_runtime(PODMAN, host.platform, host, threading.Event())
     assert isinstance(ready, ReadyRuntime), ready
     with PODMAN.session(ready.variant, host, deep, threading.Event()) as session:
-        start = Start(subject, (PYTHON, "-c", "print('here')"), 60, base_environment())
+        start = Start(subject, (PYTHON, "-c", "print('here')"), 60, runtime_environment())
         assert session.run(start).stdout == b"here\n"
 
 
@@ -206,7 +206,7 @@ def test_docker_images_are_removed(host: MachineFacts, small_image: SmallImage, 
     with scratch_directory() as scratch:
         (scratch / "docker").mkdir()
         with DOCKER.session(DOCKER.variants(host)[0], host, scratch / "docker", threading.Event()) as session:
-            start = Start(subject, (PYTHON, "--version"), 60, base_environment())
+            start = Start(subject, (PYTHON, "--version"), 60, runtime_environment())
             assert session.run(start).status == 0
             (ours,) = session.loaded.values()  # type: ignore[attr-defined]
             with connect_docker() as engine:
@@ -227,7 +227,7 @@ def test_a_daemon_of_our_own(
         assert os.environ["DOCKER_HOST"] == address
         assert process.run("docker", "images", "--all", "--quiet").text == "", "nothing of another daemon's"
         with DOCKER.session(DOCKER.variants(host)[0], host, scratch, threading.Event()) as session:
-            start = Start(subject, (PYTHON, "-c", "print('here')"), 60, base_environment())
+            start = Start(subject, (PYTHON, "-c", "print('here')"), 60, runtime_environment())
             assert session.run(start).stdout == b"here\n"
     directory = Path(address.removeprefix("unix://")).parent
     assert os.environ["DOCKER_HOST"] == "unix:///nonexistent/docker.sock"

@@ -18,12 +18,12 @@ from sandwright.runtime.probe.protocol import (
     NO_ANSWER,
     Attempt,
     ProbeAnswer,
-    answers,
     attempt,
-    line,
+    parse_answers,
+    request_line,
     requests,
 )
-from sandwright.verify.listeners import listening
+from sandwright.verify.listeners import canary_listeners
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def program(tmp_path: Path) -> Path:
 
 def _made(program: Path, *attempts: Attempt, cwd: Path | None = None) -> list[ProbeAnswer]:
     result = process.run(program, stdin=requests(attempts, word="word"), cwd=cwd, timeout=60)
-    return answers(result.stdout, len(attempts), word="word")
+    return parse_answers(result.stdout, len(attempts), word="word")
 
 
 def _names(program: Path, *attempts: Attempt, cwd: Path | None = None) -> list[str]:
@@ -109,7 +109,7 @@ def test_an_ordinary_empty_file_is_no_mask(program: Path, tmp_path: Path) -> Non
     names = ("empty", "masked", "device", "filled", "missing")
     asked = requests([attempt("content", name) for name in names], word="word")
     result = process.run("unshare", "-m", "sh", "-c", script, stdin=asked, cwd=tmp_path, timeout=60)
-    found = answers(result.stdout, len(names), word="word")
+    found = parse_answers(result.stdout, len(names), word="word")
     assert [str(each) for each in found] == ["ok '0'", "ENODATA", "ENODATA", "ok '7'", "ENOENT"]
 
 
@@ -118,7 +118,7 @@ def test_one_that_hangs_is_late(program: Path) -> None:
 
 
 def test_canaries_hear_what_gets_out(program: Path, tmp_path: Path) -> None:
-    with listening(tmp_path, tmp_path, "name") as listeners:
+    with canary_listeners(tmp_path, tmp_path, "name") as listeners:
         told = {
             "tcp": attempt("tcp", "127.0.0.1", listeners.loopback, "by tcp"),
             "udp": attempt("udp", "127.0.0.1", listeners.datagrams, "by udp"),
@@ -167,7 +167,7 @@ def test_where_nobody_listens_the_connection_is_refused(program: Path, tmp_path:
     ],
 )
 def test_answers_are_read_with_care(output: bytes, expected: ProbeAnswer) -> None:
-    assert answers(output, 1, word="w") == [expected]
+    assert parse_answers(output, 1, word="w") == [expected]
 
 
 @pytest.mark.parametrize(
@@ -177,11 +177,14 @@ def test_answers_are_read_with_care(output: bytes, expected: ProbeAnswer) -> Non
 )
 def test_signals_have_names(detail: str, name: str) -> None:
     """Also those that somebody else's sandbox makes up."""
-    assert answers(f"w 0 signal {detail}\n".encode(), 1, word="w")[0].name == name
+    assert parse_answers(f"w 0 signal {detail}\n".encode(), 1, word="w")[0].name == name
 
 
 def test_lines_may_be_arguments(program: Path, tmp_path: Path) -> None:
-    lines = [line(each, 0, word="w") for each in (attempt("echo", "on"), attempt("read", tmp_path / "none"))]
+    lines = [
+        request_line(each, 0, word="w")
+        for each in (attempt("echo", "on"), attempt("read", tmp_path / "none"))
+    ]
     result = process.run(program, "--lines", "42", *lines, check=False)
     assert (result.text.splitlines(), result.status) == (["w 0 ok 6f6e", "w 0 errno ENOENT"], 42)
 

@@ -26,8 +26,8 @@ from sandwright.verify.canary import CanaryListener
 from sandwright.verify.smoke.expected import ImageProgram
 from sandwright.verify.smoke.start import judge
 from sandwright.verify.verdict import ProbeFinding, Verdict
-from sandwright.watchdog import base_environment
-from small_image import PYTHON, SmallImage
+from sandwright.watchdog import runtime_environment
+from support.small_image import PYTHON, SmallImage
 
 P, F = Verdict.PASS, Verdict.FAIL
 
@@ -198,7 +198,7 @@ def test_a_container_that_hangs_is_ended(
     subject = small_image.subject(tmp_path / "bundle")
     mark = f"hangs-{uuid.uuid4().hex}"
     script = f"import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)  # {mark}"
-    quick = Start(subject, (PYTHON, "-c", "print('started')"), 120, base_environment())
+    quick = Start(subject, (PYTHON, "-c", "print('started')"), 120, runtime_environment())
     assert session.run(quick).stdout == b"started\n"
     started = time.monotonic()
     ended = session.run(dataclasses.replace(quick, argv=(PYTHON, "-c", script), limit=3))
@@ -218,7 +218,7 @@ def test_a_run_that_is_called_off_leaves_nothing(
     with _sessions(host, stop) as sessions:
         session = _session(sessions, name, small_image.platform)
         subject = small_image.subject(tmp_path / "bundle")
-        start = Start(subject, (PYTHON, "-c", "import time; time.sleep(600)"), 600, base_environment())
+        start = Start(subject, (PYTHON, "-c", "import time; time.sleep(600)"), 600, runtime_environment())
         threading.Timer(2, stop.set).start()
         assert session.run(start).how == "stopped"
 
@@ -230,7 +230,7 @@ def test_the_exit_status_and_output_come_through(
     session = _session(sessions, name, small_image.platform)
     script = "import sys; print('out'); print('err', file=sys.stderr); sys.exit(7)"
     subject = small_image.subject(tmp_path / "bundle")
-    ended = session.run(Start(subject, (PYTHON, "-c", script), 120, base_environment()))
+    ended = session.run(Start(subject, (PYTHON, "-c", script), 120, runtime_environment()))
     assert (ended.status, ended.stdout, "err" in ended.stderr) == (7, b"out\n", True)
 
 

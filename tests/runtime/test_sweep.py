@@ -20,9 +20,15 @@ from sandwright.host import MachineFacts
 from sandwright.progress import SILENT
 from sandwright.runtime.engine import LABEL
 from sandwright.runtime.registry import RUNTIMES
-from sandwright.runtime.scratch import PREFIX, _identity, _records, scratch_directory, stale_directories
+from sandwright.runtime.scratch import (
+    PREFIX,
+    _directory_identity,
+    _scratch_records,
+    scratch_directory,
+    stale_directories,
+)
 from sandwright.runtime.sweep import sweep
-from small_image import PYTHON, SmallImage
+from support.small_image import PYTHON, SmallImage
 
 RUN = """
 import json, sys, threading
@@ -33,7 +39,7 @@ from sandwright.watchdog import base_environment
 from sandwright.runtime.registry import RUNTIMES
 from sandwright.runtime.scratch import scratch_directory
 from sandwright.runtime.sessions import Sessions
-from small_image import SmallImage
+from support.small_image import SmallImage
 name, rootfs, platform, bundle, argv = sys.argv[1:]
 image = SmallImage(Path(rootfs), platform)
 with scratch_directory() as scratch, Sessions(collect_host(), scratch, threading.Event()) as sessions:
@@ -135,7 +141,7 @@ def test_a_planted_directory_is_left_alone(host: MachineFacts, temporary: Path) 
 
 def test_another_directory_of_that_name_is_left_alone(host: MachineFacts, temporary: Path) -> None:
     with scratch_directory() as scratch:
-        record = _records() / scratch.name
+        record = _scratch_records() / scratch.name
         said = record.read_bytes()
     scratch.mkdir()
     record.write_bytes(said)
@@ -143,7 +149,7 @@ def test_another_directory_of_that_name_is_left_alone(host: MachineFacts, tempor
     other.mkdir()  # takes a number of its own, whichever the first one got again
     scratch.rmdir()
     other.rename(scratch)
-    if _identity(scratch) != said:
+    if _directory_identity(scratch) != said:
         assert stale_directories() == []
         sweep(host, SILENT)
         assert scratch.is_dir()
@@ -182,18 +188,18 @@ def test_a_stale_directory_goes_and_is_told(host: MachineFacts, temporary: Path)
     stale = temporary / f"{PREFIX}stale"
     (stale / "runc-0/state").mkdir(parents=True)
     (stale / "unknown-0").mkdir()
-    (_records() / stale.name).write_bytes(_identity(stale))
+    (_scratch_records() / stale.name).write_bytes(_directory_identity(stale))
     notes = Notes()
     sweep(host, notes)
     assert not stale.exists()
     assert notes.told == [f"smoke: cleared up {stale}, left by a run that was killed"]
-    assert list(_records().iterdir()) == []
+    assert list(_scratch_records().iterdir()) == []
 
 
 def test_the_lock_is_held(temporary: Path) -> None:
     with (
         scratch_directory() as scratch,
-        (_records() / scratch.name).open("rb") as lock,
+        (_scratch_records() / scratch.name).open("rb") as lock,
         pytest.raises(BlockingIOError),
     ):
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

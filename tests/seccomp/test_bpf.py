@@ -152,7 +152,7 @@ def far(distance: int, *, when: int) -> bytes:
     for _ in range(distance):
         assembler.mask(0xFFFFFFFF)
     assembler.give(ERRNO | 1)
-    assembler.place(target)
+    assembler.bind(target)
     assembler.give(ALLOW)
     return assembler.assemble()
 
@@ -172,12 +172,12 @@ def test_both_ways_of_a_jump_may_be_far_and_one_may_lengthen_another() -> None:
     assembler.jump(JUMP_AT_LEAST, 1000, when_true=first, when_false=low)
     for number in range(130):
         assembler.jump(JUMP_GREATER, number, when_true=low, when_false=high)
-    assembler.place(first)
+    assembler.bind(first)
     for _ in range(130):
         assembler.mask(0xFFFFFFFF)
-    assembler.place(high)
+    assembler.bind(high)
     assembler.give(ALLOW)
-    assembler.place(low)
+    assembler.bind(low)
     assembler.give(ERRNO | 2)
     program = read_program(assembler.assemble())
     assert run_program(program, SystemCall(2000, 0)) == Action(ActionKind.ALLOW)

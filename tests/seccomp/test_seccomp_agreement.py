@@ -24,8 +24,8 @@ from sandwright.seccomp.abi import NATIVE, Architecture
 from sandwright.seccomp.action import KILL_PROCESS, KILL_THREAD, Action
 from sandwright.seccomp.decide import SeccompDecision
 from sandwright.seccomp.model import SeccompFilter, SeccompProfile
-from seccomp_calls import as_seen, calls
-from seccomp_oracle import compile_with_libseccomp, known_to_libseccomp
+from support.seccomp_calls import as_seen, calls
+from support.seccomp_oracle import compile_with_libseccomp, known_to_libseccomp
 
 ALL_CAPS = ("CAP_SYS_ADMIN", "CAP_SYS_CHROOT", "CAP_SYS_NICE", "CAP_SYS_PTRACE", "CAP_SYS_TIME", "CAP_SYSLOG")
 CASES = [

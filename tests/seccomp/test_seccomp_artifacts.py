@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from goldens import PROFILES
 from sandwright.seccomp import gvisor_json, oci_json, profile, profiles
+from support.goldens import PROFILES
 
 
 def test_every_profile_is_golden() -> None:

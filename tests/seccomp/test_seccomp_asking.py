@@ -10,7 +10,7 @@ import pytest
 from sandwright.evaluate.bpf import SystemCall, read_program, run_program
 from sandwright.seccomp import compile_filter, compile_profile, load_profile_json, oci_json, profile
 from sandwright.seccomp.action import ALLOW, ENOSYS, NOTIFY, Action, ActionKind
-from sandwright.seccomp.adapt import asking, without_unix
+from sandwright.seccomp.adapt import with_notifications, without_unix
 from sandwright.seccomp.model import SeccompProfile
 from sandwright.seccomp.resolve import resolve
 
@@ -24,8 +24,8 @@ def test_each_refusal_is_a_question_and_nothing_else_changes(name: str, *, socke
     plain = profile(name).expand(arch=("amd64",))
     plain = plain if sockets else without_unix(plain)
     before = read_program(compile_profile(plain, arch="amd64"), file="plain")
-    after = read_program(compile_profile(asking(plain), arch="amd64"), file="asking")
-    written = read_program(_by_json(asking(plain)), file="written")
+    after = read_program(compile_profile(with_notifications(plain), arch="amd64"), file="asking")
+    written = read_program(_by_json(with_notifications(plain)), file="written")
     source, found = random.Random(name), set()
     for number in (*range(470), 2000):
         for _ in range(12):

@@ -16,7 +16,15 @@ import pytest
 from sandwright import process
 from sandwright.render.artifact import json_text
 from sandwright.seccomp import CatalogueProfile, compile_profile, gvisor_json, oci_json, profile
-from seccomp_engines import PYTHON, empty_root, image, name, run_bundle, run_in_engine, runtime_command
+from support.seccomp_engines import (
+    PYTHON,
+    empty_root,
+    image,
+    name,
+    run_bundle,
+    run_in_engine,
+    runtime_command,
+)
 
 pytestmark = [
     pytest.mark.skipif(platform.machine() != "x86_64", reason="the probe calls by the numbers of amd64"),

@@ -26,8 +26,8 @@ from sandwright.seccomp import (
 )
 from sandwright.seccomp.abi import NATIVE, Abi, Architecture
 from sandwright.seccomp.action import KILL_PROCESS, KILL_THREAD
-from seccomp_calls import as_seen, calls
-from seccomp_kernel import ask_kernel, guarded, machine, run_filters
+from support.seccomp_calls import as_seen, calls
+from support.seccomp_kernel import ask_kernel, guarded, machine, run_filters
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or machine() not in NATIVE, reason="asks the kernel of Linux on amd64 or arm64"

@@ -14,9 +14,9 @@ from sandwright.render.artifact import json_text
 from sandwright.seccomp import SeccompCall, decide, load_profile_json, oci_json, profile, resolve
 from sandwright.seccomp.abi import Abi, numbers
 from sandwright.seccomp.command import evaluate_command
-from seccomp_calls import as_seen, calls
-from seccomp_oracle import compile_with_libseccomp
-from thorough import examples
+from support.seccomp_calls import as_seen, calls
+from support.seccomp_oracle import compile_with_libseccomp
+from support.thorough import examples
 
 U64 = (1 << 64) - 1
 VALUES = [0, 1, 2, 5, 6, 0xFFFFFFFF, 1 << 32, (1 << 32) + 1, (1 << 32) + 5, U64]

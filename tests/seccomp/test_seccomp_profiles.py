@@ -21,7 +21,7 @@ from sandwright.seccomp import (
 from sandwright.seccomp.abi import NATIVE, Abi, Architecture, numbers
 from sandwright.seccomp.decide import Arguments
 from sandwright.seccomp.model import SeccompFilter
-from seccomp_calls import as_seen
+from support.seccomp_calls import as_seen
 
 ALLOW, EPERM, EINVAL, ENOSYS, EPROTONOSUPPORT = "ALLOW", 1, 22, 38, 93
 F_GETLEASE, F_SETLEASE, F_SETDELEG = 1025, 1024, 1040

@@ -30,9 +30,9 @@ from sandwright.seccomp.abi import Abi, numbers
 from sandwright.seccomp.action import ALLOW, EPERM, Action, ActionKind
 from sandwright.seccomp.groups import CatalogueProfile, SyscallGroup, argument_rule, comparison
 from sandwright.seccomp.model import ArgumentComparison, SeccompProfile
-from seccomp_calls import as_seen, calls
-from seccomp_oracle import compile_with_libseccomp
-from thorough import examples
+from support.seccomp_calls import as_seen, calls
+from support.seccomp_oracle import compile_with_libseccomp
+from support.thorough import examples
 
 VALUES = [0, 1, 2, 3, 8, 0x10000000, 0x7FFFFFFF, 0xFFFFFFFF, 1 << 32, (1 << 32) + 1, 1 << 63, (1 << 64) - 1]
 MASKS = [0, 1, 3, 8, 0x10000000, 0x7E020000, 0xFFFFFFFF, 1 << 32, (1 << 32) + 1, (1 << 64) - 1]

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from sandwright.seccomp import profiles
-from sandwright.seccomp.abi import Abi, SyscallTarget, guess, known_names, names, numbers, targets
+from sandwright.seccomp.abi import Abi, SyscallTarget, guess, known_names, numbers, syscall_names, targets
 from sandwright.seccomp.action import Action, ActionKind, errno_name, errno_numbers, from_value
 
 
@@ -34,7 +34,7 @@ def test_numbers(name: str, expected: tuple[int | None, ...]) -> None:
 
 def test_no_number_has_two_names() -> None:
     for abi in Abi:
-        assert len(names(abi)) == len(numbers(abi)), abi
+        assert len(syscall_names(abi)) == len(numbers(abi)), abi
 
 
 def test_a_socket_of_i386_has_two_ways_in() -> None:

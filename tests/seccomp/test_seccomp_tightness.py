@@ -19,9 +19,9 @@ from sandwright.seccomp import SeccompCall, decide, load_profile_json, oci_json,
 from sandwright.seccomp.abi import NATIVE, Architecture
 from sandwright.seccomp.lint_rules import int_arguments
 from sandwright.seccomp.model import SeccompFilter
-from seccomp_calls import as_seen, calls
-from seccomp_engines import image, name
-from seccomp_oracle import compile_with_libseccomp, known_to_libseccomp
+from support.seccomp_calls import as_seen, calls
+from support.seccomp_engines import image, name
+from support.seccomp_oracle import compile_with_libseccomp, known_to_libseccomp
 
 PODMAN = Path("/usr/share/containers/seccomp.json")
 CAPS = ("CAP_SYS_ADMIN", "CAP_SYS_CHROOT", "CAP_SYS_NICE", "CAP_SYS_PTRACE", "CAP_SYS_TIME", "CAP_SYSLOG")

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-import fronts
 from session.hostsockets import Host
+from support import fronts
 
 SANDWRIGHT = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
 POLICY = "schema: 1\nmethod: bwrap\nfilesystem:\n  write: [$PROJECT]\n  deny: [$PROJECT/secrets]\n"

@@ -10,17 +10,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from enginehosts import engine_host
-from locks import accounts_change
-from ownedprojects import planted
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.methods.registry import render
 from sandwright.methods.shared.artifacts import write_artifacts
 from sandwright.methods.user.setup import plan_removal
-from sandwright.policy.collect import collect
+from sandwright.policy.collect import collect_facts
 from session.conftest import eventually, processes_with
 from session.test_run_containers import busybox_root
+from support.enginehosts import engine_host
+from support.locks import accounts_change
+from support.ownedprojects import planted
 
 NOBODY = 65534
 LACKING = ("filesystem.protect", "filesystem.attributes", "process.kernel")
@@ -65,7 +65,7 @@ def place(method: str, uid: int, more: str = "") -> Iterator[Place]:
         if method == "landlock":
             text += LANDLOCK
         policy = Policy.from_text(text)
-        facts = replace(collect(policy, project=project.root, environ=environ), uid=uid, gid=uid)
+        facts = replace(collect_facts(policy, project=project.root, environ=environ), uid=uid, gid=uid)
         write_artifacts(home / "out", render(policy.resolve(facts), method).artifacts)
         before: Sequence[str] = ()
         if uid:

@@ -8,7 +8,15 @@ from pathlib import Path
 import pytest
 
 from sandwright.errors import UsageError
-from sandwright.session.access_log import Access, AccessLog, Contact, RequestedHost, lines, parse, read
+from sandwright.session.access_log import (
+    Access,
+    AccessLog,
+    Contact,
+    RequestedHost,
+    access_log_lines,
+    parse_access_log,
+    read_access_log,
+)
 
 WHOLE = AccessLog(
     accesses=(
@@ -26,9 +34,9 @@ WHOLE = AccessLog(
 
 
 def test_a_record_is_read_as_it_was_written() -> None:
-    text = list(lines(WHOLE))
+    text = list(access_log_lines(WHOLE))
     assert all(each.isascii() and each.isprintable() for each in text)
-    assert parse(text) == WHOLE
+    assert parse_access_log(text) == WHOLE
 
 
 @pytest.mark.parametrize(
@@ -49,4 +57,4 @@ def test_what_is_no_record_is_refused(line: str, tmp_path: Path) -> None:
     file = tmp_path / "record"
     file.write_text(f"{line}\n{json.dumps({'end': True, 'calls': 0, 'dropped': 0})}\n")
     with pytest.raises(UsageError, match="is no record of a run"):
-        read(file)
+        read_access_log(file)

@@ -13,8 +13,8 @@ import pytest
 
 from sandwright.errors import HostError, UsageError
 from sandwright.session import audit
-from sandwright.session.audit import MAX_TEXT, AuditLog, digest_of
-from sandwright.session.audit_check import check
+from sandwright.session.audit import MAX_TEXT, AuditLog, line_digest
+from sandwright.session.audit_check import check_audit_log
 from session.conftest import WAIT, Project, eventually
 
 
@@ -34,10 +34,10 @@ def written(path: Path, *, sessions: int = 1, each: int = 3) -> list[bytes]:
 def test_a_whole_log(tmp_path: Path) -> None:
     path = tmp_path / "audit"
     lines = written(path, sessions=2)
-    found = check(path, head=digest_of(lines[-1][:-1]))
+    found = check_audit_log(path, head=line_digest(lines[-1][:-1]))
     assert (found.lines, found.sessions, found.faults) == (10, 2, [])
-    assert check(path, head=found.head).faults == []
-    assert check(path, head="0" * 64).faults == [
+    assert check_audit_log(path, head=found.head).faults == []
+    assert check_audit_log(path, head="0" * 64).faults == [
         f"no line has the digest {'0' * 64}: lines were changed, or cut off at the end"
     ]
     assert path.stat().st_mode & 0o777 == 0o600
@@ -94,17 +94,17 @@ def test_what_was_done_to_a_log_is_told(
     lines = written(path)
     change(lines)
     path.write_bytes(b"".join(lines))
-    assert fault in check(path).faults
+    assert fault in check_audit_log(path).faults
 
 
 def test_any_byte_of_any_line_but_the_last_is_missed(tmp_path: Path) -> None:
     """The last line has none behind it: its digest is what the run stated."""
     path = tmp_path / "audit"
     lines = written(path, each=1)
-    whole, head = b"".join(lines), digest_of(lines[-1][:-1])
+    whole, head = b"".join(lines), line_digest(lines[-1][:-1])
     for at in range(len(whole)):
         path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
-        assert check(path, head=head).faults, at
+        assert check_audit_log(path, head=head).faults, at
 
 
 def test_a_session_that_goes_on_is_no_fault(tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_a_session_that_goes_on_is_no_fault(tmp_path: Path) -> None:
     log.session = "now"
     log.write("start")
     log.close()
-    found = check(path, runs="now".__eq__)
+    found = check_audit_log(path, runs="now".__eq__)
     assert (found.faults, found.notes) == ([], ["session now goes on"])
 
 
@@ -131,7 +131,7 @@ def test_runs_at_the_same_time_write_one_chain(tmp_path: Path) -> None:
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(session, range(8)))
-    found = check(path)
+    found = check_audit_log(path)
     assert (found.lines, found.sessions, found.faults) == (8 * 22, 8, [])
 
 
@@ -148,7 +148,7 @@ def test_texts_of_a_sandbox_are_cut_and_escaped(tmp_path: Path) -> None:
     log.write("refused", words=["\N{PILE OF POO}" * 5000] * 500)
     assert all(len(line) < audit.MAX_LINE for line in path.read_bytes().splitlines())
     log.close()
-    assert check(path).lines == 2
+    assert check_audit_log(path).lines == 2
 
 
 def test_no_session_fills_a_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,9 +212,9 @@ def _nothing_inside_reaches(log: Path, project: Project) -> None:
     lines = log.read_bytes().splitlines()
     start, end = map(json.loads, lines)
     assert (start["event"], start["command"], start["project"]) == ("start", "sh", str(project.root))
-    assert (end["event"], end["status"], end["previous"]) == ("exit", 7, digest_of(lines[0]))
-    assert f"2 lines, head {digest_of(lines[1])}".encode() in done.stderr
-    assert project.sandwright("audit", str(log), "--head", digest_of(lines[1])).returncode == 0
+    assert (end["event"], end["status"], end["previous"]) == ("exit", 7, line_digest(lines[0]))
+    assert f"2 lines, head {line_digest(lines[1])}".encode() in done.stderr
+    assert project.sandwright("audit", str(log), "--head", line_digest(lines[1])).returncode == 0
     log.write_bytes(b"\n".join([lines[0].replace(b'"sh"', b'"ls"'), lines[1], b""]))
     found = project.sandwright("audit", str(log))
     assert (found.returncode, b"line 1 was changed" in found.stderr) == (8, True)
@@ -241,7 +241,7 @@ def test_a_refusal_is_written_when_it_happens(project: Project) -> None:
     events = [json.loads(line) for line in log.read_bytes().splitlines()]
     assert [each["event"] for each in events] == ["start", "refused", "repeated", "exit"], said
     assert events[2]["count"] == 2
-    assert check(log).faults == []
+    assert check_audit_log(log).faults == []
 
 
 @pytest.mark.needs("bwrap")

@@ -11,11 +11,17 @@ import pytest
 
 from sandwright.session import audit_writer
 from sandwright.session.audit import AuditLog
-from sandwright.session.audit_check import check
+from sandwright.session.audit_check import check_audit_log
 from sandwright.session.audit_writer import AuditWriter
 from sandwright.session.bridged import BridgeLog
-from sandwright.session.events import BridgedCall, RefusedHost, RunEnded, RunRefused, RunStarted
-from sessionrecords import CONTEXT
+from sandwright.session.events import (
+    BridgedCall,
+    DeniedHost,
+    RunDenied,
+    RunEnded,
+    RunStarted,
+)
+from support.sessionrecords import CONTEXT
 
 STARTED = RunStarted(method="bwrap", project="/p", command="true", policy="sha256:0", uid=0)
 
@@ -24,8 +30,8 @@ def _writer(folder: Path, notify: Callable[[str], None]) -> AuditWriter:
     return AuditWriter(AuditLog(str(folder / "audit")), "a-session", CONTEXT, notify)
 
 
-def _refused(counts: Mapping[str, int]) -> list[RunRefused]:
-    return [RunRefused(what=RefusedHost(host=host), count=count) for host, count in counts.items()]
+def _refused(counts: Mapping[str, int]) -> list[RunDenied]:
+    return [RunDenied(what=DeniedHost(host=host), count=count) for host, count in counts.items()]
 
 
 def _hosts(folder: Path) -> list[tuple[str, str, Any]]:
@@ -33,7 +39,7 @@ def _hosts(folder: Path) -> list[tuple[str, str, Any]]:
     return [(each["event"], each["host"], each.get("count")) for each in lines if "host" in each]
 
 
-def _never() -> list[RunRefused]:
+def _never() -> list[RunDenied]:
     raise AssertionError("its log is gone")
 
 
@@ -53,7 +59,7 @@ def test_what_only_the_last_lines_of_the_proxy_have_is_written(
         ("repeated", "late.example:443", 2),
     ]
     assert [line.partition(":")[0] for line in said] == [f"audit log {tmp_path}/audit"]
-    assert check(tmp_path / "audit").faults == []
+    assert check_audit_log(tmp_path / "audit").faults == []
 
 
 def test_hosts_beyond_the_limit_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,4 +92,4 @@ def test_calls_of_other_sessions_are_none_of_this_one(tmp_path: Path) -> None:
         end.write(f"{own[9:]}\n")
         end.flush()
         assert len(list(log.new())) == 1
-    assert log.refused() == [RunRefused(what=BridgedCall(program="gh a", why="no"), count=2)]
+    assert log.refused() == [RunDenied(what=BridgedCall(program="gh a", why="no"), count=2)]

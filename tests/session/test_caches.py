@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sandwright.policy.facts import kept
+from sandwright.policy.facts import persistent_directories
 from sandwright.policy.names import CACHES
 from session.conftest import Project, eventually
 
@@ -31,7 +31,7 @@ def person() -> Iterator[Project]:
 
 
 def _place(person: Project, root: Path | None = None) -> Path:
-    return Path(kept(str(person.home), str(root or person.root))["CACHE"])
+    return Path(persistent_directories(str(person.home), str(root or person.root))["CACHE"])
 
 
 @pytest.mark.parametrize("name", CACHES)

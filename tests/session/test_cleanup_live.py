@@ -19,10 +19,10 @@ from sandwright.documents.record import encode_record
 from sandwright.errors import HostError
 from sandwright.methods.contract import Leftover
 from sandwright.methods.shared import rundirs
-from sandwright.policy.facts import kept
+from sandwright.policy.facts import persistent_directories
 from sandwright.session import cleanup, render_store, stale, state
 from session.conftest import SANDWRIGHT, WAIT, Project, eventually
-from sessionrecords import session_record
+from support.sessionrecords import session_record
 
 BEGUN = "import sys; sys.stdin.read()"
 OTHER_NAMESPACE = ("unshare", "--pid", "--fork", "--mount-proc")
@@ -58,15 +58,15 @@ def test_what_began_after_it_was_found_stays(here: Path) -> None:
         state.write(session_record(session, running.pid, project=str(here)))
         eventually(lambda: stale.marked_with(running.pid) == session, "it has not started")
         for kind, name in (("process", str(running.pid)), ("record", session), ("file", f"{here}/x")):
-            assert not cleanup.remove(Leftover(cleanup.OURS, kind, name, session)), kind
-        assert not cleanup.remove(Leftover("docker", "container", "sandwright-x", session))
+            assert not cleanup.remove_leftover(Leftover(cleanup.OURS, kind, name, session)), kind
+        assert not cleanup.remove_leftover(Leftover("docker", "container", "sandwright-x", session))
         assert running.poll() is None
         assert state.read(session)
         assert cleanup.leftovers() == []
         state.write(session_record(session, running.pid, project=str(here), start=1))
-        assert cleanup.remove(Leftover(cleanup.OURS, "process", str(running.pid), session))
+        assert cleanup.remove_leftover(Leftover(cleanup.OURS, "process", str(running.pid), session))
         assert running.wait(WAIT) == -signal.SIGKILL
-    assert cleanup.remove(Leftover(cleanup.OURS, "record", session, session))
+    assert cleanup.remove_leftover(Leftover(cleanup.OURS, "record", session, session))
     assert not state.read(session)
 
 
@@ -93,7 +93,7 @@ def test_a_record_stays_as_long_as_something_it_leads_to(here: Path) -> None:
         ended.communicate()
     assert not stale.forget(session)
     with pytest.raises(HostError, match="stays"):
-        cleanup.remove(Leftover(cleanup.OURS, "record", session, session))
+        cleanup.remove_leftover(Leftover(cleanup.OURS, "record", session, session))
     assert state.read(session)
     made.rmdir()
     assert stale.forget(session)
@@ -103,15 +103,15 @@ def test_a_record_stays_as_long_as_something_it_leads_to(here: Path) -> None:
 def test_a_cache_of_a_project_in_which_a_session_began_stays(here: Path) -> None:
     cache = here / "home/.local/state/sandwright/caches"
     with _session() as running:
-        path = Path(kept(str(here / "home"), str(here))["CACHE"])
+        path = Path(persistent_directories(str(here / "home"), str(here))["CACHE"])
         path.mkdir(parents=True)
         assert path.parent == cache
         session = _record(here, running)
-        assert not cleanup.remove(Leftover(cleanup.OURS, "cache", str(path)))
+        assert not cleanup.remove_leftover(Leftover(cleanup.OURS, "cache", str(path)))
         assert path.exists()
         running.communicate()
     assert stale.forget(session)
-    assert cleanup.remove(Leftover(cleanup.OURS, "cache", str(path)))
+    assert cleanup.remove_leftover(Leftover(cleanup.OURS, "cache", str(path)))
     assert not path.exists()
 
 
@@ -125,10 +125,10 @@ def test_the_rendering_of_a_recorded_session_stays(here: Path, monkeypatch: pyte
     with _session() as ended:
         session = _record(here, ended, directory=str(rendered / "a1"))
         ended.communicate()
-    render_store.sweep("")
+    render_store.sweep_renderings("")
     assert [path.name for path in rendered.iterdir()] == ["a1"]
     assert stale.forget(session)
-    render_store.sweep("")
+    render_store.sweep_renderings("")
     assert list(rendered.iterdir()) == []
 
 
@@ -191,10 +191,10 @@ def test_refusals_of_a_session_that_runs_stay(here: Path) -> None:
 
 def test_the_directory_of_a_run_elsewhere(here: Path) -> None:
     """One of a process in another pid namespace, whose number here is nobody's or anybody's."""
-    with rundirs.recorded("oci", "sandwright-0123456789"):
+    with rundirs.record_directory("oci", "sandwright-0123456789"):
         directory = here / "run/sandwright/runs/sandwright-0123456789"
         owner = directory / "owner"
-        assert list(rundirs.abandoned("oci")) == []
+        assert list(rundirs.abandoned_directories("oci")) == []
         boot, namespace, machine = owner.read_text().splitlines()[3].split(" ")
         for where, found in (
             (f"{boot} {namespace} {machine}", [directory]),
@@ -203,7 +203,7 @@ def test_the_directory_of_a_run_elsewhere(here: Path) -> None:
             (f"other {namespace} {machine}", [directory]),
         ):
             owner.write_text(f"oci\n1 1\n1 1\n{where}\n")
-            assert list(rundirs.abandoned("oci")) == found, where
+            assert list(rundirs.abandoned_directories("oci")) == found, where
 
 
 @pytest.mark.needs("bwrap", "unshare")

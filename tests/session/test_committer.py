@@ -15,7 +15,7 @@ import pytest
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.inputs import LiveHost
-from sandwright.policy.collect import collect
+from sandwright.policy.collect import collect_facts
 from sandwright.session import committer
 from session.conftest import Project
 
@@ -83,7 +83,7 @@ def test_in_an_image_the_file_has_to_be_shown(person: Project, shown: bool) -> N
     policy = Policy.from_text(
         f"schema: 1\nimage: dev\nextends: [agent-aider]\nfilesystem: {{read: {read}}}\n"
     )
-    resolved = policy.resolve(collect(policy, project=person.root, environ={"HOME": str(person.home)}))
+    resolved = policy.resolve(collect_facts(policy, project=person.root, environ={"HOME": str(person.home)}))
     said = committer.unknown("aider", resolved, LiveHost(), own_root=True)
     way = '; and show it inside: filesystem.read: ["...", ~/.gitconfig]'
     assert (said == "") if shown else said.endswith(way)

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from deadfuse import DeadFuse, dead_fuse
 from sandwright import process
 from sandwright.errors import CommandFailed
 from sandwright.session import child_guard
 from session.conftest import SANDWRIGHT, Project, eventually
-from thorough import THOROUGH
+from support.deadfuse import DeadFuse, dead_fuse
+from support.thorough import THOROUGH
 
 pytestmark = [
     pytest.mark.skipif(os.getuid() != 0 or not Path("/dev/fuse").exists(), reason="root mounts it"),

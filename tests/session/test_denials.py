@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-import interpreters
 from sandwright import policy
 from session.conftest import Project
+from support import interpreters
 
 INSIDE = Path(__file__).with_name("refused.py")
 PRESETS = Path(policy.__file__).with_name("presets") / "built-in.yaml"

@@ -17,12 +17,12 @@ from sandwright.methods import registry
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.session import candidate_denials as candidates
 from sandwright.session import denials, explained, supervise
-from sandwright.session.access_log import KINDS, Access, AccessLog, lines
+from sandwright.session.access_log import KINDS, Access, AccessLog, access_log_lines
 from sandwright.session.candidate_denials import candidate_denials
 from sandwright.session.command_session import CommandSession
 from sandwright.session.denial_context import DenialContext, PathContext
 from sandwright.session.denial_sources import denial_context
-from sandwright.session.events import BridgedCall, RefusedConnection, RefusedHost, RunEvent, RunRefused
+from sandwright.session.events import BridgedCall, DeniedConnection, DeniedHost, RunDenied, RunEvent
 from sandwright.session.prepare import resolved_with
 from sandwright.session.recording import Recording
 from sandwright.session.request import RunRequest
@@ -96,7 +96,9 @@ def test_a_path_that_yaml_would_read_otherwise_has_no_edit(home: Path) -> None:
 
 def test_what_the_record_lacks_is_said(home: Path) -> None:
     recording = Recording(str(home / "record"), looks=False)
-    (home / "record").write_text("".join(f"{line}\n" for line in lines(AccessLog(dropped=3, unresolved=1))))
+    (home / "record").write_text(
+        "".join(f"{line}\n" for line in access_log_lines(AccessLog(dropped=3, unresolved=1)))
+    )
     assert _explained(recording) == ([], ["4 calls with paths are unknown: more may be refused"])
     assert not (home / "record").exists()
 
@@ -108,7 +110,7 @@ def _explained(recording: Recording, digest: str = "") -> tuple[list[Any], list[
     record = SimpleNamespace(policy=digest)
     session = SimpleNamespace(request=_request(recording), prepared=prepared, record=record)
     said: list[str] = []
-    return list(supervise._explained(cast("CommandSession", session), said.append)), said
+    return list(supervise._explain_denials(cast("CommandSession", session), said.append)), said
 
 
 def test_no_rule_of_another_policy_is_blamed(home: Path) -> None:
@@ -117,7 +119,7 @@ def test_no_rule_of_another_policy_is_blamed(home: Path) -> None:
     recording = Recording(str(home / "record"), looks=False)
     told: list[object] = []
     for digest in ("", "sha256:of-another"):
-        (home / "record").write_text("".join(f"{line}\n" for line in lines(AccessLog((refused,)))))
+        (home / "record").write_text("".join(f"{line}\n" for line in access_log_lines(AccessLog((refused,)))))
         told.append(_explained(recording, digest))
     (found, said), (nothing, why) = cast("Any", told)
     assert ([each.what for each in found], said) == ([refused.path], [])
@@ -157,7 +159,7 @@ def test_all_that_is_refused_is_suspected(home: Path) -> None:
     for path, found, kind in itertools.product(sorted(paths), FOUND, KINDS):
         path = path.rstrip("/") or "/"  # noqa: PLW2901
         record = AccessLog((Access(path, path, found, frozenset({kind})),))
-        (home / "record").write_text("".join(f"{line}\n" for line in lines(record)))
+        (home / "record").write_text("".join(f"{line}\n" for line in access_log_lines(record)))
         told = bool(explained.refused_paths(record.accesses, policy))
         if candidate_denials(home / "record", places)[0]:
             suspects.add((path, kind))
@@ -174,11 +176,11 @@ def _context() -> DenialContext:
 def _connections(*paths: str) -> list[RunEvent]:
     """As a launcher says it: a character is a byte."""
     names = (each.encode().decode("latin-1") for each in paths)
-    return [RunRefused(what=RefusedConnection(path=each, error=13)) for each in names]
+    return [RunDenied(what=DeniedConnection(path=each, error=13)) for each in names]
 
 
 def _hosts(*hosts: str, listed: Collection[str] = ()) -> list[RunEvent]:
-    return [RunRefused(what=RefusedHost(host=each, listed=each in listed)) for each in hosts]
+    return [RunDenied(what=DeniedHost(host=each, listed=each in listed)) for each in hosts]
 
 
 def test_a_socket_that_no_policy_can_list_has_no_edit(home: Path) -> None:
@@ -199,7 +201,7 @@ def test_a_host_that_yaml_would_read_otherwise_has_no_edit(home: Path) -> None:
 
 
 def test_a_call_of_the_bridge_makes_one_line(home: Path) -> None:
-    called = RunRefused(what=BridgedCall(program="gh a\nsandwright: forged", why="no\x1b[31m"))
+    called = RunDenied(what=BridgedCall(program="gh a\nsandwright: forged", why="no\x1b[31m"))
     (told,) = cast("Any", denials.collect_denials([called], _context()))
     assert (told.what, told.why) == ("gh a\\nsandwright: forged", "no\\x1b[31m")
 

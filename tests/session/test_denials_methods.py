@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-import interpreters
-import plantedcalls
 from session.conftest import WAIT, Project
+from support import interpreters, plantedcalls
 
 INSIDE = Path(__file__).with_name("refused.py")
 ACCEPTED = ("filesystem.protect", "filesystem.attributes", "process.kernel")

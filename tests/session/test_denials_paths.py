@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-import interpreters
 from session.conftest import Project
-from thorough import THOROUGH
+from support import interpreters
+from support.thorough import THOROUGH
 
 COUNT = 20 if THOROUGH else 4
 """Of each kind of refusal. Of what is allowed there are twice as many."""

@@ -1,6 +1,6 @@
 """Planted denials: each is told with what was refused, by which rule; nothing that was allowed is.
 
-Those of `oci` and `user` are in `launcher/test_runtime_denials.py` and `dedicated/test_user_run.py`.
+Those of `oci` and `user` are in `launcher/test_runtime_denials.py` and `methods/user/test_user_run.py`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,8 @@ from typing import Any
 
 import pytest
 
-import interpreters
-import plantedcalls
 from session.conftest import Project
+from support import interpreters, plantedcalls
 
 ACCEPT_GAPS = ", ".join(
     f"{{feature: {each}, method: landlock, reason: a test}}"

@@ -14,7 +14,7 @@ import pytest
 from sandwright import process
 from sandwright.host import collect_host
 from sandwright.methods import registry
-from sandwright.methods.bwrap.backend import explained
+from sandwright.methods.bwrap.backend import explain_failure
 from sandwright.methods.contract import Code, Preflight
 from sandwright.methods.docker.backend import Docker
 from sandwright.methods.podman.backend import Podman
@@ -22,7 +22,7 @@ from sandwright.methods.registry import backend
 from sandwright.methods.shared.escapes import escapes
 from sandwright.runtime.trial import Failed
 from sandwright.session import doctor
-from sandwright.session.doctor import diagnose, ladder, looked_into, untold
+from sandwright.session.doctor import diagnose, ladder, looked_into, unreported_denials
 
 COMMAND = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
 ALL = "CVE-2025-31133, CVE-2025-52565, CVE-2025-52881"
@@ -60,7 +60,7 @@ def test_versions_with_known_escapes(said: str, known: bool) -> None:
 
 def test_what_a_run_is_not_told_of_is_said() -> None:
     """Of methods that start, and refuse anything."""
-    found = untold(
+    found = unreported_denials(
         [*(Preflight(name, "ready") for name in ("bwrap", "docker", "noop")), Preflight("vm", "not-started")]
     )
     assert found["bwrap"] == {}
@@ -78,7 +78,7 @@ def test_a_form_is_tried_where_its_method_does_not_start(code: Code, monkeypatch
         tried.append(name)
         return Preflight(name, code if name == "vm" else "not-started")
 
-    monkeypatch.setattr(doctor, "_found", found)
+    monkeypatch.setattr(doctor, "_run_preflight", found)
     rest = {} if code != "ready" else {"vm-kvm": "vm", "vm-landlock": "vm"}
     assert diagnose().untried == rest
     assert sorted(tried) == sorted(set(registry.names()) - set(rest)), "each once"
@@ -247,7 +247,9 @@ def test_the_ladder_ends_with_what_starts() -> None:
 def test_apparmors_restriction_names_the_profile_that_ships() -> None:
     """It can't be tried here: no kernel of these tests has AppArmor."""
     host = replace(collect_host(), apparmor_restricts_user_namespaces=True, uid=1000, surroundings="machine")
-    code, _, remedy = explained(Failed("not-started", "bwrap: setting up uid map: Permission denied"), host)
+    code, _, remedy = explain_failure(
+        Failed("not-started", "bwrap: setting up uid map: Permission denied"), host
+    )
     assert code == "namespaces-restricted"
     install, load = remedy.split(" && ")
     *words, shipped, folder = shlex.split(install)  # the path of this clone may hold blanks

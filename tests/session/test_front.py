@@ -20,11 +20,11 @@ from typing import Any
 
 import pytest
 
-import fronts
 from sandwright.documents.record import encode_record
 from session.conftest import POLICY, WAIT, Project, eventually
 from session.entries import entries, entry, touching, with_answer, write
-from sessionrecords import session_record
+from support import fronts
+from support.sessionrecords import session_record
 
 pytestmark = pytest.mark.needs("bwrap", "git")
 

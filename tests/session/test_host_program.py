@@ -9,11 +9,11 @@ import pytest
 
 from sandwright.errors import UsageError
 from sandwright.inputs import LiveHost, changed
-from sandwright.policy.collect import collect
+from sandwright.policy.collect import collect_facts
 from sandwright.policy.load import layer
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.session.hostprogram import HostProgram, find
+from sandwright.session.hostprogram import HostProgram, find_host_program
 
 NODE = "#!/usr/bin/env node\n"
 SHELL = "#!/bin/sh\n"
@@ -31,12 +31,12 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def _found(home: Path, text: str = "", name: str = "claude") -> HostProgram | None:
-    return find(name, _resolved(home, text), LiveHost())
+    return find_host_program(name, _resolved(home, text), LiveHost())
 
 
 def _resolved(home: Path, text: str) -> ResolvedPolicy:
     policy = MergedPolicy.from_layers([layer(f"schema: 1\nmethod: oci\n{text}")])
-    return policy.resolve(collect(policy, project=home / "p"))
+    return policy.resolve(collect_facts(policy, project=home / "p"))
 
 
 def _program(path: Path, content: str | bytes) -> Path:
@@ -84,7 +84,9 @@ def test_a_virtual_environment_of_python(home: Path) -> None:
     configuration = home / "venvs" / "agent" / "pyvenv.cfg"
     configuration.write_text("home = /usr/bin\n")
     asked = LiveHost()
-    assert find("claude", _resolved(home, ""), asked) == HostProgram((program,), (f"{home}/venvs/agent",))
+    assert find_host_program("claude", _resolved(home, ""), asked) == HostProgram(
+        (program,), (f"{home}/venvs/agent",)
+    )
     assert changed(asked.recording()) is None
     base = home / "python"
     (base / "lib" / "python3.11").mkdir(parents=True)
@@ -150,7 +152,7 @@ def test_every_question_is_kept(home: Path) -> None:
     """Another PATH, another file behind the link or another node changes what is rendered."""
     program = _linked(home, "node_modules/agent/run.js", NODE)
     asked = LiveHost()
-    find("claude", _resolved(home, ""), asked)
+    find_host_program("claude", _resolved(home, ""), asked)
     questions = {question for question, _ in asked.recording()}
     wanted = {("variable", "PATH"), ("stamp", f"{home}/bin/claude"), ("stamp", program)}
     assert wanted | {("stamp", f"{home}/bin/node")} <= questions

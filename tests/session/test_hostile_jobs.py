@@ -14,7 +14,7 @@ from session.jobs import NOBODY, Place, place
 from session.keys import shell
 from session.terminals import Terminal, terminal
 from session.test_keys import CELLS
-from thorough import THOROUGH
+from support.thorough import THOROUGH
 
 pytestmark = [
     pytest.mark.skipif(os.getuid() != 0, reason="becomes other users"),

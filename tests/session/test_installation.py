@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-import fronts
 import sandwright
 from session.conftest import Project
+from support import fronts
 
 pytestmark = pytest.mark.needs("bwrap", "git")
 PACKAGE = Path(sandwright.__file__).parent

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-import interpreters
+from methods.landlock.test_landlock_sockets import LACKING
 from session.conftest import Project
-from session.test_landlock_sockets import LACKING
+from support import interpreters
 
 INSIDE = Path(__file__).with_name("interrupted.py")
 CONNECTS = 20_000

@@ -9,7 +9,7 @@ from _pytest.mark.structures import ParameterSet
 
 from session.jobs import NOBODY, Place, place
 from session.keys import ACTIONS, FEW, Action, ends_by_a_signal, shell
-from thorough import THOROUGH
+from support.thorough import THOROUGH
 
 pytestmark = [
     pytest.mark.skipif(os.getuid() != 0, reason="becomes other users"),

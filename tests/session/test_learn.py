@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-import interpreters
-from sandwright.session.access_log import Access, AccessLog, lines, read
+from sandwright.session.access_log import Access, AccessLog, access_log_lines, read_access_log
 from session.conftest import Project
+from support import interpreters
 
 INSIDE = Path(__file__).with_name("inside_learn.py")
 pytestmark = pytest.mark.needs("bwrap")
@@ -46,7 +46,7 @@ def _learn(project: Project, *words: str, options: tuple[str, ...] = ()) -> tupl
     recorded = ("--record", str(file), "--", interpreters.INSIDE, "-P", *words)
     ended = project.sandwright("learn", *options, *recorded)
     assert ended.returncode == 0, ended.stderr.decode()
-    return read(file), ended.stdout.decode(), ended.stderr.decode()
+    return read_access_log(file), ended.stdout.decode(), ended.stderr.decode()
 
 
 def _by_path(record: AccessLog) -> dict[str, Access]:
@@ -155,7 +155,7 @@ def test_no_record_is_written_through_a_link_of_the_project(learnt: Project) -> 
     assert b"out is a symbolic link to ../records: name its target" in ended.stderr
     ended = learnt.sandwright("learn", "--no-confirm", "--record", "../records/record", "--", "true")
     assert ended.returncode == 0, ended.stderr
-    assert read(learnt.home / "records" / "record").whole
+    assert read_access_log(learnt.home / "records" / "record").whole
 
 
 def test_nothing_inside_reaches_the_recorder(learnt: Project) -> None:
@@ -234,7 +234,7 @@ def test_nothing_is_written_through_a_link_or_where_the_sandbox_may_write(learnt
     before = elsewhere.read_text()
     learnt.policy.symlink_to(elsewhere)
     (learnt.home / "record").write_text(
-        "".join(f"{line}\n" for line in lines(AccessLog(calls=frozenset({0}), whole=True)))
+        "".join(f"{line}\n" for line in access_log_lines(AccessLog(calls=frozenset({0}), whole=True)))
     )
     ended = learnt.sandwright("learn", "--merge", str(learnt.home / "record"), "--write")
     assert b"is a symbolic link: nothing is written through one" in ended.stderr
@@ -244,14 +244,14 @@ def test_nothing_is_written_through_a_link_or_where_the_sandbox_may_write(learnt
 def test_what_was_asked_for_is_one_line(learnt: Project) -> None:
     path = f"{learnt.home}/.ssh/a\nsandwright: forged\x1b[31m"
     record = AccessLog((Access(path, path, "absent", frozenset({"read"})),), whole=True)
-    (learnt.home / "record").write_text("".join(f"{line}\n" for line in lines(record)))
+    (learnt.home / "record").write_text("".join(f"{line}\n" for line in access_log_lines(record)))
     ended = learnt.sandwright("learn", "--merge", str(learnt.home / "record"))
     assert ended.returncode == 0, ended.stderr
     assert f"  read {learnt.home}/.ssh/a\\nsandwright: forged\\x1b[31m: denied\n".encode() in ended.stderr
 
 
 def test_a_record_without_a_call_is_none(learnt: Project) -> None:
-    for content in ("", "".join(f"{line}\n" for line in lines(AccessLog(whole=True)))):
+    for content in ("", "".join(f"{line}\n" for line in access_log_lines(AccessLog(whole=True)))):
         (learnt.home / "record").write_text(content)
         ended = learnt.sandwright("learn", "--merge", str(learnt.home / "record"))
         assert ended.returncode == 64, ended.stderr

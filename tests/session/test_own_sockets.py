@@ -17,12 +17,12 @@ from pathlib import Path
 
 import pytest
 
-import interpreters
 from sandwright import process
 from sandwright.seccomp import compile_profile, profile
 from sandwright.seccomp.abi import Architecture
 from session.conftest import SANDWRIGHT, WAIT, Project, eventually
 from session.hostsockets import Host
+from support import interpreters
 
 INSIDE = Path(__file__).with_name("own_sockets.py")
 PYTHON = "/usr/bin/python3"

@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from fronts import installed
 from sandwright import inputs, process, user_dirs
 from sandwright.inputs import LiveHost, answer
 from sandwright.questions import KINDS
@@ -25,6 +24,7 @@ from sandwright.session.render_store import store
 from sandwright.session.request import RunRequest
 from sandwright.signalling import BOOT
 from session.conftest import POLICY, WAIT, Project
+from support.fronts import installed
 
 pytestmark = pytest.mark.needs("bwrap")
 

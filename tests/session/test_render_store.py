@@ -12,7 +12,7 @@ import pytest
 from sandwright import user_dirs
 from sandwright.render.artifact import Artifact
 from sandwright.session import render_store
-from sandwright.session.render_store import store, sweep
+from sandwright.session.render_store import store, sweep_renderings
 
 WAIT = 60
 PROGRAM = b"\x7fELF" + b"x" * 1000
@@ -64,10 +64,10 @@ def _aged(paths: Iterable[Path]) -> None:
 def test_the_number_is_bounded(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(render_store, "MOST", 3)
     found = [store(_rendered(str(number))) for number in range(8)]
-    sweep("")
+    sweep_renderings("")
     assert all(each.exists() for each in found), "a session may be starting with each"
     _aged(found)
-    sweep(str(found[0]))
+    sweep_renderings(str(found[0]))
     assert {each.name for each in (cache / "rendered").iterdir()} == {
         found[0].name,
         *(f.name for f in found[-3:]),
@@ -79,11 +79,11 @@ def test_the_size_is_bounded(cache: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(render_store, "MOST_BYTES", 10_000)
     found = [store(_rendered(str(number) * 4000)) for number in range(6)]
     _aged(found)
-    sweep("")
+    sweep_renderings("")
     assert [each.exists() for each in found] == [False] * 4 + [True] * 2
     monkeypatch.setattr(render_store, "MOST_BYTES", 0)
     _aged([*found[-2:], *(cache / "programs").iterdir()])
-    sweep("")
+    sweep_renderings("")
     assert list((cache / "rendered").iterdir()) == list((cache / "programs").iterdir()) == []
 
 

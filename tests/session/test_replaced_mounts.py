@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-import interpreters
-from enginehosts import engine_host
 from session.conftest import WAIT, Project
 from session.test_run_containers import Place, busybox_root
-from thorough import THOROUGH
+from support import interpreters
+from support.enginehosts import engine_host
+from support.thorough import THOROUGH
 
 GIT = ("git", "-c", "user.name=n", "-c", "user.email=n@example.com", "-c", "commit.gpgsign=false")
 UNTIL_GO = "until [ -e go ]; do sleep 0.05; done;"

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from enginehosts import EngineHost, engine_host
 from sandwright import process
 from sandwright.signalling import children_of
 from session.conftest import SANDWRIGHT, WAIT, Project, eventually, processes_with
 from session.hostdevices import SCRIPT, same_devices
-from thorough import THOROUGH
+from support.enginehosts import EngineHost, engine_host
+from support.thorough import THOROUGH
 
 METHODS = [
     pytest.param("oci", marks=pytest.mark.needs("runc", "busybox")),

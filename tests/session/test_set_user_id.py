@@ -6,8 +6,8 @@ import stat
 
 import pytest
 
-import interpreters
 from session.conftest import Project
+from support import interpreters
 
 pytestmark = pytest.mark.needs("bwrap")
 

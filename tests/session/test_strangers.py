@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from enginehosts import EngineHost, engine_host
 from sandwright import user_dirs
 from sandwright.bridge import start as bridges
 from sandwright.errors import HostError
 from sandwright.session import state
 from session.conftest import Project, eventually
 from session.test_run_containers import busybox_root
+from support.enginehosts import EngineHost, engine_host
 
 needs_root = pytest.mark.skipif(os.getuid() != 0, reason="these are started as root here")
 NOBODY = 65534
@@ -304,5 +304,5 @@ def test_a_lock_of_bridges_that_somebody_holds(tmp_path: Path, monkeypatch: pyte
     with lock.open("rb") as held:
         fcntl.flock(held, fcntl.LOCK_SH)
         with pytest.raises(HostError, match="is locked by another process"):
-            bridges.sweep(tmp_path)
-    assert bridges.sweep(tmp_path) == []
+            bridges.sweep_bridges(tmp_path)
+    assert bridges.sweep_bridges(tmp_path) == []

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from processtrees import who_has_open
 from session.conftest import SANDWRIGHT, WAIT, Project, eventually
 from session.terminals import terminal
+from support.processtrees import who_has_open
 
 pytestmark = pytest.mark.needs("bwrap")
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from proving import Prove, red
 from sandwright.verify.prove import Weaken
-from small_image import host, listening, small_image
+from support.proving import Prove, red
+from support.small_image import host, listening, small_image
 
 __all__ = ["host", "listening", "prove_with", "small_image"]
 

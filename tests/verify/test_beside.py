@@ -10,7 +10,7 @@ import pytest
 
 from sandwright.errors import HostError
 from sandwright.runtime.probe.protocol import ProbeAnswer
-from sandwright.verify.catalogue.network import _remote
+from sandwright.verify.catalogue.network import _remote_probe
 from sandwright.verify.outcome import judge
 from sandwright.verify.probe import ProbeStep
 from sandwright.verify.subject import step
@@ -69,7 +69,7 @@ def _word(asked: ProbeStep) -> bytes:
 
 
 def test_it_hears_its_control_alone(listener: Listener) -> None:
-    probe = _remote(listener, "net.outside", CONTROL)
+    probe = _remote_probe(listener, "net.outside", CONTROL)
     (asked,) = probe.steps
     assert asked.attempt.arguments[:2] == (listener.address.encode(), str(listener.port).encode())
     assert judge(probe, "kubernetes", (OK, REFUSED)).verdict is Verdict.PASS
@@ -77,7 +77,7 @@ def test_it_hears_its_control_alone(listener: Listener) -> None:
 
 def test_it_hears_the_sandbox(listener: Listener) -> None:
     """Whatever the sandbox's own answer says."""
-    probe = _remote(listener, "net.outside", CONTROL)
+    probe = _remote_probe(listener, "net.outside", CONTROL)
     listener.notify(_word(probe.steps[0]))
     found = judge(probe, "kubernetes", (OK, REFUSED))
     assert (found.verdict, "was reached" in found.evidence) == (Verdict.FAIL, True)
@@ -86,11 +86,11 @@ def test_it_hears_the_sandbox(listener: Listener) -> None:
 @pytest.mark.parametrize("fault", ["deaf", "gone"])
 def test_what_nobody_can_reach_proves_nothing(listener: Listener, fault: str) -> None:
     setattr(listener, fault, True)
-    found = judge(_remote(listener, "net.outside", CONTROL), "kubernetes", (OK, REFUSED))
+    found = judge(_remote_probe(listener, "net.outside", CONTROL), "kubernetes", (OK, REFUSED))
     assert found.verdict is Verdict.FAIL
     assert ("neither" if fault == "deaf" else "was not tried: no Pod starts") in found.evidence
 
 
 def test_without_one_it_is_skipped_with_the_reason() -> None:
-    found = judge(_remote("we may not", "net.outside", CONTROL), "kubernetes", ())
+    found = judge(_remote_probe("we may not", "net.outside", CONTROL), "kubernetes", ())
     assert (found.verdict, found.evidence) == (Verdict.SKIPPED, "we may not")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import socket
 from pathlib import Path
 
-from proving import resolver
 from sandwright.verify.canary import CanaryListener, canary_listener
 from sandwright.verify.subject import canaries
+from support.proving import resolver
 
 
 def test_hears_a_word(listening: CanaryListener) -> None:

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from proving import resolver
 from sandwright.methods import registry
 from sandwright.verify.catalogue import catalogue
 from sandwright.verify.expected import claims, expected
-from sandwright.verify.fixture import planted
-from sandwright.verify.listeners import listening
+from sandwright.verify.fixture import plant_fixture
+from sandwright.verify.listeners import canary_listeners
 from sandwright.verify.subject import Canaries, ProofSubject
+from support.proving import resolver
 
 WORKS = frozenset((
     *("works", "fifo.make", "listed", "commits", "tmp.write", "terminal.make", "cloud.read"),
@@ -68,7 +68,7 @@ def test_every_exception_is_a_claim() -> None:
 def test_a_claim_about_what_is_found_looks_at_what_is_found(method: str, tmp_path: Path) -> None:
     text = "filesystem: {deny: [/etc/machine-id]}\nnetwork: {mode: none}\n"
     seen = set()
-    with planted() as fixture, listening(fixture.read, fixture.write, fixture.word) as listeners:
+    with plant_fixture() as fixture, canary_listeners(fixture.read, fixture.write, fixture.word) as listeners:
         policy = resolver(text, tmp_path / "project")(fixture.settings())
         subject = ProofSubject(
             method, policy, fixture, listeners, Canaries({}, {"TOKEN": "secret"}), host_process=1

@@ -12,7 +12,7 @@ import pytest
 from sandwright import process
 from sandwright.errors import CommandFailed, DocumentError, ToolMissing, UsageError
 from sandwright.verify.foreign import claims as promises_module
-from sandwright.verify.foreign.claims import filled, read_promises, shipped
+from sandwright.verify.foreign.claims import expand_template, read_promises, shipped_subjects
 from sandwright.verify.foreign.command import verify_subject
 from sandwright.verify.foreign.host_control import without_hosts_own
 from sandwright.verify.foreign.sandbox import MARK, SubjectSandbox
@@ -169,7 +169,7 @@ def test_promises_that_there_are_not() -> None:
         read_promises("/nonexistent/promises.yaml")
 
 
-@pytest.mark.parametrize("name", shipped())
+@pytest.mark.parametrize("name", shipped_subjects())
 def test_promises_that_ship_are_whole_and_have_a_name_of_their_own(name: str) -> None:
     found = read_promises(name)
     assert found.name == ("subject" if name == promises_module.GENERIC else name)
@@ -179,8 +179,14 @@ def test_promises_that_ship_are_whole_and_have_a_name_of_their_own(name: str) ->
 def test_lists_are_repeated_for_each_path() -> None:
     given = ["x", {"for": "denied", "words": ["--hide={path}", "{read}"]}, {"for": "none", "words": ["y"]}]
     groups = {"denied": ["/a b", "/{read}"], "none": []}
-    assert filled(given, {"read": "/r"}, groups) == ["x", "--hide=/a b", "/r", "--hide=/{read}", "/r"]
-    assert filled({"deny": given[1:2]}, {"read": "/r"}, groups)["deny"][0] == "--hide=/a b"
+    assert expand_template(given, {"read": "/r"}, groups) == [
+        "x",
+        "--hide=/a b",
+        "/r",
+        "--hide=/{read}",
+        "/r",
+    ]
+    assert expand_template({"deny": given[1:2]}, {"read": "/r"}, groups)["deny"][0] == "--hide=/a b"
 
 
 def outcome(probe: str, verdict: Verdict, observed: str = "EACCES") -> ProbeOutcome:

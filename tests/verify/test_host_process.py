@@ -17,7 +17,7 @@ FIRST_NUMBERS = ("unshare", "--user", "--map-root-user", "--mount", "--pid", "--
 PROOF = """
 import sys
 from pathlib import Path
-from proving import red
+from support.proving import red
 print(red("bwrap", "method: bwrap\\nschema: 1\\n", Path(sys.argv[1]), None, runs=False))
 """
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from proving import red, resolver
 from sandwright import user_dirs
 from sandwright.methods import registry
 from sandwright.policy import installation
@@ -17,6 +16,7 @@ from sandwright.verify.prove import Weaken, prove
 from sandwright.verify.reserved_state import plant_files
 from sandwright.verify.subject import ProofSubject
 from sandwright.verify.verdict import Verdict
+from support.proving import red, resolver
 
 pytestmark = pytest.mark.needs("bwrap")
 
@@ -59,7 +59,7 @@ def test_what_run_makes_is_green(home: Path) -> None:
     assert {each.probe: each.verdict for each in found.outcomes if each.probe in RESERVED} == dict.fromkeys(
         RESERVED, Verdict.PASS
     )
-    assert [each for each in user_dirs.hidden() if list(Path(each).glob(".sandwright-*"))] == []
+    assert [each for each in user_dirs.hidden_directories() if list(Path(each).glob(".sandwright-*"))] == []
 
 
 def test_a_method_that_forgets_the_state_is_red(home: Path) -> None:
@@ -69,7 +69,7 @@ def test_a_method_that_forgets_the_state_is_red(home: Path) -> None:
 
 def test_a_method_that_forgets_the_installation_is_red(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (home / "p/.venv").mkdir(parents=True)
-    there = (*installation.directories(), str(home / "p/.venv"))
+    there = (*installation.installed_directories(), str(home / "p/.venv"))
     for module in ("policy.installation", "verify.reserved_state"):
         monkeypatch.setattr(f"sandwright.{module}.directories", lambda: there)
     assert "files/reserved-installation" not in red("bwrap", POLICY, home / "p", None, runs=False)

@@ -11,7 +11,7 @@ import pytest
 from sandwright.verify.smoke.merge import in_layouts, merge_reports
 from sandwright.verify.smoke.report import ImageReport, ImageRow, ReportedImage
 from sandwright.verify.verdict import ProbeFinding, Verdict
-from smallworld import World, small_world
+from support.smallworld import World, small_world
 
 HOST = {"kernel": "6.1"}
 AMD, ARM = "linux/amd64", "linux/arm64"

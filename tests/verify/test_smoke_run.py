@@ -21,7 +21,7 @@ from sandwright.verify.smoke.report import ImageReport, ImageRow
 from sandwright.verify.smoke.run import smoke_images
 from sandwright.verify.smoke.target import SmokeTarget
 from sandwright.verify.verdict import Verdict
-from small_image import PYTHON, SmallImage
+from support.small_image import PYTHON, SmallImage
 
 P, F, S = Verdict.PASS, Verdict.FAIL, Verdict.SKIPPED
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from proving import resolver
 from sandwright.engines.client import EngineClient
 from sandwright.errors import HostError, SandwrightError, UsageError
 from sandwright.host import MachineFacts, collect_host
@@ -22,6 +21,7 @@ from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.verify import matrix
 from sandwright.verify.prove import MethodProof
 from sandwright.verify.verdict import Verdict
+from support.proving import resolver
 
 METHODS = [name for name in matrix.METHODS if name != "seatbelt"]
 BROKEN = ("hangs", "not-started", "not-denied")
@@ -47,7 +47,7 @@ def test_what_a_preflight_finds_is_the_verdict(
     method: str, code: Code, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(registry, "backend", lambda row: _Found(row, code))
-    monkeypatch.setattr(registry, "placed", lambda name, _: name)
+    monkeypatch.setattr(registry, "variant_name", lambda name, _: name)
     monkeypatch.setattr(matrix, "prove", _unused)
     proof = matrix._proof(lambda *_: ResolvedPolicy.__new__(ResolvedPolicy), method, collect_host())
     (outcome,) = proof.outcomes
@@ -84,7 +84,7 @@ def test_gvisor_in_a_container(
     """What is missing is said at once: it was dropped, as what can't be taken was false, and tried."""
     dead, error, code, said = lacking
     monkeypatch.setattr(engine, "dead", lambda _: dead)
-    monkeypatch.setattr(outer.OuterGvisor, "_load", lambda *_: None)
+    monkeypatch.setattr(outer.OuterGvisor, "_load_image", lambda *_: None)
     monkeypatch.setattr(outer, "try_out", _unused)
     monkeypatch.setattr(EngineClient, "image_id", lambda *_, **__: "")
     if error is not None:

@@ -15,7 +15,7 @@ from sandwright.verify.catalogue import environment
 from sandwright.verify.expected import expected
 from sandwright.verify.fixture import Fixture
 from sandwright.verify.listeners import CanaryListeners
-from sandwright.verify.outcome import _compared
+from sandwright.verify.outcome import _compare_answer
 from sandwright.verify.probe import ProbeStep
 from sandwright.verify.subject import Canaries, ProofSubject
 from sandwright.verify.verdict import Verdict
@@ -55,4 +55,4 @@ def _steps() -> dict[str, ProbeStep]:
 def test_an_images_own_value_is_no_leak(name: str, value: bytes, verdict: Verdict) -> None:
     step = _steps()[name]
     answers = expected(step.claim, "kubernetes").answers
-    assert _compared(step, answers, ProbeAnswer("ok", value=value))[0] is verdict
+    assert _compare_answer(step, answers, ProbeAnswer("ok", value=value))[0] is verdict

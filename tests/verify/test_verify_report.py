@@ -13,7 +13,7 @@ import pytest
 from sandwright import process
 from sandwright.verify.outcome import ProbeOutcome
 from sandwright.verify.probe import Family
-from sandwright.verify.report import PolicyReport, encode, junit, summary
+from sandwright.verify.report import PolicyReport, encode_report, junit, summary
 from sandwright.verify.verdict import Verdict
 
 KEYS = {"probe", "method", "verdict", "expected", "observed", "evidence"}
@@ -66,7 +66,7 @@ def test_it_is_proved_for_no_method_of_which_all_was_skipped() -> None:
 
 
 def test_the_contract_of_the_json() -> None:
-    data = json.loads(encode(_report(PASS, SKIP)))
+    data = json.loads(encode_report(_report(PASS, SKIP)))
     assert [set(each) >= KEYS for each in data] == [True, True]
     assert [each["verdict"] for each in data] == ["pass", "skipped"]
 

@@ -11,22 +11,22 @@ from pathlib import Path
 
 import pytest
 
-from proving import resolver, unwatched
 from sandwright.api import Policy
 from sandwright.errors import RenderError
 from sandwright.methods.registry import render
-from sandwright.policy.collect import collect
+from sandwright.policy.collect import collect_facts
 from sandwright.render.artifact import Artifact
 from sandwright.verify.outcome import ProbeOutcome
 from sandwright.verify.page import page
 from sandwright.verify.probe import Family
 from sandwright.verify.prove import Weaken, prove
-from sandwright.verify.report import PolicyReport, encode, junit
+from sandwright.verify.report import PolicyReport, encode_report, junit
 from sandwright.verify.simulate import simulate
 from sandwright.verify.subject import ProofSubject
 from sandwright.verify.tokens import SOURCE, VARIABLE
 from sandwright.verify.verdict import Verdict
-from weakening import launcher, plan, replaced
+from support.proving import resolver, unwatched
+from support.weakening import launcher, plan, replaced
 
 POLICY = "schema: 1\nmethod: bwrap\nfilesystem: {write: [$PROJECT]}\n"
 ALL = {
@@ -170,7 +170,7 @@ def test_no_token_is_in_a_report(secrets: Callable[..., list[ProbeOutcome]]) -> 
     """Not of a proof in which one was found, either."""
     found = tuple(secrets("bwrap", VARIABLE_PASSED))
     report = PolicyReport("sandbox.yaml", ("bwrap",), found, (), "2026-01-01T00:00:00+00:00", 1.0, "here")
-    for text in (encode(report), junit(report), page(report, ())):
+    for text in (encode_report(report), junit(report), page(report, ())):
         assert b"sandwright-canary-" in text, "what was looked for is told"
         assert b"-A-" not in text
         assert b"-B-" not in text
@@ -203,6 +203,6 @@ def test_one_rule_more_of_a_profile(rule: str, red: str, tmp_path: Path) -> None
 @pytest.mark.parametrize("refused", ["kubernetes"])
 def test_methods_that_can_not_are_refused(refused: str, tmp_path: Path) -> None:
     loaded = Policy.from_text(f"{POLICY}credentials: {{cloud: readonly}}\n")
-    policy = loaded.resolve(collect(loaded, project=tmp_path, environ={"HOME": "/home/u"}))
+    policy = loaded.resolve(collect_facts(loaded, project=tmp_path, environ={"HOME": "/home/u"}))
     with pytest.raises(RenderError, match=rf"{refused} can't enforce credentials\.cloud"):
         render(policy, refused)

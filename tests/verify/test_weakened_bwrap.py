@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from ports import free_port
-from proving import Prove, resolver
 from sandwright.egress import Proxy, proxy
 from sandwright.policy.hosts import WEB_PORTS, HostPattern
 from sandwright.policy.resolved import ResolvedPolicy
@@ -17,7 +15,9 @@ from sandwright.verify import lifecycle
 from sandwright.verify import prove as proving_module
 from sandwright.verify.prove import Weaken, prove
 from sandwright.verify.verdict import Verdict
-from weakening import ALLOW_ALL, bpf, bpf_granting, instead_of, launcher, plan, several, without_words
+from support.ports import free_port
+from support.proving import Prove, resolver
+from support.weakening import ALLOW_ALL, bpf, bpf_granting, instead_of, launcher, plan, several, without_words
 
 POLICY = """\
 schema: 1

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from proving import Prove, resolver
 from sandwright import process
 from sandwright.launcher.plan import LaunchPlan
 from sandwright.verify.prove import Weaken
 from sandwright.verify.simulate import simulate
 from sandwright.verify.subject import ProofSubject
 from sandwright.verify.verdict import Verdict
-from weakening import Artifacts, configuration, plan, replaced, several
+from support.proving import Prove, resolver
+from support.weakening import Artifacts, configuration, plan, replaced, several
 
 POLICY = """\
 schema: 1

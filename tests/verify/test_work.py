@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from sandwright.errors import DocumentError
-from sandwright.policy.collect import collect
+from sandwright.policy.collect import collect_facts
 from sandwright.policy.load import layer, run_layer
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.resolved import ResolvedPolicy
@@ -125,7 +125,7 @@ def _at(method: str) -> ResolveAt:
         own = layer(f"schema: 1\nmethod: {method}\n", file=str(project / "sandbox.yaml"))
         added = run_layer(settings)
         policy = MergedPolicy.from_layers([own, *([added] if added else [])])
-        return policy.resolve(collect(policy, project=project))
+        return policy.resolve(collect_facts(policy, project=project))
 
     return resolve
 
@@ -194,7 +194,7 @@ def _under_landlock(probe: WorkProbe, without: str = "none") -> ProbeOutcome:
         own = layer(LANDLOCK, file=str(project / "sandbox.yaml"))
         kept = [each for each in settings if without not in each]
         policy = MergedPolicy.from_layers([own, *([added] if (added := run_layer(kept)) else [])])
-        return policy.resolve(collect(policy, project=project))
+        return policy.resolve(collect_facts(policy, project=project))
 
     (outcome,) = prove_work(resolve, "landlock", probes=[probe])
     return outcome

@@ -35,9 +35,9 @@ class WorkspaceAccess:
         exact = {tuple(each.path.split("/")) if each.path else (): each for each in entries}
         folded: dict[Parts, AccessRule] = {}
         for parts, each in exact.items():
-            other = folded.get(_folded(parts), each)
+            other = folded.get(_fold_parts(parts), each)
             both = AccessRule(each.path, read=each.read and other.read, write=each.write and other.write)
-            folded[_folded(parts)] = both
+            folded[_fold_parts(parts)] = both
         self._trees: tuple[Mapping[Parts, AccessRule], ...] = (exact, folded)
 
     def reads(self, parts: Parts) -> bool:
@@ -50,16 +50,16 @@ class WorkspaceAccess:
 
     def reads_all(self, parts: Parts) -> bool:
         """Whether it may read a path and everything below."""
-        key, (_, folded) = _folded(parts), self._trees
+        key, (_, folded) = _fold_parts(parts), self._trees
         return self.reads(parts) and all(each.read for at, each in folded.items() if at[: len(key)] == key)
 
     def _deciding(self, parts: Parts) -> Iterator[AccessRule]:
-        for tree, key in zip(self._trees, (parts, _folded(parts)), strict=True):
+        for tree, key in zip(self._trees, (parts, _fold_parts(parts)), strict=True):
             nearest = (tree[key[:end]] for end in range(len(key), -1, -1) if key[:end] in tree)
             yield next(nearest, AccessRule("", read=False, write=False))
 
 
-def _folded(parts: Parts) -> Parts:
+def _fold_parts(parts: Parts) -> Parts:
     return tuple(map(folded_name, parts))
 
 
@@ -71,12 +71,12 @@ def entries(policy: ResolvedPolicy, project: str) -> Iterator[AccessRule]:
     """The entries for a policy's project, in an order that `WorkspaceAccess` takes."""
     tree = policy.filesystem.tree
     deciding = tree.deciding(project)
-    yield _entry("", deciding[0]) if deciding else AccessRule("", read=False, write=False)
+    yield _access_rule("", deciding[0]) if deciding else AccessRule("", read=False, write=False)
     for rule in policy.filesystem.rules:  # sorted: of those at one path the strongest is the last
         if rule.path != project and is_inside(rule.path, project):
-            yield _entry(rule.path.removeprefix(project).strip("/"), rule)
+            yield _access_rule(rule.path.removeprefix(project).strip("/"), rule)
 
 
-def _entry(path: str, rule: PathRule) -> AccessRule:
+def _access_rule(path: str, rule: PathRule) -> AccessRule:
     """What the sandbox has for itself is not the host's, and so neither read nor written here."""
     return AccessRule(path, read=rule.readable and not rule.private, write=rule.writable and not rule.private)

@@ -19,7 +19,7 @@ from sandwright.bridge import frames
 from sandwright.bridge.audit import Audit, Full
 from sandwright.bridge.children import Children
 from sandwright.bridge.configuration import SESSION_MARK, Configuration
-from sandwright.bridge.environment import base_environment, gh_environment
+from sandwright.bridge.environment import gh_environment, program_environment
 from sandwright.bridge.frames import Frame, FrameKind, ProtocolError
 from sandwright.bridge.gh import check_repositories
 from sandwright.bridge.git import Git, Job
@@ -27,7 +27,7 @@ from sandwright.bridge.grammar import AllowedCall, Grammar, Refused
 from sandwright.bridge.pump import CHUNK, Pipes, Pump, output_pipe
 from sandwright.bridge.remotes import github_repository
 from sandwright.bridge.repository import bare_environment
-from sandwright.bridge.workspace import OpenWorkspace, path_of
+from sandwright.bridge.workspace import OpenWorkspace, descriptor_path
 from sandwright.errors import CommandFailed, ToolMissing
 
 REFUSED, NO_PROGRAM, NO_BRIDGE, OUT_OF_TIME = 126, 127, 125, 124
@@ -100,7 +100,7 @@ def serve_call(connection: socket.socket, number: int, context: Context) -> None
         with contextlib.suppress(OSError):  # so that a chunk of output goes at once
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * CHUNK)
         reader = frames.FrameReader()
-        request = _greeting(connection, reader, started + limits.greeting_seconds)
+        request = _read_call(connection, reader, started + limits.greeting_seconds)
         program = request.program.decode(errors="replace")
         event |= {"program": context.audit.masked(program)}
         words = [word.decode(errors="backslashreplace") for word in request.arguments]
@@ -109,7 +109,7 @@ def serve_call(connection: socket.socket, number: int, context: Context) -> None
         context.audit.check()
         call, parts = _understood(request, context)
         with context.slots:
-            _run(_Asked(connection, reader, call, parts, started + limits.call_seconds, event), context)
+            _run_call(_Asked(connection, reader, call, parts, started + limits.call_seconds, event), context)
     except Refused as refusal:
         context.audit.write("refused", why=context.audit.masked(str(refusal)), **event)
         _last_word(connection, frames.encode_refusal(REFUSED, str(refusal)))
@@ -124,7 +124,7 @@ def serve_call(connection: socket.socket, number: int, context: Context) -> None
         _last_word(connection, frames.encode_refusal(NO_BRIDGE, "the bridge could not run this; see its log"))
 
 
-def _greeting(connection: socket.socket, reader: frames.FrameReader, deadline: float) -> frames.CallRequest:
+def _read_call(connection: socket.socket, reader: frames.FrameReader, deadline: float) -> frames.CallRequest:
     """The CALL, which must come whole before the deadline. Raise ProtocolError otherwise."""
     while True:
         remaining = deadline - time.monotonic()
@@ -140,10 +140,10 @@ def _greeting(connection: socket.socket, reader: frames.FrameReader, deadline: f
         if not data:
             raise ProtocolError("the connection ended before a call had come" if reader.midway else "no call")
         for frame in reader.feed(data):
-            return _request(frame, reader)
+            return _decode_request(frame, reader)
 
 
-def _request(frame: Frame, reader: frames.FrameReader) -> frames.CallRequest:
+def _decode_request(frame: Frame, reader: frames.FrameReader) -> frames.CallRequest:
     if frame.kind != FrameKind.CALL:
         raise ProtocolError("something else before the call")
     if reader.midway:
@@ -178,7 +178,7 @@ def _understood(request: frames.CallRequest, context: Context) -> tuple[AllowedC
     return grammar.parse(arguments), context.workspace.relative(directory)
 
 
-def _run(requested: _Asked, context: Context) -> None:
+def _run_call(requested: _Asked, context: Context) -> None:
     """Run the program and answer with how it ended; tidying up is not waited for."""
     began = time.monotonic()
     with (
@@ -187,7 +187,7 @@ def _run(requested: _Asked, context: Context) -> None:
         contextlib.ExitStack() as opened,
     ):
         prepared = _prepared(requested, Path(scratch), opened, context)
-        with _started(requested, prepared, context) as (pump, status):
+        with _start_program(requested, prepared, context) as (pump, status):
             if status == 0 and pump.why == "exit":
                 prepared.finish()
             requested.event |= {
@@ -210,7 +210,7 @@ def _prepared(requested: _Asked, scratch: Path, files: contextlib.ExitStack, con
     program = context.configuration.programs[call.program]
     home = scratch / "home"
     home.mkdir()
-    base = base_environment(context.configuration.environment, home=home)
+    base = program_environment(context.configuration.environment, home=home)
     base[SESSION_MARK] = context.configuration.session
     match call.program if call.form is not None else "":
         case "git":
@@ -218,12 +218,12 @@ def _prepared(requested: _Asked, scratch: Path, files: contextlib.ExitStack, con
                 job = context.git.prepared(call, parts, scratch, program.secrets, requested.deadline)
             environment = {**bare_environment(), **base, **job.variables}
             argv = context.git.argv(program.path, job, scratch, environment)
-            return _Prepared(argv, environment, str(scratch), finish=lambda: _deliver(job, context))
+            return _Prepared(argv, environment, str(scratch), finish=lambda: _deliver_job(job, context))
         case "gh":
             repository = github_repository(context.git.remotes(parts))
             check_repositories(call, repository, context.grammars[call.program].entries)
-            own = {**gh_environment(home, repository), **program.secrets}
-            prepared = _Prepared([program.path], {**base, **own}, str(home))
+            program_env = {**gh_environment(home, repository), **program.secrets}
+            prepared = _Prepared([program.path], {**base, **program_env}, str(home))
         case _:
             empty = scratch / "empty"  # what the sandbox wrote says nothing to a program that nobody knows
             empty.mkdir()
@@ -232,26 +232,26 @@ def _prepared(requested: _Asked, scratch: Path, files: contextlib.ExitStack, con
         if isinstance(word, tuple):
             location = context.workspace.below(parts, word[1].path)
             prepared.descriptors.append(files.enter_context(context.workspace.file(location)))
-            word = word[0] + path_of(prepared.descriptors[-1])  # noqa: PLW2901 - the same word, for the program
+            word = word[0] + descriptor_path(prepared.descriptors[-1])  # noqa: PLW2901 - the same word, for the program
         prepared.argv.append(word)
     return prepared
 
 
-def _deliver(job: Job, context: Context) -> None:
+def _deliver_job(job: Job, context: Context) -> None:
     with context.children.working():
         context.git.deliver(job)
 
 
 @contextlib.contextmanager
-def _started(requested: _Asked, prepared: _Prepared, context: Context) -> Iterator[tuple[Pump, int]]:
+def _start_program(requested: _Asked, prepared: _Prepared, context: Context) -> Iterator[tuple[Pump, int]]:
     """Run a prepared program under a pump, and give that and its status. What it left behind ends with it."""
     limits, children = context.configuration.limits, context.children
     with contextlib.ExitStack() as stack:
         pipes, theirs = _pipes(reads_input=requested.call.reads_input)
         stack.callback(pipes.close)
-        with contextlib.ExitStack() as given, children.starting() as register:
+        with contextlib.ExitStack() as descriptors, children.starting() as register:
             for fd in theirs:
-                given.callback(os.close, fd)
+                descriptors.callback(os.close, fd)
             started = stack.enter_context(
                 process.start(
                     *prepared.argv,
@@ -270,7 +270,7 @@ def _started(requested: _Asked, prepared: _Prepared, context: Context) -> Iterat
                 limits=limits, secrets=context.secrets, deadline=requested.deadline, stop=context.stop,
             )  # fmt: skip
             if pump.run() != "exit":
-                _end(started.pid, limits.grace_seconds)
+                _end_program(started.pid, limits.grace_seconds)
             yield pump, started.wait(timeout=60)
         finally:
             if started.returncode is None:
@@ -278,7 +278,7 @@ def _started(requested: _Asked, prepared: _Prepared, context: Context) -> Iterat
             children.ended(started.pid)
 
 
-def _end(pid: int, grace: float) -> None:
+def _end_program(pid: int, grace: float) -> None:
     """Have a program end: by asking, after a while by force. It isn't reaped here, so the pid is its own."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGTERM)

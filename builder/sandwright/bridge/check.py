@@ -18,7 +18,7 @@ from sandwright.bridge.workspace import OpenWorkspace
 from sandwright.policy.resolved import ResolvedPolicy
 
 
-def given(
+def decide_call(
     policy: ResolvedPolicy, grammars: Mapping[str, Grammar], words: Sequence[str], directory: Path
 ) -> list[str]:
     """The words that the program is given for a call in a directory; files as `<path>`.
@@ -34,15 +34,15 @@ def given(
     workspace = OpenWorkspace(project, access)
     inside = directory.resolve().is_relative_to(workspace.root)
     parts = workspace.relative(str(directory.resolve())) if inside else ()
-    shown = []
-    with TemporaryDirectory() as own, workspace.directory(parts):
+    messages = []
+    with TemporaryDirectory() as scratch, workspace.directory(parts):
         if call.form is not None:
-            known = repositories(project, functools.partial(kept_always, policy))
+            remotes = repositories(project, functools.partial(kept_always, policy))
             allowed = [word for each in grammars.values() for entry in each.entries for word in entry.words]
             loopback = policy.network.mode != "host"
-            restricted = RestrictedGit(write_restriction(Path(own)))
+            restricted = RestrictedGit(write_restriction(Path(scratch)))
             git = git_with_initial_remotes(
-                workspace, known, allowed, Path(own), loopback=loopback, restricted=restricted
+                workspace, remotes, allowed, Path(scratch), loopback=loopback, restricted=restricted
             )
             if call.program == "git":
                 git.understood(call, parts)
@@ -52,7 +52,7 @@ def given(
         for word in call.words():
             if isinstance(word, tuple):
                 with workspace.file(workspace.below(parts, word[1].path)):
-                    shown.append(f"{word[0]}<{word[1].path}>")
+                    messages.append(f"{word[0]}<{word[1].path}>")
             else:
-                shown.append(word)
-    return shown
+                messages.append(word)
+    return messages

@@ -47,22 +47,22 @@ class Children:
         finally:
             with self._lock:
                 self._working -= 1
-                self._sweep()
+                self._kill_strangers()
 
     def ended(self, pid: int) -> None:
         """A call's own program was waited for. End what it has left behind."""
         with self._lock:
             self._known.discard(pid)
-            self._sweep()
+            self._kill_strangers()
 
     def end_all(self) -> None:
         """The bridge ends: end every program, also those of work that goes on."""
         with self._lock:
             self._known.clear()
             self._working = 0
-            self._sweep()
+            self._kill_strangers()
 
-    def _sweep(self) -> None:
+    def _kill_strangers(self) -> None:
         """Kill children that are nobody's; their own children come up then, so look again."""
         for _ in range(1000 if self._reaps and not self._working else 0):
             strangers = [

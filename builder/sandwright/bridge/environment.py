@@ -31,7 +31,7 @@ _DANGEROUS = re.compile(
 )
 
 
-def search_path(environment: Mapping[str, str], writable: Callable[[str], bool]) -> str:
+def trusted_search_path(environment: Mapping[str, str], writable: Callable[[str], bool]) -> str:
     """The host's PATH, with the directories alone that no sandbox and no other user writes.
 
     Relative ones go, those that this sandbox may write, and those below any project, whose sandbox may have
@@ -44,10 +44,12 @@ def search_path(environment: Mapping[str, str], writable: Callable[[str], bool])
 
 
 def _unplanted(directory: str) -> bool:
-    return process.leads(directory, process.below_project) is not None and _own(directory)
+    return process.real_path(directory, process.below_project) is not None and _is_trusted_directory(
+        directory
+    )
 
 
-def _own(directory: str) -> bool:
+def _is_trusted_directory(directory: str) -> bool:
     """Whether a directory is this user's or root's, and not to be written by everybody."""
     try:
         status = Path(directory).stat()
@@ -56,10 +58,10 @@ def _own(directory: str) -> bool:
     return status.st_uid in (0, os.geteuid()) and not status.st_mode & stat.S_IWOTH
 
 
-def base_environment(environment: Mapping[str, str], *, home: Path) -> dict[str, str]:
+def program_environment(environment: Mapping[str, str], *, home: Path) -> dict[str, str]:
     """What every program gets. `home` is an empty directory of the bridge's own."""
     passed = {name: environment[name] for name in KEPT if name in environment}
-    own = {
+    variables = {
         "HOME": str(home),
         "XDG_CONFIG_HOME": str(home),
         "XDG_DATA_HOME": str(home),
@@ -73,7 +75,7 @@ def base_environment(environment: Mapping[str, str], *, home: Path) -> dict[str,
         "VISUAL": "false",
         "BROWSER": "false",
     }
-    return {**passed, **own}
+    return {**passed, **variables}
 
 
 def gh_environment(home: Path, repository: str | None) -> dict[str, str]:
@@ -82,7 +84,7 @@ def gh_environment(home: Path, repository: str | None) -> dict[str, str]:
     gh starts programs that it finds on PATH (git, a pager, a browser, an editor, extensions): there is an
     empty directory on it, and nothing else. With GH_REPO it does not ask git which repository is meant.
     """
-    own = {
+    environment = {
         "PATH": str(home),
         "GH_CONFIG_DIR": str(home),
         "GH_PROMPT_DISABLED": "1",
@@ -96,17 +98,17 @@ def gh_environment(home: Path, repository: str | None) -> dict[str, str]:
         "GH_BROWSER": "false",
         "NO_COLOR": "1",
     }
-    return {**own, **({"GH_REPO": repository} if repository else {})}
+    return {**environment, **({"GH_REPO": repository} if repository else {})}
 
 
-def check_secret_names(program: str, names: Iterable[str], known: frozenset[str] | None) -> None:
+def check_secret_names(program: str, names: Iterable[str], allowed: frozenset[str] | None) -> None:
     """Raise RenderError for a variable that would do more to a program than tell it a secret.
 
-    `known` are those that a program with a profile takes; None for other programs.
+    `allowed` are those that a program with a profile takes; None for other programs.
     """
     for name in names:
         where = f"credentials.shims.{program}.secrets.{name}"
-        if known is not None and name not in known:
-            raise RenderError(f"{where}: the secrets of {program} are {', '.join(sorted(known))}")
-        if known is None and (_DANGEROUS.fullmatch(name) or values.loads_code(name)):
+        if allowed is not None and name not in allowed:
+            raise RenderError(f"{where}: the secrets of {program} are {', '.join(sorted(allowed))}")
+        if allowed is None and (_DANGEROUS.fullmatch(name) or values.loads_code(name)):
             raise RenderError(f"{where}: this variable steers programs, it is no secret's")

@@ -109,7 +109,7 @@ def header(kind: FrameKind, length: int) -> bytes:
     return _HEADER.pack(length, kind)
 
 
-def encode(kind: FrameKind, payload: bytes = b"") -> bytes:
+def encode_frame(kind: FrameKind, payload: bytes = b"") -> bytes:
     """A whole frame."""
     return _HEADER.pack(len(payload), kind) + payload
 
@@ -120,14 +120,14 @@ def encode_request(request: CallRequest) -> bytes:
     parts = [bytes([VERSION]), _LENGTH.pack(len(words))]
     for word in words:
         parts += [_LENGTH.pack(len(word)), word]
-    return encode(FrameKind.CALL, b"".join(parts))
+    return encode_frame(FrameKind.CALL, b"".join(parts))
 
 
 def decode_request(payload: bytes) -> CallRequest:
     """The request of a CALL's payload. Raise ProtocolError for anything else, later versions too."""
     if not payload or payload[0] != VERSION:
         raise ProtocolError(f"version {payload[0] if payload else 'nothing'}; this is version {VERSION}")
-    words = _words(memoryview(payload)[1:])
+    words = _decode_words(memoryview(payload)[1:])
     if any(b"\0" in word for word in words):
         raise ProtocolError("a word with a NUL byte")
     return CallRequest(words[0], words[1], tuple(words[2:]))
@@ -135,20 +135,20 @@ def decode_request(payload: bytes) -> CallRequest:
 
 def encode_exit(status: int) -> bytes:
     """The EXIT of a status as `subprocess` gives it: negative for a signal."""
-    return encode(FrameKind.EXIT, bytes([1, -status]) if status < 0 else bytes([0, status & 0xFF]))
+    return encode_frame(FrameKind.EXIT, bytes([1, -status]) if status < 0 else bytes([0, status & 0xFF]))
 
 
 def encode_refusal(status: int, why: str) -> bytes:
     """A REFUSED frame. `status` is what the shim exits with."""
-    return encode(FrameKind.REFUSED, bytes([status]) + why.encode(errors="replace")[:4000])
+    return encode_frame(FrameKind.REFUSED, bytes([status]) + why.encode(errors="replace")[:4000])
 
 
 def encode_credit(amount: int) -> bytes:
     """A CREDIT of so many bytes."""
-    return encode(FrameKind.CREDIT, _LENGTH.pack(amount))
+    return encode_frame(FrameKind.CREDIT, _LENGTH.pack(amount))
 
 
-def _words(data: memoryview) -> Sequence[bytes]:
+def _decode_words(data: memoryview) -> Sequence[bytes]:
     if len(data) < _LENGTH.size:
         raise ProtocolError("a call that ends before its words")
     (count,) = _LENGTH.unpack_from(data)

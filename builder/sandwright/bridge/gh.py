@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from sandwright.bridge.arg_types import value_fault
-from sandwright.bridge.grammar import AllowedCall, Refused, shown
+from sandwright.bridge.grammar import AllowedCall, Refused, quote_words
 from sandwright.policy.values import ShimCommand
 
 _OPTIONS = ("--repo", "-R")
@@ -16,23 +16,23 @@ _OPTIONS = ("--repo", "-R")
 
 def check_repositories(call: AllowedCall, origin: str | None, entries: Iterable[ShimCommand]) -> None:
     """Raise Refused for a call that names another repository than `origin` and the policy's."""
-    known = {each.lower() for each in (*([origin] if origin else []), *_listed(entries))}
-    for name in _named(call):
-        if name.lower() not in known:
-            own = f"origin ({origin})" if origin else "origin, which is not on GitHub"
+    allowed = {each.lower() for each in (*([origin] if origin else []), *_listed_repositories(entries))}
+    for name in _named_repositories(call):
+        if name.lower() not in allowed:
+            origin_text = f"origin ({origin})" if origin else "origin, which is not on GitHub"
             raise Refused(
-                f"gh: {shown([name])} is not the repository of {own}; "
-                f"to allow it, list `... --repo {shown([name])} *` under credentials.shims.gh.allow"
+                f"gh: {quote_words([name])} is not the repository of {origin_text}; "
+                f"to allow it, list `... --repo {quote_words([name])} *` under credentials.shims.gh.allow"
             )
 
 
-def _named(call: AllowedCall) -> Iterator[str]:
+def _named_repositories(call: AllowedCall) -> Iterator[str]:
     yield from (value for option, value in call.options if option.kind == "repo")
     kinds = call.form.operands if call.form else ()
     yield from (value for kind, value in zip(kinds, call.operands, strict=False) if kind == "repo")
 
 
-def _listed(entries: Iterable[ShimCommand]) -> Iterator[str]:
+def _listed_repositories(entries: Iterable[ShimCommand]) -> Iterator[str]:
     """What stands behind `--repo`, or `repo view`, in the policy's entries."""
     for entry in entries:
         for before, word in zip(("", *entry.words), entry.words, strict=False):

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from sandwright import process
 from sandwright.bridge import write_fetched
-from sandwright.bridge.grammar import AllowedCall, Refused, shown
+from sandwright.bridge.grammar import AllowedCall, Refused, quote_words
 from sandwright.bridge.objects import Budget, copy_objects
 from sandwright.bridge.profiles import GIT_PASSWORDS, GIT_USERNAME
 from sandwright.bridge.remotes import Known, Remote, addresses, read_remotes
@@ -65,14 +65,14 @@ class Git:
     def __init__(
         self,
         workspace: OpenWorkspace,
-        known: Known,
+        initial_remotes: Known,
         addresses: frozenset[str],
         directory: Path,
         restricted: RestrictedGit,
     ) -> None:
-        """`known` are the remotes by repository, `addresses` those of the policy. `directory` is ours."""
+        """`initial_remotes` are by repository, `addresses` of the policy, `directory` this process's."""
         self._workspace = workspace
-        self._known = known
+        self._known = initial_remotes
         self._addresses = addresses
         self._restricted = restricted
         self._stores = directory / "repositories"
@@ -104,15 +104,15 @@ class Git:
         store = self._store(location) if location else scratch / "store"
         _make_store(store)
         if location is not None and call.form.words != ("ls-remote",):
-            with self._lock(location):
+            with self._repository_lock(location):
                 copy_objects(
                     self._workspace, location, store, self._budget,
                     deadline=deadline, restricted=self._restricted,
                 )  # fmt: skip
         repository = scratch / "git"
         _make_repository(repository, refs, remote)
-        variables = {"GIT_OBJECT_DIRECTORY": str(store / "objects"), **_credentials(secrets)}
-        words = [f"--git-dir={repository}", *_arguments(call, refs, remote)]
+        variables = {"GIT_OBJECT_DIRECTORY": str(store / "objects"), **_helper_credentials(secrets)}
+        words = [f"--git-dir={repository}", *_git_arguments(call, refs, remote)]
         local = location if call.form.words != ("ls-remote",) else None
         urls = frozenset((remote.fetch, remote.push))
         return Job(words, variables, local, refs, repository, store, _packs(store), urls)
@@ -122,18 +122,18 @@ class Git:
     ) -> tuple[RepositoryLocation | None, Remote, Refs]:
         """A call's repository, remote and refs. Raise Refused for what can't be done."""
         assert call.form is not None
-        location = self._place(call, parts)
-        remote = self._remote(call, location)
+        location = self._locate_repository(call, parts)
+        remote = self._find_remote(call, location)
         refs = Refs("ref: refs/heads/main", {}, ())
         if location is not None and call.form.words != ("ls-remote",):
             if (call.form.words == ("fetch",)) and (fixed := self._fixed(location)):
-                raise Refused(f"git fetch: the policy keeps the sandbox from writing {shown([fixed])}")
+                raise Refused(f"git fetch: the policy keeps the sandbox from writing {quote_words([fixed])}")
             with self._reading:
                 refs = read_refs(self._workspace, location)
-        _arguments(call, refs, remote)
+        _git_arguments(call, refs, remote)
         return location, remote, refs
 
-    def _place(self, call: AllowedCall, parts: tuple[str, ...]) -> RepositoryLocation | None:
+    def _locate_repository(self, call: AllowedCall, parts: tuple[str, ...]) -> RepositoryLocation | None:
         """The repository; listing a remote by its address needs none."""
         try:
             return find_repository(self._workspace, parts)
@@ -147,20 +147,20 @@ class Git:
                 return None
             raise
 
-    def _remote(self, call: AllowedCall, location: RepositoryLocation | None) -> Remote:
-        known = self._known.get(location.main, {}) if location else {}
+    def _find_remote(self, call: AllowedCall, location: RepositoryLocation | None) -> Remote:
+        remotes = self._known.get(location.main, {}) if location else {}
         name = call.operands[0] if call.operands else "origin"
         if name in self._addresses:
             return Remote(name, name, name)
-        if name in known:
-            return known[name]
-        for remote in known.values():
+        if name in remotes:
+            return remotes[name]
+        for remote in remotes.values():
             if name in (remote.fetch, remote.push):
                 return remote
-        names = ", ".join(f"{each.name} ({each.push})" for each in known.values()) or "none"
+        names = ", ".join(f"{each.name} ({each.push})" for each in remotes.values()) or "none"
         raise Refused(
-            f"{shown([name])} is no remote that the bridge knows; it knows those that it found at its start, "
-            f"by https, without a password, in a configuration that no sandbox could write: {names}"
+            f"{quote_words([name])} is no remote that the bridge knows; it knows those that it found at its"
+            f" start, by https, without a password, in a configuration that no sandbox could write: {names}"
         )
 
     def deliver(self, job: Job) -> None:
@@ -198,7 +198,7 @@ class Git:
         name = hashlib.sha256("\0".join(location.common).encode("utf-8", "surrogateescape")).hexdigest()
         return self._stores / name[:32]
 
-    def _lock(self, location: RepositoryLocation) -> threading.Lock:
+    def _repository_lock(self, location: RepositoryLocation) -> threading.Lock:
         with self._guard:
             return self._locks.setdefault(location.common, threading.Lock())
 
@@ -219,11 +219,11 @@ def git_with_initial_remotes(
     """
     scratch = directory / "scratch"
     scratch.mkdir()
-    known = read_remotes(OpenWorkspace(workspace.root), repositories, scratch, loopback=loopback)
-    return Git(workspace, known, addresses(words, loopback=loopback), directory, restricted)
+    remotes = read_remotes(OpenWorkspace(workspace.root), repositories, scratch, loopback=loopback)
+    return Git(workspace, remotes, addresses(words, loopback=loopback), directory, restricted)
 
 
-def _arguments(call: AllowedCall, refs: Refs, remote: Remote) -> list[str]:
+def _git_arguments(call: AllowedCall, refs: Refs, remote: Remote) -> list[str]:
     """The call's words, with the remote by its name in our configuration, and what they leave open said."""
     assert call.form is not None
     words = [word for word in call.words() if not isinstance(word, tuple)]
@@ -233,9 +233,8 @@ def _arguments(call: AllowedCall, refs: Refs, remote: Remote) -> list[str]:
         for spec in specs:
             target = spec.partition(":")[2]
             if target and not target.startswith(write_fetched.DELIVERED):
-                raise Refused(
-                    f"git fetch: {shown([spec])}: only refs below {' and '.join(write_fetched.DELIVERED)}"
-                )
+                allowed = " and ".join(write_fetched.DELIVERED)
+                raise Refused(f"git fetch: {quote_words([spec])}: only refs below {allowed}")
     if call.form.words == ("push",) and not specs and not _is_about_tags(call):
         if not refs.head.startswith("ref: refs/heads/"):
             raise Refused("git push: HEAD is no branch; say what is to be pushed")
@@ -265,10 +264,10 @@ def _make_repository(repository: Path, refs: Refs, remote: Remote) -> None:
     (repository / "HEAD").write_text(f"{refs.head}\n", encoding="utf-8")
     if refs.shallow:
         (repository / "shallow").write_text("\n".join(refs.shallow) + "\n", encoding="utf-8")
-    (repository / "config").write_text(_configuration(remote, sha256=refs.sha256), encoding="utf-8")
+    (repository / "config").write_text(_git_configuration(remote, sha256=refs.sha256), encoding="utf-8")
 
 
-def _configuration(remote: Remote, *, sha256: bool) -> str:
+def _git_configuration(remote: Remote, *, sha256: bool) -> str:
     """All that git is told. Every value is ours, or was matched against a rule without quotes or newlines."""
     version = "repositoryformatversion = 0"
     if sha256:
@@ -331,7 +330,7 @@ def _configuration(remote: Remote, *, sha256: bool) -> str:
 """
 
 
-def _credentials(secrets: Mapping[str, str]) -> dict[str, str]:
+def _helper_credentials(secrets: Mapping[str, str]) -> dict[str, str]:
     """The secret under the names that the helper knows. Without one, there is nothing to say."""
     password = next((secrets[name] for name in GIT_PASSWORDS if name in secrets), "")
     return {

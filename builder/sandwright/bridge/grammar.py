@@ -89,11 +89,11 @@ class AllowedCall:
         """The arguments. A file is the text that stands before it, and the file."""
         if self.form is None:
             return self.plain
-        options = (_written(option, value) for option, value in self.options if option.passed)
+        options = (_option_words(option, value) for option, value in self.options if option.passed)
         return (*self.form.words, *options, "--", *self.operands)
 
 
-def _written(option: ShimOption, value: str) -> str | tuple[str, WorkspaceFile]:
+def _option_words(option: ShimOption, value: str) -> str | tuple[str, WorkspaceFile]:
     if option.kind == "flag":
         return option.name
     if option.kind == "file" and value != "-":
@@ -124,27 +124,27 @@ class Grammar:
         """Understand arguments. Raise Refused for those that are not let through."""
         if len(arguments) > MAX_ARGUMENTS:
             raise Refused(f"more than {MAX_ARGUMENTS} arguments")
-        entries = [entry for entry in self.entries if _covers(entry, arguments)]
+        entries = [entry for entry in self.entries if _allows_words(entry, arguments)]
         if not entries:
             raise Refused(self._not_listed(arguments))
         if self.profile is None:
-            own = max(len(entry.words) for entry in entries)
-            return AllowedCall(self.program, None, plain=tuple(_plain(own, arguments)))
-        form = _form(self.profile, arguments)
+            longest = max(len(entry.words) for entry in entries)
+            return AllowedCall(self.program, None, plain=tuple(_check_plain_words(longest, arguments)))
+        form = _find_form(self.profile, arguments)
         if form is None:
-            raise Refused(self._unknown(arguments))
+            raise Refused(self._unknown_form(arguments))
         return _Parsing(self.program, form).parse(arguments[len(form.words) :])
 
     def _not_listed(self, arguments: Sequence[str]) -> str:
-        quoted = shown(arguments[:3])
+        quoted = quote_words(arguments[:3])
         listed = ", ".join(entry_text(entry) for entry in self.entries) or "nothing"
         return f"the policy does not let `{self.program} {quoted}` through; it lists: {listed}"
 
-    def _unknown(self, arguments: Sequence[str]) -> str:
+    def _unknown_form(self, arguments: Sequence[str]) -> str:
         assert self.profile is not None
         why = _why_never(self.profile, arguments)
         offered = sorted({form.name for form in self.profile.forms})
-        return f"`{self.program} {shown(arguments[:2])}` is not run on the host" + (
+        return f"`{self.program} {quote_words(arguments[:2])}` is not run on the host" + (
             f": {why}" if why else f"; there is: {', '.join(offered)}"
         )
 
@@ -171,15 +171,15 @@ def entry_text(entry: ShimCommand) -> str:
     return " ".join([*entry.words, *(["*"] if entry.more else [])])
 
 
-def shown(words: Sequence[str]) -> str:
+def quote_words(words: Sequence[str]) -> str:
     """Words for a message: short, on one line, without control characters."""
     text = " ".join(words).encode("unicode_escape", "backslashreplace").decode("ascii")
     return text if len(text) <= 120 else f"{text[:117]}..."
 
 
-def _covers(entry: ShimCommand, arguments: Sequence[str]) -> bool:
-    given = tuple(arguments)
-    return given[: len(entry.words)] == entry.words if entry.more else given == entry.words
+def _allows_words(entry: ShimCommand, arguments: Sequence[str]) -> bool:
+    words = tuple(arguments)
+    return words[: len(entry.words)] == entry.words if entry.more else words == entry.words
 
 
 def _may_match(entry: ShimCommand, form: CommandForm) -> bool:
@@ -190,7 +190,7 @@ def _may_match(entry: ShimCommand, form: CommandForm) -> bool:
     return entry.more or len(entry.words) >= len(form.words)
 
 
-def _form(profile: ProgramProfile, arguments: Sequence[str]) -> CommandForm | None:
+def _find_form(profile: ProgramProfile, arguments: Sequence[str]) -> CommandForm | None:
     """The form with the longest sub-command that the arguments begin with."""
     fitting = [form for form in profile.forms if tuple(arguments[: len(form.words)]) == form.words]
     return max(fitting, key=lambda form: len(form.words), default=None)
@@ -205,12 +205,12 @@ def _why_never(profile: ProgramProfile, arguments: Sequence[str]) -> str:
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.,+-]{0,255}")
 
 
-def _plain(own: int, arguments: Sequence[str]) -> Iterator[str]:
-    """The arguments, where those beyond the longest entry's `own` words are plain words."""
+def _check_plain_words(checked_from: int, arguments: Sequence[str]) -> Iterator[str]:
+    """The arguments, where those beyond the longest entry's `checked_from` words are plain words."""
     for index, word in enumerate(arguments):
-        if index >= own and (not _PLAIN.fullmatch(word) or ".." in word):
+        if index >= checked_from and (not _PLAIN.fullmatch(word) or ".." in word):
             raise Refused(
-                f"{shown([word])!r}: without a profile of the program, `*` is plain words only; "
+                f"{quote_words([word])!r}: without a profile of the program, `*` is plain words only; "
                 "what else is meant has to stand in the policy"
             )
         yield word
@@ -237,14 +237,14 @@ class _Parsing:
             else:
                 self._operands.append(word)
         self._check_operands()
-        self._check_options()
+        self._check_required_options()
         return AllowedCall(self._program, self._form, tuple(self._options), tuple(self._operands))
 
     def _option(self, word: str, rest: list[str]) -> None:
         spelling, equals, value = word.partition("=") if word.startswith("--") else (word, "", "")
         option = self._form.options.get(spelling)
         if option is None:
-            raise Refused(f"{self._where()}: the option {shown([spelling])!r} is not let through")
+            raise Refused(f"{self._where()}: the option {quote_words([spelling])!r} is not let through")
         if option.kind == "flag":
             if equals:
                 raise Refused(f"{self._where()}: {spelling} takes no value")
@@ -254,30 +254,32 @@ class _Parsing:
             if not rest:
                 raise Refused(f"{self._where()}: {spelling} needs a value")
             value = rest.pop(0)
-        self._check(option.kind, spelling, value)
+        self._check_argument(option.kind, spelling, value)
         self._options.append((option, value))
 
     def _check_operands(self) -> None:
-        kinds, given = self._form.operands, self._operands
-        if len(given) < len(kinds) - self._form.optional:
+        kinds, operands = self._form.operands, self._operands
+        if len(operands) < len(kinds) - self._form.optional:
             raise Refused(f"{self._where()}: needs {' '.join(kinds)}")
-        if len(given) > len(kinds) and not (self._form.more and kinds):
-            raise Refused(f"{self._where()}: {shown(given[len(kinds) :][:1])!r} is one argument too many")
-        for index, value in enumerate(given):
+        if len(operands) > len(kinds) and not (self._form.more and kinds):
+            raise Refused(
+                f"{self._where()}: {quote_words(operands[len(kinds) :][:1])!r} is one argument too many"
+            )
+        for index, value in enumerate(operands):
             kind = kinds[min(index, len(kinds) - 1)]
             if value.startswith("-"):
-                raise Refused(f"{self._where()}: {shown([value])!r} looks like an option")
-            self._check(kind, kind, value)
+                raise Refused(f"{self._where()}: {quote_words([value])!r} looks like an option")
+            self._check_argument(kind, kind, value)
 
-    def _check_options(self) -> None:
-        given = {option.name for option, _ in self._options}
+    def _check_required_options(self) -> None:
+        names = {option.name for option, _ in self._options}
         for group in self._form.required:
-            if not group & given:
+            if not group & names:
                 raise Refused(f"{self._where()}: needs {' or '.join(sorted(group))}; nobody can be asked")
 
-    def _check(self, kind: Kind, what: str, value: str) -> None:
+    def _check_argument(self, kind: Kind, what: str, value: str) -> None:
         if fault := value_fault(kind, value):
-            raise Refused(f"{self._where()}: {what}: {shown([value])!r} {fault}")
+            raise Refused(f"{self._where()}: {what}: {quote_words([value])!r} {fault}")
 
     def _where(self) -> str:
         return f"{self._program} {self._form.name}"

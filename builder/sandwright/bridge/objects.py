@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sandwright import process
-from sandwright.bridge.grammar import Refused, shown
+from sandwright.bridge.grammar import Refused, quote_words
 from sandwright.bridge.repository import RepositoryLocation, bare_environment, names_in
 from sandwright.bridge.restricted import RestrictedGit
 from sandwright.bridge.workspace import OpenWorkspace, open_file
@@ -51,10 +51,10 @@ def copy_objects(
             if _FANOUT.fullmatch(name):
                 _copy_all(objects, name, names=_LOOSE, target=store / "objects" / name, budget=budget)
         incoming = store / "incoming"
-        known = {path.name for path in (store / "objects" / "pack").glob("*.pack")}
-        _copy_all(objects, "pack", names=_PACK, target=incoming, budget=budget, known=known)
+        packs = {path.name for path in (store / "objects" / "pack").glob("*.pack")}
+        _copy_all(objects, "pack", names=_PACK, target=incoming, budget=budget, packs=packs)
     for pack in sorted(incoming.glob("*.pack")):
-        _index(pack, store, restricted, timeout=max(0.1, deadline - time.monotonic()))
+        _index_pack(pack, store, restricted, timeout=max(0.1, deadline - time.monotonic()))
 
 
 class Budget:
@@ -81,7 +81,7 @@ def _copy_all(
     names: re.Pattern[str],
     target: Path,
     budget: Budget,
-    known: set[str] | None = None,
+    packs: set[str] | None = None,
 ) -> None:
     """Copy the regular files with such names out of a directory, but those known."""
     try:
@@ -92,12 +92,12 @@ def _copy_all(
         raise
     try:
         target.mkdir(exist_ok=True)
-        there = known if known is not None else {path.name for path in target.iterdir()}
+        there = packs if packs is not None else {path.name for path in target.iterdir()}
         for each in names_in(fd):
             if names.fullmatch(each) and each not in there:
                 with _regular(fd, each) as source:
                     if source is not None:
-                        _copy(source, target / each, budget)
+                        _copy_object(source, target / each, budget)
     finally:
         os.close(fd)
 
@@ -112,7 +112,7 @@ def _regular(directory: int, name: str) -> Iterator[int | None]:
         yield fd
 
 
-def _copy(source: int, target: Path, budget: Budget) -> None:
+def _copy_object(source: int, target: Path, budget: Budget) -> None:
     size = os.fstat(source).st_size
     budget.take(size)
     part = target.with_name(f"{target.name}.part")
@@ -125,7 +125,7 @@ def _copy(source: int, target: Path, budget: Budget) -> None:
     part.replace(target)
 
 
-def _index(pack: Path, store: Path, restricted: RestrictedGit, *, timeout: float) -> None:
+def _index_pack(pack: Path, store: Path, restricted: RestrictedGit, *, timeout: float) -> None:
     hashed = "sha256" if len(pack.stem) == len("pack-") + 64 else "sha1"
     try:
         process.run(
@@ -135,7 +135,9 @@ def _index(pack: Path, store: Path, restricted: RestrictedGit, *, timeout: float
     except CommandFailed as error:
         if error.status is None:
             raise Refused(f"to read {pack.name} takes longer than a call may") from error
-        raise Refused(f"{pack.name} is no pack that git takes: {shown([error.stderr.strip()])}") from error
+        raise Refused(
+            f"{pack.name} is no pack that git takes: {quote_words([error.stderr.strip()])}"
+        ) from error
     finally:
         for path in (pack, pack.with_suffix(".rev")):
             if not pack.with_suffix(".idx").exists():

@@ -151,10 +151,10 @@ def profile_of(program: str) -> ProgramProfile | None:
 
 
 def _forms(table: str) -> tuple[CommandForm, ...]:
-    return tuple(_form(line) for line in table.splitlines() if line.strip())
+    return tuple(_parse_form(line) for line in table.splitlines() if line.strip())
 
 
-def _form(line: str) -> CommandForm:
+def _parse_form(line: str) -> CommandForm:
     words, operands, optional, options = [], [], 0, {}
     required: dict[str, set[str]] = {}
     more = "..." in line
@@ -163,12 +163,14 @@ def _form(line: str) -> CommandForm:
             found = _OPTION.fullmatch(part)
             assert found, part
             names = found["names"].split("/")
-            option = ShimOption(names[0], _kind(found["kind"] or "flag"), passed=not found["not_passed"])
+            option = ShimOption(
+                names[0], _argument_kind(found["kind"] or "flag"), passed=not found["not_passed"]
+            )
             options.update(dict.fromkeys(names, option))
             if found["group"]:
                 required.setdefault(found["group"], set()).add(option.name)
         elif part[0] in "<[":
-            operands.append(_kind(part.strip("<>[].")))
+            operands.append(_argument_kind(part.strip("<>[].")))
             optional += part.startswith("[")
         else:
             words.append(part)
@@ -176,6 +178,6 @@ def _form(line: str) -> CommandForm:
     return CommandForm(tuple(words), options, tuple(operands), optional, more, groups)
 
 
-def _kind(name: str) -> Kind:
+def _argument_kind(name: str) -> Kind:
     assert name in get_args(Kind), name
     return cast("Kind", name)

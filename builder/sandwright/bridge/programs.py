@@ -27,7 +27,7 @@ def reach(policy: ResolvedPolicy) -> Reach:
 def _writes(policy: ResolvedPolicy, path: str) -> bool:
     """Whether the sandbox may write a path of the host, by name, where that leads, or a link between."""
     changes = policy.filesystem.tree.changes_host
-    return changes(policy.canonical(path)) or process.leads(path, changes) is None
+    return changes(policy.canonical(path)) or process.real_path(path, changes) is None
 
 
 def _reads(policy: ResolvedPolicy, path: str) -> bool:
@@ -70,12 +70,14 @@ def programs(
         profile = profile_of(name)
         compile_grammar(name, shim.allow, profile)
         check_secret_names(name, shim.secrets, profile.secrets if profile else None)
-        found = _program(name, path, sandbox)
-        values = {own: read_secret(host, environment, sandbox) for own, host in shim.secrets.items()}
+        found = _find_program(name, path, sandbox)
+        values = {
+            variable: read_secret(host, environment, sandbox) for variable, host in shim.secrets.items()
+        }
         yield name, ShimProgram(found, shim.allow, values)
 
 
-def _program(name: str, path: str, sandbox: Reach) -> str:
+def _find_program(name: str, path: str, sandbox: Reach) -> str:
     """The file of a shim's program. Raise for one that the sandbox could make do what it wants."""
     found = shutil.which(name, path=path)
     if found is None:
@@ -89,7 +91,7 @@ def _program(name: str, path: str, sandbox: Reach) -> str:
     return found
 
 
-def kept(environment: Mapping[str, str], sandbox: Reach) -> dict[str, str]:
+def host_variables(environment: Mapping[str, str], sandbox: Reach) -> dict[str, str]:
     """The variables of KEPT. Raise UsageError when one of them leads to what the sandbox may write."""
     found = {name: environment[name] for name in KEPT if name in environment}
     for name in ("SSL_CERT_FILE", "SSL_CERT_DIR"):

@@ -73,7 +73,7 @@ class Pump:
         stop: int,
     ) -> None:
         """`pid` leads a process group. `deadline` is on the monotonic clock. `stop`: readable when to end."""
-        known = tuple(secrets)
+        secret_values = tuple(secrets)
         self._socket = connection
         self._reader = reader
         self._pid = pid
@@ -81,7 +81,7 @@ class Pump:
         self._limits = limits
         self._deadline = deadline
         self._stop = stop
-        self._redactors = {pipes.stdout: Redactor(known), pipes.stderr: Redactor(known)}
+        self._redactors = {pipes.stdout: Redactor(secret_values), pipes.stderr: Redactor(secret_values)}
         self._kinds = {pipes.stdout: FrameKind.STDOUT, pipes.stderr: FrameKind.STDERR}
         self._open = [pipes.stdout, pipes.stderr]
         self._pending = memoryview(b"")
@@ -108,9 +108,9 @@ class Pump:
             os.set_blocking(fd, False)
         try:
             if self._pipes.stdin is not None:
-                self._grant(CREDIT)
+                self._grant_credit(CREDIT)
             while self.why == "exit" and not self._finished():
-                self._turn(exit_)
+                self._poll_once(exit_)
         except ProtocolError:
             self.why = "protocol"
         except (BrokenPipeError, ConnectionError):
@@ -133,9 +133,9 @@ class Pump:
         options = os.WEXITED | os.WNOHANG | os.WNOWAIT
         return os.waitid(os.P_PID, self._pid, options) is not None
 
-    def _turn(self, exit_: int | None) -> None:
-        poll, own = select.poll(), self._socket.fileno()
-        poll.register(own, select.POLLIN | (select.POLLOUT if self._pending else 0))
+    def _poll_once(self, exit_: int | None) -> None:
+        poll, shim_fd = select.poll(), self._socket.fileno()
+        poll.register(shim_fd, select.POLLIN | (select.POLLOUT if self._pending else 0))
         poll.register(self._stop, select.POLLIN)
         if not self._pending:
             for fd in self._open:
@@ -144,33 +144,33 @@ class Pump:
             poll.register(self._pipes.stdin, select.POLLOUT)
         if exit_ is not None and self._ended_at is None:
             poll.register(exit_, select.POLLIN)
-        ready = dict(poll.poll(self._timeout(exit_)))
+        ready = dict(poll.poll(self._poll_timeout(exit_)))
         if self._stop in ready:
             self.why = "stopped"
         elif time.monotonic() > self._deadline:
             self.why = "time"
         else:
-            self._move(ready, own)
+            self._move_ready(ready, shim_fd)
 
-    def _timeout(self, exit_: int | None) -> float:
+    def _poll_timeout(self, exit_: int | None) -> float:
         """Milliseconds until something has to be looked at."""
         remaining = max(0.0, self._deadline - time.monotonic()) * 1000 + 1
         if self._ended_at is not None:
             return min(remaining, 20.0)
         return remaining if exit_ is not None else min(remaining, 10.0)
 
-    def _move(self, ready: Mapping[int, int], own: int) -> None:
-        if ready.get(own, 0) & (select.POLLIN | select.POLLHUP | select.POLLERR):
-            self._receive()
-        if ready.get(own, 0) & select.POLLOUT:
-            self._send()
+    def _move_ready(self, ready: Mapping[int, int], shim_fd: int) -> None:
+        if ready.get(shim_fd, 0) & (select.POLLIN | select.POLLHUP | select.POLLERR):
+            self._receive_frames()
+        if ready.get(shim_fd, 0) & select.POLLOUT:
+            self._send_pending()
         if self._pipes.stdin is not None and self._pipes.stdin in ready:
             self._feed()
         for fd in tuple(self._open):
             if fd in ready and not self._pending:
-                self._read(fd)
+                self._read_program(fd)
 
-    def _receive(self) -> None:
+    def _receive_frames(self) -> None:
         try:
             data = self._socket.recv(CHUNK)
         except BlockingIOError:
@@ -214,7 +214,7 @@ class Pump:
         del self._input[:written]
         self._granted += written
         if self._granted >= CREDIT // 4:
-            self._grant(self._granted)
+            self._grant_credit(self._granted)
             self._granted = 0
         if self._input_ended and not self._input:
             self._close_input()
@@ -224,10 +224,10 @@ class Pump:
         os.close(self._pipes.stdin)
         self._pipes.stdin = None
 
-    def _grant(self, amount: int) -> None:
+    def _grant_credit(self, amount: int) -> None:
         self._credit += amount
         self._pending = memoryview(bytes(self._pending) + frames.encode_credit(amount))
-        self._send()
+        self._send_pending()
 
     def _signal(self, payload: bytes) -> None:
         number = SIGNALS.get(payload[0]) if len(payload) == 1 else None
@@ -237,7 +237,7 @@ class Pump:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._pid, number)
 
-    def _read(self, fd: int) -> None:
+    def _read_program(self, fd: int) -> None:
         try:
             data = os.read(fd, CHUNK)
         except BlockingIOError:
@@ -265,7 +265,7 @@ class Pump:
                 else memoryview(head[sent:] + payload)
             )
 
-    def _send(self) -> None:
+    def _send_pending(self) -> None:
         try:
             sent = self._socket.send(self._pending) if self._pending else 0
         except BlockingIOError:

@@ -59,15 +59,19 @@ def address(url: str, *, loopback: bool = True) -> str | None:
 
 
 def read_remotes(
-    workspace: OpenWorkspace, wanted: Iterable[tuple[str, ...]], scratch: Path, *, loopback: bool = True
+    workspace: OpenWorkspace,
+    repositories_parts: Iterable[tuple[str, ...]],
+    scratch: Path,
+    *,
+    loopback: bool = True,
 ) -> Known:
     """The remotes of repositories (the parts of their paths below the workspace), as they are now.
 
     What can't be read has none. `scratch` is an empty directory of the bridge's; `loopback` as for `address`.
     """
     found = {}
-    for parts in wanted:
-        config = _config(workspace, parts)
+    for parts in repositories_parts:
+        config = _read_config(workspace, parts)
         if config is not None:
             found[parts] = _remotes(config, scratch, loopback=loopback)
     return found
@@ -78,23 +82,23 @@ def addresses(words: Iterable[str], *, loopback: bool = True) -> frozenset[str]:
     return frozenset(word for word in words if "://" in word and address(word, loopback=loopback) == word)
 
 
-def github_repository(known: Mapping[str, Remote]) -> str | None:
+def github_repository(remotes: Mapping[str, Remote]) -> str | None:
     """OWNER/NAME of the remote `origin`, where it is GitHub's."""
-    origin = known.get("origin")
+    origin = remotes.get("origin")
     found = re.fullmatch(r"https://github\.com/([^/]+/[^/]+?)(?:\.git)?/?", origin.push) if origin else None
     return found[1] if found else None
 
 
-def repositories(root: Path, kept: Callable[[str], bool]) -> Iterator[tuple[str, ...]]:
-    """The repositories at a directory and right below it whose configuration is `kept` from all sandboxes."""
+def repositories(root: Path, is_protected: Callable[[str], bool]) -> Iterator[tuple[str, ...]]:
+    """Repositories in a directory and one level below it whose configuration `is_protected`."""
     names = sorted(path.name for path in root.iterdir() if not path.name.startswith("."))
     for parts in ((), *((name,) for name in names[:1000])):
         config = root.joinpath(*parts, ".git", "config")
-        if config.is_file() and kept(str(config)):
+        if config.is_file() and is_protected(str(config)):
             yield parts
 
 
-def _config(workspace: OpenWorkspace, parts: tuple[str, ...]) -> bytes | None:
+def _read_config(workspace: OpenWorkspace, parts: tuple[str, ...]) -> bytes | None:
     try:
         with workspace.file((*parts, ".git", "config")) as fd, open(fd, "rb", closefd=False) as file:
             text = file.read(MAX_CONFIG + 1)
@@ -119,9 +123,9 @@ def _remotes(config: bytes, scratch: Path, *, loopback: bool) -> Mapping[str, Re
         if match and _NAME.fullmatch(match[1]):
             urls.setdefault(match[1], {}).setdefault(match[2], value)
     found = {}
-    for name, given in urls.items():
-        fetch = address(given.get("url", ""), loopback=loopback)
-        push = address(given.get("pushurl", given.get("url", "")), loopback=loopback)
+    for name, listed_urls in urls.items():
+        fetch = address(listed_urls.get("url", ""), loopback=loopback)
+        push = address(listed_urls.get("pushurl", listed_urls.get("url", "")), loopback=loopback)
         if fetch and push:
             found[name] = Remote(name, fetch, push)
     return found

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 from sandwright.bridge.arg_types import is_ref
 from sandwright.bridge.configuration import SESSION_MARK
-from sandwright.bridge.grammar import Refused, shown
+from sandwright.bridge.grammar import Refused, quote_words
 from sandwright.bridge.workspace import OpenWorkspace, open_file
 from sandwright.git.layout import GITFILE
 
@@ -93,7 +93,9 @@ def find_repository(workspace: OpenWorkspace, parts: tuple[str, ...]) -> Reposit
         location = RepositoryLocation(root, git, _linked(workspace, git, common) if common else git)
         for each in (location.git, location.common):
             if not workspace.access.reads_all(each):
-                raise Refused(f"the policy keeps the sandbox from {shown(['/'.join(each)])} or a part of it")
+                raise Refused(
+                    f"the policy keeps the sandbox from {quote_words(['/'.join(each)])} or a part of it"
+                )
         return location
     raise Refused("there is no git repository here")
 
@@ -106,11 +108,11 @@ def read_refs(workspace: OpenWorkspace, location: RepositoryLocation) -> Refs:
     with workspace.directory(location.common) as fd:
         if "reftable" in names_in(fd):
             raise Refused("the bridge does not read refs in reftable format")
-        for value, name in _pairs(_bytes(fd, "packed-refs", missing=b"", most=MAX_LIST)):
-            _add(names, name, value)
-        listed = _bytes(fd, "shallow", missing=b"", most=MAX_LIST)
-        for name, value in _loose_refs(fd, "refs", depth=0, looked=itertools.count(1)):
-            _add(names, name, value)
+        for value, name in _packed_refs(_read_limited(fd, "packed-refs", missing=b"", most=MAX_LIST)):
+            _add_ref(names, name, value)
+        listed = _read_limited(fd, "shallow", missing=b"", most=MAX_LIST)
+        for name, value in _loose_refs(fd, "refs", depth=0, counter=itertools.count(1)):
+            _add_ref(names, name, value)
     if not (_HEX.fullmatch(head) or (head.startswith("ref: refs/") and is_ref(head[5:]))):
         raise Refused("HEAD says nothing that git would have written")
     if not _SHALLOW.fullmatch(listed):
@@ -143,10 +145,10 @@ def bare_environment() -> dict[str, str]:
     }
 
 
-def _loose_refs(fd: int, path: str, *, depth: int, looked: Iterator[int]) -> Iterator[tuple[str, str]]:
+def _loose_refs(fd: int, path: str, *, depth: int, counter: Iterator[int]) -> Iterator[tuple[str, str]]:
     """The refs that have a file of their own, below a directory of refs. Links are none.
 
-    `looked` counts what lies there. Raise Refused when it is too much.
+    `counter` counts what lies there. Raise Refused when it is too much.
     """
     if depth > 12:
         return
@@ -160,18 +162,18 @@ def _loose_refs(fd: int, path: str, *, depth: int, looked: Iterator[int]) -> Ite
         with os.scandir(directory) as entries:
             for entry in entries:
                 listed.append((entry.name, entry.is_dir(follow_symlinks=False)))
-                if next(looked) > MAX_NAMES:
+                if next(counter) > MAX_NAMES:
                     raise Refused("the repository has too many files below refs")
         for each, is_directory in listed:
             if is_directory:
-                yield from _loose_refs(directory, f"{path}/{each}", depth=depth + 1, looked=looked)
+                yield from _loose_refs(directory, f"{path}/{each}", depth=depth + 1, counter=counter)
             elif is_ref(f"{path}/{each}"):
                 yield f"{path}/{each}", _small(directory, each, missing="").strip()
     finally:
         os.close(directory)
 
 
-def _add(names: dict[str, str], name: str, value: str) -> None:
+def _add_ref(names: dict[str, str], name: str, value: str) -> None:
     """Keep a ref that has a commit's name as its value; symbolic ones (refs/remotes/origin/HEAD) are left."""
     if name.startswith("refs/") and is_ref(name) and _HEX.fullmatch(value):
         names[name] = value
@@ -189,7 +191,7 @@ def _linked(
     return workspace.relative(posixpath.normpath(joined))
 
 
-def _pairs(packed: bytes) -> Iterator[tuple[str, str]]:
+def _packed_refs(packed: bytes) -> Iterator[tuple[str, str]]:
     """Commits and names of a packed-refs file; lines of another kind cost next to nothing."""
     for found in _PACKED.finditer(packed):
         yield found[1].decode(), found[2].decode()
@@ -197,11 +199,11 @@ def _pairs(packed: bytes) -> Iterator[tuple[str, str]]:
 
 def _small(directory: int, name: str, *, missing: str | None = None) -> str:
     """The text of a file of git's that has one line."""
-    given = None if missing is None else missing.encode()
-    return _bytes(directory, name, missing=given, most=MAX_LINE).decode(errors="replace")
+    default = None if missing is None else missing.encode()
+    return _read_limited(directory, name, missing=default, most=MAX_LINE).decode(errors="replace")
 
 
-def _bytes(directory: int, name: str, *, missing: bytes | None, most: int) -> bytes:
+def _read_limited(directory: int, name: str, *, missing: bytes | None, most: int) -> bytes:
     """What a file of git's holds. Raise Refused for what is no file, or has more bytes than `most`."""
     try:
         with open_file(directory, name) as fd, open(fd, "rb", closefd=False) as file:
@@ -211,5 +213,5 @@ def _bytes(directory: int, name: str, *, missing: bytes | None, most: int) -> by
             return missing
         raise
     if len(text) > most:
-        raise Refused(f"{shown([name])} is too long")
+        raise Refused(f"{quote_words([name])} is too long")
     return text

@@ -31,7 +31,7 @@ class RestrictedGit:
     def local(self, *write: Path) -> tuple[str, ...]:
         """The words for a git that writes in these directories, and reaches no network."""
         git = process.which("git")
-        return self._argv(git, Restriction(execute=_programs(git), write=tuple(map(str, write))))
+        return self._argv(git, Restriction(execute=_readable_programs(git), write=tuple(map(str, write))))
 
     def remote(
         self, git: str, *write: Path, urls: Iterable[str], environment: Mapping[str, str]
@@ -39,12 +39,12 @@ class RestrictedGit:
         """The words for a git that talks to these addresses, by the proxies of its environment."""
         proxies = (environment[name] for name in _PROXIES if environment.get(name))
         ports = [_port(url) for url in (*urls, *proxies)]
-        known = [port for port in ports if port is not None]
+        allowed_ports = [port for port in ports if port is not None]
         restriction = Restriction(
             read=(*CERTIFICATES, *(environment[name] for name in _FILES if environment.get(name))),
-            execute=_programs(git),
+            execute=_readable_programs(git),
             write=tuple(map(str, write)),
-            connect=connect_ports(known) if len(known) == len(ports) else None,
+            connect=connect_ports(allowed_ports) if len(allowed_ports) == len(ports) else None,
         )
         return self._argv(git, restriction)
 
@@ -62,7 +62,7 @@ def write_restriction(directory: Path) -> tuple[str, str] | None:
     return launcher, str(path)
 
 
-def _programs(git: str) -> tuple[str, ...]:
+def _readable_programs(git: str) -> tuple[str, ...]:
     """The system's, and what is installed with this git; never all of a home that it is in."""
     prefix = Path(os.path.realpath(git)).parents[1]
     return (*_PROGRAMS, git, *(str(prefix / name) for name in ("bin", "lib", "libexec", "share/git-core")))

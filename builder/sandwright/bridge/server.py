@@ -68,19 +68,19 @@ class Server:
         self._connections = 0
         self._calls = 0
         self._lock = threading.Lock()
-        self._context = self._made()
+        self._context = self._make_context()
 
-    def _made(self) -> Context:
+    def _make_context(self) -> Context:
         configuration = self._configuration
         access = WorkspaceAccess(configuration.access)
         workspace = OpenWorkspace(configuration.workspace, access)
         _write_number(configuration.public / LISTEN, secrets.choice(PORTS))
-        wanted = {"git", "gh"} & configuration.programs.keys() and process.find("git")
+        needs_git = {"git", "gh"} & configuration.programs.keys() and process.find("git")
         words = (
             word for each in configuration.programs.values() for entry in each.allow for word in entry.words
         )
         git = git_with_initial_remotes(
-            workspace, configuration.repositories if wanted else (), words, configuration.private,
+            workspace, configuration.repositories if needs_git else (), words, configuration.private,
             loopback=configuration.loopback,
             restricted=RestrictedGit(configuration.restricting),
         )  # fmt: skip
@@ -106,12 +106,12 @@ class Server:
             self._selector.register(each, selectors.EVENT_READ)
         self._context.audit.write("start", programs=sorted(self._configuration.programs))
         try:
-            while self._turn(lifeline, wake_reader):
+            while self._serve_once(lifeline, wake_reader):
                 pass
         finally:
-            self._end()
+            self._end_calls()
 
-    def _turn(self, lifeline: int, wake: int) -> bool:
+    def _serve_once(self, lifeline: int, wake: int) -> bool:
         for key, _ in self._selector.select():
             if key.fileobj in (lifeline, wake):
                 if key.fileobj == wake or not os.read(lifeline, 1):
@@ -120,10 +120,10 @@ class Server:
                 self._take_listener()
             else:
                 assert isinstance(key.fileobj, socket.socket)
-                self._accept(key.fileobj)
+                self._accept_call(key.fileobj)
         return True
 
-    def _accept(self, listener: socket.socket) -> None:
+    def _accept_call(self, listener: socket.socket) -> None:
         try:
             connection = listener.accept()[0]
         except OSError as error:
@@ -147,7 +147,7 @@ class Server:
             thread.start()
         except RuntimeError:  # no more threads for this user
             connection.close()
-            self._forget(thread)
+            self._remove_thread(thread)
 
     def _serve(self, connection: socket.socket, number: int) -> None:
         try:
@@ -159,9 +159,9 @@ class Server:
             with contextlib.suppress(OSError):
                 self._context.audit.write("failed", call=number, why=type(error).__name__)
         finally:
-            self._forget(threading.current_thread())
+            self._remove_thread(threading.current_thread())
 
-    def _forget(self, thread: threading.Thread) -> None:
+    def _remove_thread(self, thread: threading.Thread) -> None:
         with self._lock:
             self._connections -= 1
         self._threads.discard(thread)
@@ -171,10 +171,10 @@ class Server:
         channel = self._channel
         assert channel is not None
         try:
-            said, fds, _, _ = socket.recv_fds(channel, 1, 4)
+            message, fds, _, _ = socket.recv_fds(channel, 1, 4)
         except OSError:
-            said, fds = b"", []
-        if not said:  # nobody has the other end any more
+            message, fds = b"", []
+        if not message:  # nobody has the other end any more
             self._selector.unregister(channel)
             channel.close()
             self._channel = None
@@ -196,7 +196,7 @@ class Server:
                 with contextlib.suppress(OSError):  # whoever asked has gone
                     os.write(answer, bytes([frames.VERSION]))
 
-    def _end(self) -> None:
+    def _end_calls(self) -> None:
         """End all calls and leave nothing behind."""
         for listener in self._listeners:
             listener.close()
@@ -227,21 +227,21 @@ def _listener_fault(fds: list[int]) -> str:
     """Why what came is no listener on the loopback of another network than the host's."""
     if len(fds) != 1 or not stat.S_ISSOCK(os.fstat(fds[0]).st_mode):
         return "no socket"
-    with socket.socket(fileno=os.dup(fds[0])) as given:
-        if given.family != socket.AF_INET or given.type != socket.SOCK_STREAM:
+    with socket.socket(fileno=os.dup(fds[0])) as listener:
+        if listener.family != socket.AF_INET or listener.type != socket.SOCK_STREAM:
             return "not TCP"
-        if not given.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+        if not listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
             return "it does not listen"
-        if given.getsockname()[0] != "127.0.0.1":
+        if listener.getsockname()[0] != "127.0.0.1":
             return "not the loopback"
         with socket.socket(socket.AF_INET) as here:
-            same = _network(given) == _network(here)
+            same = _network_cookie(listener) == _network_cookie(here)
     return "the sandbox has the host's network, where everybody could connect" if same else ""
 
 
-def _network(given: socket.socket) -> bytes:
+def _network_cookie(listener: socket.socket) -> bytes:
     """What tells networks of the kernel from each other."""
-    return given.getsockopt(socket.SOL_SOCKET, _NETNS_COOKIE, 8)
+    return listener.getsockopt(socket.SOL_SOCKET, _NETNS_COOKIE, 8)
 
 
 def serve_forever(source: int, listener: int, channel: int) -> None:
@@ -249,8 +249,8 @@ def serve_forever(source: int, listener: int, channel: int) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core would hold the secrets
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(most, MAX_OPEN) if most > 0 else MAX_OPEN, most))
-    size = struct.unpack(">I", _exactly(source, 4))[0]
-    configuration = Configuration.from_json(_exactly(source, size))
+    size = struct.unpack(">I", _read_exactly(source, 4))[0]
+    configuration = Configuration.from_json(_read_exactly(source, size))
     listening = socket.socket(fileno=listener)
     listening.setblocking(False)
     server = Server(configuration, listening, socket.socket(fileno=channel))
@@ -258,7 +258,7 @@ def serve_forever(source: int, listener: int, channel: int) -> None:
     server.run(source)
 
 
-def _exactly(fd: int, size: int) -> bytes:
+def _read_exactly(fd: int, size: int) -> bytes:
     data = b""
     while len(data) < size:
         more = os.read(fd, size - len(data))

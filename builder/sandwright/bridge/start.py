@@ -21,8 +21,8 @@ from typing import IO
 from sandwright import process
 from sandwright.bridge.access import entries
 from sandwright.bridge.configuration import SESSION_MARK, CallLimits, Configuration
-from sandwright.bridge.environment import search_path
-from sandwright.bridge.programs import kept, kept_always, programs, reach
+from sandwright.bridge.environment import trusted_search_path
+from sandwright.bridge.programs import host_variables, kept_always, programs, reach
 from sandwright.bridge.remotes import repositories
 from sandwright.bridge.restricted import write_restriction
 from sandwright.bridge.shim import SHIM_PROGRAM
@@ -32,7 +32,7 @@ from sandwright.errors import HostError, UsageError
 from sandwright.locking import lock_within
 from sandwright.methods.shared.shims import ENTER, SHIM
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.signalling import kill, own
+from sandwright.signalling import is_same_user_process, kill
 
 READY_SECONDS = 30.0
 END_SECONDS = 20.0
@@ -98,88 +98,89 @@ def serve(
     that isn't there or a directory that the sandbox may write, ToolMissing for a program that is not
     installed, HostError when the bridge doesn't start.
     """
-    given = os.environ if environment is None else environment
-    base = (directory or place(given)).resolve()
-    log = audit or _home(given, "XDG_STATE_HOME", ".local/state") / "bridge.jsonl"
+    variables = os.environ if environment is None else environment
+    base = (directory or bridges_directory(variables)).resolve()
+    log = audit or _xdg_directory(variables, "XDG_STATE_HOME", ".local/state") / "bridge.jsonl"
     sandbox = reach(policy)
     for path in (base, log):
         if sandbox.writes(str(path)):
             raise UsageError(f"{path} may be written by the sandbox; a bridge can't be there")
     project = Path(policy.canonical(policy.facts.project))
-    search = search_path(given, sandbox.writes)
-    found = dict(programs(policy, given, search, sandbox))
+    search = trusted_search_path(variables, sandbox.writes)
+    found = dict(programs(policy, variables, search, sandbox))
     with contextlib.ExitStack() as stack:
-        own, lock = stack.enter_context(_directory(base))
-        session = own.name
+        session_dir, lock = stack.enter_context(_bridge_directory(base))
+        session = session_dir.name
         configuration = Configuration(
-            session=session, workspace=project, public=own / "public", private=own / "private", audit=log,
+            session=session, workspace=project, audit=log,
+            public=session_dir / "public", private=session_dir / "private",
             programs=found, uids=tuple({os.geteuid(), *(uids or ())}), limits=limits or CallLimits(),
-            environment={**kept(given, sandbox), "PATH": search}, loopback=policy.network.mode != "host",
-            access=tuple(entries(policy, str(project))),
+            environment={**host_variables(variables, sandbox), "PATH": search},
+            access=tuple(entries(policy, str(project))), loopback=policy.network.mode != "host",
             repositories=tuple(repositories(project, functools.partial(kept_always, policy))),
-            restricting=write_restriction(own / "private") if "git" in found else None,
+            restricting=write_restriction(session_dir / "private") if "git" in found else None,
         )  # fmt: skip
         _write_shims(configuration, platform or policy.facts.platform)
-        channel, pid = stack.enter_context(_process(configuration, lock))
+        channel, pid = stack.enter_context(_start_process(configuration, lock))
         yield Bridge(session, configuration.public, log, pid, channel)
 
 
-def _home(environment: Mapping[str, str], variable: str, default: str) -> Path:
-    given = environment.get(variable, "")
-    return (Path(given) if given.startswith("/") else Path.home() / default) / "sandwright"
+def _xdg_directory(environment: Mapping[str, str], variable: str, default: str) -> Path:
+    value = environment.get(variable, "")
+    return (Path(value) if value.startswith("/") else Path.home() / default) / "sandwright"
 
 
 @contextlib.contextmanager
-def _directory(base: Path) -> Iterator[tuple[Path, int]]:
+def _bridge_directory(base: Path) -> Iterator[tuple[Path, int]]:
     """A directory of this bridge's own, locked while anybody of it lives. Removes what dead ones left."""
     base.mkdir(parents=True, exist_ok=True, mode=0o700)
-    sweep(base)
-    own = base / uuid.uuid4().hex[:12]
-    if len(os.fsencode(own / "public" / "socket")) > _MAX_SOCKET_PATH:
+    sweep_bridges(base)
+    directory = base / uuid.uuid4().hex[:12]
+    if len(os.fsencode(directory / "public" / "socket")) > _MAX_SOCKET_PATH:
         raise UsageError(f"{base}: a socket's path can't be that long")
-    with _locked(base / "lock"):
-        own.mkdir(mode=0o700)
-        lock = os.open(own / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    with _hold_file_lock(base / "lock"):
+        directory.mkdir(mode=0o700)
+        lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(lock, fcntl.LOCK_EX)
     try:
-        (own / "private").mkdir(mode=0o700)
-        (own / "public" / "bin").mkdir(parents=True)
-        yield own, lock
+        (directory / "private").mkdir(mode=0o700)
+        (directory / "public" / "bin").mkdir(parents=True)
+        yield directory, lock
     finally:
-        remove(own)
+        remove(directory)
         os.close(lock)
 
 
-def place(environment: Mapping[str, str]) -> Path:
+def bridges_directory(environment: Mapping[str, str]) -> Path:
     """Where bridges have their directories, unless they are told where."""
-    return _home(environment, "XDG_CACHE_HOME", ".cache") / "bridge"
+    return _xdg_directory(environment, "XDG_CACHE_HOME", ".cache") / "bridge"
 
 
 def stale(base: Path) -> list[Path]:
     """The directories of bridges that are gone without having removed them."""
     gone = []
     if (base / "lock").exists():
-        with _locked(base / "lock"):
-            for own in (path for path in sorted(base.iterdir()) if path.is_dir()):
-                with contextlib.suppress(BlockingIOError), _locked(own / "lock", wait=False):
-                    gone.append(own)
+        with _hold_file_lock(base / "lock"):
+            for directory in (path for path in sorted(base.iterdir()) if path.is_dir()):
+                with contextlib.suppress(BlockingIOError), _hold_file_lock(directory / "lock", wait=False):
+                    gone.append(directory)
     return gone
 
 
-def sweep(base: Path) -> list[Path]:
+def sweep_bridges(base: Path) -> list[Path]:
     """Remove the directories of bridges that are gone without having done so, and give their paths."""
     gone = []
-    with _locked(base / "lock"):
-        for own in (path for path in base.iterdir() if path.is_dir()):
-            with contextlib.suppress(BlockingIOError), _locked(own / "lock", wait=False):
-                _end_marked(own.name)
-                remove(own)
-                gone.append(own)
+    with _hold_file_lock(base / "lock"):
+        for directory in (path for path in base.iterdir() if path.is_dir()):
+            with contextlib.suppress(BlockingIOError), _hold_file_lock(directory / "lock", wait=False):
+                _end_marked(directory.name)
+                remove(directory)
+                gone.append(directory)
     return gone
 
 
 @contextlib.contextmanager
-def _locked(path: Path, *, wait: bool = True) -> Iterator[None]:
+def _hold_file_lock(path: Path, *, wait: bool = True) -> Iterator[None]:
     """Hold the lock of a file. Raise BlockingIOError when somebody else does and it isn't waited for.
 
     Else raise HostError after `LOCK_SECONDS`: a sandbox that may read the file can hold it for ever.
@@ -206,7 +207,7 @@ def _write_shims(configuration: Configuration, platform: str) -> None:
 
 
 @contextlib.contextmanager
-def _process(configuration: Configuration, lock: int) -> Iterator[tuple[int, int]]:
+def _start_process(configuration: Configuration, lock: int) -> Iterator[tuple[int, int]]:
     """The bridge's process. Give the sandbox's end of the channel, and its pid."""
     with contextlib.ExitStack() as stack:
         listener = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
@@ -233,19 +234,19 @@ def _process(configuration: Configuration, lock: int) -> Iterator[tuple[int, int
         theirs.close()
         source.close()
         try:
-            _tell(lifeline.fileno(), configuration)
-            _await(started.stdout, started.stderr)
+            _send_configuration(lifeline.fileno(), configuration)
+            _await_ready(started.stdout, started.stderr)
             channel = fcntl.fcntl(ours.fileno(), fcntl.F_DUPFD_CLOEXEC, _CHANNEL)
             stack.callback(_close, channel)
             yield channel, started.pid
         finally:
             lifeline.close()
-            if not _ended(started.poll):
+            if not _wait_for_end(started.poll):
                 process.kill(started)
             _end_marked(configuration.session)
 
 
-def _tell(lifeline: int, configuration: Configuration) -> None:
+def _send_configuration(lifeline: int, configuration: Configuration) -> None:
     text = configuration.to_json()
     data = struct.pack(">I", len(text)) + text
     with contextlib.suppress(BrokenPipeError):  # it has died; what it said is read next
@@ -253,7 +254,7 @@ def _tell(lifeline: int, configuration: Configuration) -> None:
             data = data[os.write(lifeline, data) :]
 
 
-def _await(stdout: IO[bytes] | None, stderr: IO[bytes] | None) -> None:
+def _await_ready(stdout: IO[bytes] | None, stderr: IO[bytes] | None) -> None:
     assert stdout is not None
     assert stderr is not None
     ready, _, _ = select.select([stdout], [], [], READY_SECONDS)
@@ -263,7 +264,7 @@ def _await(stdout: IO[bytes] | None, stderr: IO[bytes] | None) -> None:
         raise HostError(f"the bridge did not start:\n{stderr.read().decode(errors='replace')[-4000:]}")
 
 
-def _ended(poll: Callable[[], int | None]) -> bool:
+def _wait_for_end(poll: Callable[[], int | None]) -> bool:
     """Wait for the bridge's own end."""
     until = time.monotonic() + END_SECONDS
     while poll() is None:
@@ -284,7 +285,7 @@ def _end_marked(session: str) -> None:
 def _marked(pid: int, mark: bytes) -> bool:
     """Whether a process of this user, in no sandbox, was started with a variable."""
     with contextlib.suppress(OSError):
-        return own(pid) and mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        return is_same_user_process(pid) and mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     return False
 
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sandwright.bridge.access import ALL, WorkspaceAccess
-from sandwright.bridge.grammar import Refused, shown
+from sandwright.bridge.grammar import Refused, quote_words
 
 MAX_DEPTH = 128
 
@@ -46,8 +46,8 @@ class OpenWorkspace:
         if path.rstrip("/") == root:
             return ()
         if not path.startswith(f"{root}/"):
-            raise Refused(f"{shown([path])} is outside of the workspace")
-        return _parts(path[len(root) + 1 :])
+            raise Refused(f"{quote_words([path])} is outside of the workspace")
+        return _split_path(path[len(root) + 1 :])
 
     @contextlib.contextmanager
     def directory(self, parts: tuple[str, ...]) -> Iterator[int]:
@@ -56,15 +56,15 @@ class OpenWorkspace:
         Raise Refused when it isn't one, when a link is on the way, or when the policy denies it.
         """
         self.check(parts)
-        with self._directory(parts) as fd:
+        with self._open_directory(parts) as fd:
             yield fd
 
     @contextlib.contextmanager
-    def _directory(self, parts: tuple[str, ...]) -> Iterator[int]:
+    def _open_directory(self, parts: tuple[str, ...]) -> Iterator[int]:
         fd = os.dup(self._fd)
         try:
             for part in parts:
-                below = _step(fd, part)
+                below = _open_directory_part(fd, part)
                 os.close(fd)
                 fd = below
             yield fd
@@ -80,17 +80,19 @@ class OpenWorkspace:
         if not parts:
             raise Refused("the workspace is no file")
         self.check(parts)
-        with self._directory(parts[:-1]) as above, open_file(above, parts[-1]) as fd:
+        with self._open_directory(parts[:-1]) as above, open_file(above, parts[-1]) as fd:
             yield fd
 
     def check(self, parts: tuple[str, ...]) -> None:
         """Raise Refused for what the policy denies."""
         if not self.access.reads(parts):
-            raise Refused(f"the policy keeps the sandbox from {shown(['/'.join(parts) or str(self.root)])}")
+            raise Refused(
+                f"the policy keeps the sandbox from {quote_words(['/'.join(parts) or str(self.root)])}"
+            )
 
     def below(self, directory: tuple[str, ...], path: str) -> tuple[str, ...]:
         """The parts of a path as it is given in a directory. Raise Refused when it leaves the workspace."""
-        return self.relative(path) if path.startswith("/") else (*directory, *_parts(path))
+        return self.relative(path) if path.startswith("/") else (*directory, *_split_path(path))
 
 
 @contextlib.contextmanager
@@ -102,7 +104,7 @@ def open_file(directory: int, name: str) -> Iterator[int]:
         raise _refusal(name, error) from error
     try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise Refused(f"{shown([name])} is no regular file")
+            raise Refused(f"{quote_words([name])} is no regular file")
         os.set_blocking(fd, True)
         yield fd
     finally:
@@ -114,24 +116,24 @@ def remove(directory: Path) -> None:
     shutil.rmtree(directory, ignore_errors=True)
 
 
-def path_of(fd: int) -> str:
+def descriptor_path(fd: int) -> str:
     """A path under which a child that inherits a descriptor finds it."""
     return f"/dev/fd/{fd}"
 
 
-def _step(fd: int, part: str) -> int:
+def _open_directory_part(fd: int, part: str) -> int:
     try:
         return os.open(part, _DIRECTORY, dir_fd=fd)
     except OSError as error:
         raise _refusal(part, error) from error
 
 
-def _parts(path: str) -> tuple[str, ...]:
+def _split_path(path: str) -> tuple[str, ...]:
     if "\0" in path:
-        raise Refused(f"{shown([path])}: no path has a NUL")
+        raise Refused(f"{quote_words([path])}: no path has a NUL")
     parts = tuple(part for part in path.split("/") if part not in ("", "."))
     if ".." in parts:
-        raise Refused(f"{shown([path])}: `..` is not followed")
+        raise Refused(f"{quote_words([path])}: `..` is not followed")
     if len(parts) > MAX_DEPTH:
         raise Refused("a path that is too deep")
     return parts
@@ -139,5 +141,5 @@ def _parts(path: str) -> tuple[str, ...]:
 
 def _refusal(name: str, error: OSError) -> Refused:
     if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.EMLINK):
-        return Refused(f"{shown([name])} is a link or no directory; links are not followed")
-    return Refused(f"{shown([name])}: {error.strerror}")
+        return Refused(f"{quote_words([name])} is a link or no directory; links are not followed")
+    return Refused(f"{quote_words([name])}: {error.strerror}")

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from sandwright.bridge.arg_types import is_ref
-from sandwright.bridge.grammar import Refused, shown
+from sandwright.bridge.grammar import Refused, quote_words
 from sandwright.bridge.repository import RepositoryLocation
 from sandwright.bridge.workspace import OpenWorkspace
 
@@ -29,11 +29,14 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 def deliver_packs(workspace: OpenWorkspace, location: RepositoryLocation, packs: Iterable[Path]) -> None:
     """Copy packs with their indexes into a repository."""
-    with workspace.directory((*location.common, "objects")) as objects, _below(objects, "pack") as target:
+    with (
+        workspace.directory((*location.common, "objects")) as objects,
+        _open_subdirectory(objects, "pack") as target,
+    ):
         for pack in packs:
             for path in (pack, pack.with_suffix(".idx")):
                 with path.open("rb") as content:
-                    _put(target, path.name, content, 0o444)
+                    _write_atomically(target, path.name, content, 0o444)
 
 
 def deliver_refs(
@@ -53,7 +56,7 @@ def deliver_refs(
 def deliver_fetch_head(workspace: OpenWorkspace, location: RepositoryLocation, content: bytes) -> None:
     """Write FETCH_HEAD."""
     with workspace.directory(location.git) as git:
-        _put(git, "FETCH_HEAD", io.BytesIO(content), 0o644)
+        _write_atomically(git, "FETCH_HEAD", io.BytesIO(content), 0o644)
 
 
 def _write_ref(common: int, parts: list[str], value: str) -> None:
@@ -61,37 +64,37 @@ def _write_ref(common: int, parts: list[str], value: str) -> None:
     with contextlib.ExitStack() as stack:
         fd = common
         for part in parts[:-1]:
-            fd = stack.enter_context(_below(fd, part))
+            fd = stack.enter_context(_open_subdirectory(fd, part))
         lock = f"{parts[-1]}.lock"
         try:
-            _create(fd, lock, io.BytesIO(f"{value}\n".encode()), 0o644)
+            _create_file(fd, lock, io.BytesIO(f"{value}\n".encode()), 0o644)
         except FileExistsError:
-            raise Refused(f"{shown(['/'.join(parts)])} is locked by another git") from None
+            raise Refused(f"{quote_words(['/'.join(parts)])} is locked by another git") from None
         os.rename(lock, parts[-1], src_dir_fd=fd, dst_dir_fd=fd)
 
 
 @contextlib.contextmanager
-def _below(fd: int, name: str) -> Iterator[int]:
+def _open_subdirectory(fd: int, name: str) -> Iterator[int]:
     """A directory below one, made where it isn't there."""
     with contextlib.suppress(FileExistsError):
         os.mkdir(name, 0o755, dir_fd=fd)
     try:
         below = os.open(name, _DIRECTORY, dir_fd=fd)
     except OSError as error:
-        raise Refused(f"{shown([name])} in the repository is no directory: {error.strerror}") from error
+        raise Refused(f"{quote_words([name])} in the repository is no directory: {error.strerror}") from error
     try:
         yield below
     finally:
         os.close(below)
 
 
-def _put(directory: int, name: str, content: BinaryIO, mode: int) -> None:
+def _write_atomically(directory: int, name: str, content: BinaryIO, mode: int) -> None:
     temporary = f"tmp_sandwright_{secrets.token_hex(8)}"
-    _create(directory, temporary, content, mode)
+    _create_file(directory, temporary, content, mode)
     os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
 
 
-def _create(directory: int, name: str, content: BinaryIO, mode: int) -> None:
+def _create_file(directory: int, name: str, content: BinaryIO, mode: int) -> None:
     fd = os.open(name, _NEW, mode, dir_fd=directory)
     with os.fdopen(fd, "wb") as file:
         shutil.copyfileobj(content, file, 1 << 20)

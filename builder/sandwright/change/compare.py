@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from sandwright.change.questions import Case, cases
+from sandwright.change.questions import Case, both_policies_cases
 from sandwright.change.settings import SettingChange, changed_settings
 from sandwright.evaluate.explain.compare import Comparison, Row
 from sandwright.evaluate.explain.enclosure import NOT_STARTED
@@ -60,10 +60,10 @@ class PolicyDifference:
         )
 
 
-def compare(old: ResolvedPolicy, new: ResolvedPolicy, methods: Sequence[str]) -> PolicyDifference:
+def compare_policies(old: ResolvedPolicy, new: ResolvedPolicy, methods: Sequence[str]) -> PolicyDifference:
     """Compare two policies on one host, under each of some methods. Raise UsageError for an unknown method.
 
-    Both must have the facts of every path of `cases`.
+    Both must have the facts of every path of `both_policies_cases`.
     """
     switched = _switched(old, new)
     names = tuple(dict.fromkeys([*methods, *(name for pair in switched for name in pair)]))
@@ -71,17 +71,17 @@ def compare(old: ResolvedPolicy, new: ResolvedPolicy, methods: Sequence[str]) ->
     found: list[CaseChange] = []
     refused: dict[str, tuple[str, str]] = {}
     silent = set(methods)
-    asked = cases((old, new))
-    for case in asked:
+    both_cases = both_policies_cases((old, new))
+    for case in both_cases:
         one, other = (
             each.ask(case.question, case.subject, arguments=case.arguments) for each in (before, after)
         )
         refused |= _refusals(one, other)
         silent -= {name for name in silent if _decides(one.row(name)) and _decides(other.row(name))}
-        found += _changes(case, one, other, methods, switched)
+        found += _case_changes(case, one, other, methods, switched)
     settings = changed_settings(old, new, refused, {each.case.subject for each in found})
     silent -= refused.keys()
-    return PolicyDifference(tuple(methods), tuple(found), settings, len(asked), tuple(sorted(silent)))
+    return PolicyDifference(tuple(methods), tuple(found), settings, len(both_cases), tuple(sorted(silent)))
 
 
 def _switched(old: ResolvedPolicy, new: ResolvedPolicy) -> list[tuple[str, str]]:
@@ -102,7 +102,7 @@ def _refusals(one: Comparison, other: Comparison) -> Mapping[str, tuple[str, str
     return {name: (pair[0], pair[1]) for name, pair in found.items()}
 
 
-def _changes(
+def _case_changes(
     case: Case,
     one: Comparison,
     other: Comparison,
@@ -125,7 +125,7 @@ def _changes(
             rows.setdefault(widened, (before, after))
     for widened, labels in found.items():
         if labels:
-            texts = _texts(case, one, other, None if POLICY in labels else rows[widened])
+            texts = _differing_rules(case, one, other, None if POLICY in labels else rows[widened])
             source = other.answer.ground.source
             yield CaseChange(case, widened, tuple(labels), *texts, source)
 
@@ -135,7 +135,9 @@ def _decides(row: Row) -> bool:
     return row.decision is not None and row.status != "refused" and not row.because.endswith(NOT_STARTED)
 
 
-def _texts(case: Case, one: Comparison, other: Comparison, rows: tuple[Row, Row] | None) -> tuple[str, str]:
+def _differing_rules(
+    case: Case, one: Comparison, other: Comparison, rows: tuple[Row, Row] | None
+) -> tuple[str, str]:
     """Which rules decide. Where the policies say the same, what the methods say."""
     if rows is not None:
         return rows[0].because, rows[1].because

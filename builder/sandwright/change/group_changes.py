@@ -36,19 +36,19 @@ class ChangeLine:
         return f"{self.what} {', '.join(words)}".strip()
 
 
-def lines(found: PolicyDifference, facts: HostFacts) -> tuple[ChangeLine, ...]:
+def change_lines(found: PolicyDifference, facts: HostFacts) -> tuple[ChangeLine, ...]:
     """All changes as lines: what is wider first, then what is narrower, then the rest."""
-    own = [_line(each, found, facts) for each in folded(found.cases)]
+    changes = [_change_line(each, found, facts) for each in drop_implied(found.cases)]
     for key in (_by_question, _by_subject):
-        own = [*_joined(own, key)]
-    own += [ChangeLine(each.widened, str(each), (), (), "", "", BUILT_IN) for each in found.settings]
-    return tuple(sorted(own, key=lambda line: _ORDER.index(line.widened)))
+        changes = [*_group_lines(changes, key)]
+    changes += [ChangeLine(each.widened, str(each), (), (), "", "", BUILT_IN) for each in found.settings]
+    return tuple(sorted(changes, key=lambda line: _ORDER.index(line.widened)))
 
 
 _ORDER = (True, False, None)
 
 
-def folded(changes: Sequence[CaseChange]) -> tuple[CaseChange, ...]:
+def drop_implied(changes: Sequence[CaseChange]) -> tuple[CaseChange, ...]:
     """The changes without those below a path of which the same is told, for the same methods or more."""
     paths = {(each.case.question, each.widened, each.case.subject): each for each in changes}
 
@@ -65,7 +65,7 @@ def folded(changes: Sequence[CaseChange]) -> tuple[CaseChange, ...]:
     )
 
 
-def _line(change: CaseChange, found: PolicyDifference, facts: HostFacts) -> ChangeLine:
+def _change_line(change: CaseChange, found: PolicyDifference, facts: HostFacts) -> ChangeLine:
     case = change.case
     subject = shown_path(case.subject, facts) if case.subject.startswith("/") else case.subject
     if case.question in ("read", "write"):
@@ -96,7 +96,7 @@ def _by_subject(line: ChangeLine) -> tuple[object, ...]:
     return line.widened, line.what, line.methods
 
 
-def _joined(found: Iterable[ChangeLine], key: object) -> Iterable[ChangeLine]:
+def _group_lines(found: Iterable[ChangeLine], key: object) -> Iterable[ChangeLine]:
     assert callable(key)
     groups: dict[tuple[object, ...], list[ChangeLine]] = {}
     for line in found:

@@ -11,7 +11,7 @@ from sandwright.change.questions import paths
 from sandwright.git import history
 from sandwright.methods import registry
 from sandwright.policy import spelling
-from sandwright.policy.collect import collect, public_environment
+from sandwright.policy.collect import collect_facts, public_environment
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.live_entries import observe
 from sandwright.policy.load import Layer, layer, layers_for, read_layer
@@ -38,7 +38,8 @@ class PolicyPair:
     ) -> tuple[ResolvedPolicy, ResolvedPolicy]:
         """Both on this host, each with the facts of every path that the comparison asks about.
 
-        `project` and `environ` are those of `collect`; absent: the new file's directory, this environment.
+        `project` and `environ` are those of `collect_facts`; absent: the new file's directory, this
+        environment.
         Of variables with secrets the names stand in paths: whoever reads the comparison may be anybody.
         Raise UsageError where a revision lacks the filter of system calls that its policy names.
         """
@@ -46,7 +47,7 @@ class PolicyPair:
         public = public_environment(os.environ if environ is None else environ)
         both = zip((self.old, self.new), self.revisions, strict=True)
         found = [
-            each.resolve(_as_in(revision, each, collect(each, project=where, environ=public)))
+            each.resolve(_as_in(revision, each, collect_facts(each, project=where, environ=public)))
             for each, revision in both
         ]
         all_paths = paths(found)
@@ -79,7 +80,7 @@ def read_pair(
     work tree. Else each is a file, or `REVISION:FILE` as Git has it. Raise UsageError for what can't be read,
     DocumentError for what is no policy.
     """
-    file = Path(policy if revisions else _file(new))
+    file = Path(policy if revisions else _local_file(new))
     reading = _reader(file, policy if revisions else "")
     file = file.absolute()
     below = [
@@ -101,8 +102,8 @@ def _as_in(revision: str, policy: MergedPolicy, facts: HostFacts) -> HostFacts:
     """
     if not revision or not facts.texts:
         return facts
-    path = spelling.expanded(policy.seccomp_file(), facts.variables)
-    top = history.top(Path(facts.project))
+    path = spelling.expand_path(policy.seccomp_file(), facts.variables)
+    top = history.top_directory(Path(facts.project))
     if is_inside(path, facts.project):
         name = f"./{path[len(facts.project) :].lstrip('/')}"
     elif Path(path).is_relative_to(top):
@@ -113,12 +114,12 @@ def _as_in(revision: str, policy: MergedPolicy, facts: HostFacts) -> HostFacts:
     return replace(facts, texts=dict.fromkeys(facts.texts, text))
 
 
-def _file(name: str) -> str:
+def _local_file(name: str) -> str:
     """The file that `REVISION:FILE` would be here; a file's own name."""
     revision, path = _revision(name)
     if not revision or path.startswith("./"):
         return path
-    return str(history.top(Path.cwd()) / path)
+    return str(history.top_directory(Path.cwd()) / path)
 
 
 def _revision(name: str) -> tuple[str, str]:

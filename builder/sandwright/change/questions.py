@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from sandwright.evaluate.boundary import CHILD, boundary_paths, parent
+from sandwright.evaluate.boundary import CHILD, boundary_paths
 from sandwright.policy.explain import Question
 from sandwright.policy.hosts import HostIndex
-from sandwright.policy.paths import below
+from sandwright.policy.paths import below, parent
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.values import LOADERS
 from sandwright.render.filters import from_file
@@ -42,11 +42,14 @@ class Case:
         return f"{self.question} {self.subject}({', '.join(map(hex, self.arguments))})"
 
 
-def cases(policies: Sequence[ResolvedPolicy]) -> tuple[Case, ...]:
+def both_policies_cases(policies: Sequence[ResolvedPolicy]) -> tuple[Case, ...]:
     """Every case, each once. The facts of the policies need not hold the paths (see `paths`)."""
     found = [Case(question, path) for path in paths(policies) for question in _PATH_QUESTIONS]
-    found += [Case("connect", each) for each in (*_hosts(policies), *_ports(policies), *_sockets(policies))]
-    found += [Case("env", name) for name in _variables(policies)]
+    found += [
+        Case("connect", each)
+        for each in (*_host_cases(policies), *_port_cases(policies), *_socket_cases(policies))
+    ]
+    found += [Case("env", name) for name in _variable_cases(policies)]
     found += _calls(policies)
     return tuple(dict.fromkeys(found))
 
@@ -58,15 +61,15 @@ _PATH_QUESTIONS: tuple[Question, ...] = ("read", "write")
 def paths(policies: Sequence[ResolvedPolicy]) -> tuple[str, ...]:
     """Every path at which a policy has a rule, with its parent, a child and a neighbour."""
     named = dict.fromkeys(path for policy in policies for path in boundary_paths(policy))
-    near = (each for path in named for each in (path, parent(path), below(path, CHILD), _beside(path)))
+    near = (each for path in named for each in (path, parent(path), below(path, CHILD), _neighbour(path)))
     return tuple(dict.fromkeys(near))
 
 
-def _beside(path: str) -> str:
+def _neighbour(path: str) -> str:
     return below(parent(path), f"{path.rpartition('/')[2]}-{NEIGHBOUR}")
 
 
-def _hosts(policies: Sequence[ResolvedPolicy]) -> Iterator[str]:
+def _host_cases(policies: Sequence[ResolvedPolicy]) -> Iterator[str]:
     """Each host of a list, for a wildcard one below it and its base, with the ports that its patterns name.
 
     A port that no pattern about a host names is answered like any other such port of that host.
@@ -86,19 +89,19 @@ def _hosts(policies: Sequence[ResolvedPolicy]) -> Iterator[str]:
             yield f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def _ports(policies: Sequence[ResolvedPolicy]) -> Iterator[str]:
+def _port_cases(policies: Sequence[ResolvedPolicy]) -> Iterator[str]:
     ports = {port for policy in policies for port in policy.network.localhost} | {1}
     for port in sorted({*ports, *(port + 1 for port in ports if port < 65535)}):
         yield f"localhost:{port}"
 
 
-def _sockets(policies: Sequence[ResolvedPolicy]) -> Iterator[str]:
+def _socket_cases(policies: Sequence[ResolvedPolicy]) -> Iterator[str]:
     for path in {path: None for policy in policies for path in policy.network.unix_sockets}:
-        yield from (path, below(path, CHILD), _beside(path))
+        yield from (path, below(path, CHILD), _neighbour(path))
     yield from (path for policy in policies for path in policy.facts.sockets)
 
 
-def _variables(policies: Sequence[ResolvedPolicy]) -> Iterator[str]:
+def _variable_cases(policies: Sequence[ResolvedPolicy]) -> Iterator[str]:
     """Each name, one that begins with it, and for patterns one that they cover."""
     yield "SANDWRIGHT_STRANGER"
     for policy in policies:
@@ -116,22 +119,22 @@ def _calls(policies: Sequence[ResolvedPolicy]) -> Iterator[Case]:
     yield from (Case("syscall", name) for name in sorted(known_names()))
     yield from (Case("syscall", "socket", (family,)) for family in range(1, 46))
     for rule in (rule for each in profiles for rule in (*each.guards, *each.rules) if rule.when):
-        exact = [_at(comparison) for comparison in rule.when]
+        exact = [_satisfying_argument(comparison) for comparison in rule.when]
         for name in (name for name in rule.names if name in known_names()):
-            yield Case("syscall", name, _arguments(exact))
+            yield Case("syscall", name, _argument_words(exact))
             for index, comparison in enumerate(rule.when):
                 for value in _near(comparison):
                     changed = [*exact[:index], (comparison.argument, value), *exact[index + 1 :]]
-                    yield Case("syscall", name, _arguments(changed))
+                    yield Case("syscall", name, _argument_words(changed))
 
 
 def _profile(policy: ResolvedPolicy) -> SeccompProfile:
     return from_file(policy) or profile(policy.process.seccomp).expand()
 
 
-def _at(comparison: ArgumentComparison) -> tuple[int, int]:
+def _satisfying_argument(comparison: ArgumentComparison) -> tuple[int, int]:
     """An argument for which a comparison holds, as far as one value says it."""
-    return comparison.argument, _moved(comparison.value, _HOLDS.get(comparison.operator, 0))
+    return comparison.argument, _add_wrapping(comparison.value, _HOLDS.get(comparison.operator, 0))
 
 
 _HOLDS = {
@@ -144,16 +147,16 @@ _HOLDS = {
 
 def _near(comparison: ArgumentComparison) -> Iterator[int]:
     for value in comparison.values:
-        yield from (value, _moved(value, 1), _moved(value, -1))
+        yield from (value, _add_wrapping(value, 1), _add_wrapping(value, -1))
         yield value | (comparison.mask & ~value & U64)
 
 
-def _moved(value: int, by: int) -> int:
+def _add_wrapping(value: int, by: int) -> int:
     return (value + by) & U64
 
 
-def _arguments(given: Sequence[tuple[int, int]]) -> tuple[int, ...]:
+def _argument_words(values: Sequence[tuple[int, int]]) -> tuple[int, ...]:
     words = [0] * MAX_ARGUMENTS
-    for index, value in given:
+    for index, value in values:
         words[index] = value
     return tuple(words)

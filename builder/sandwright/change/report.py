@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sandwright.change.compare import CaseChange, PolicyDifference
-from sandwright.change.group_changes import ChangeLine, lines
+from sandwright.change.group_changes import ChangeLine, change_lines
 from sandwright.change.witness import Witness
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.provenance import PolicySource
@@ -42,7 +42,7 @@ class ChangeReport:
     @property
     def lines(self) -> tuple[ChangeLine, ...]:
         """The changes as they are told."""
-        return lines(self.found, self.facts)
+        return change_lines(self.found, self.facts)
 
     @property
     def summary(self) -> str:
@@ -56,8 +56,8 @@ class ChangeReport:
 
     def seen(self, line: ChangeLine) -> str:
         """What was seen of a line's changes: one witness that shows it, else why there is none."""
-        own = [each for each in self.witnesses if each.change in line.changes]
-        best = sorted(own, key=lambda each: _PREFERRED.index(each.verdict))
+        witnesses = [each for each in self.witnesses if each.change in line.changes]
+        best = sorted(witnesses, key=lambda each: _PREFERRED.index(each.verdict))
         return str(best[0]) if best else ""
 
 
@@ -72,52 +72,52 @@ def as_text(report: ChangeReport) -> Iterator[str]:
 def _as_text(report: ChangeReport) -> Iterator[str]:
     yield report.summary
     for widened, heading in _HEADINGS.items():
-        own = [line for line in report.lines if line.widened is widened]
-        if own:
+        lines_of_kind = [line for line in report.lines if line.widened is widened]
+        if lines_of_kind:
             yield f"{heading}:"
-        for line in own:
+        for line in lines_of_kind:
             yield f"  {line.text}"
             if line.methods:
-                yield f"    for {', '.join(line.methods)}{_rules(line)}"
+                yield f"    for {', '.join(line.methods)}{_rule_change_text(line)}"
             if seen := report.seen(line):
                 yield f"    {seen}"
 
 
-def _rules(line: ChangeLine) -> str:
+def _rule_change_text(line: ChangeLine) -> str:
     if not line.after:
         return ""
-    return f": before {line.before or 'several rules'}; now {line.after}{_at(line.source)}"
+    return f": before {line.before or 'several rules'}; now {line.after}{_source_suffix(line.source)}"
 
 
-def _at(source: PolicySource) -> str:
+def _source_suffix(source: PolicySource) -> str:
     return f" ({source})" if source.line else ""
 
 
 def as_markdown(report: ChangeReport) -> bytes:
     """A comment for a pull request. No text of a policy is taken for markup."""
-    found = [f"### Sandbox policy: {_code(report.old)} → {_code(report.new)}", ""]
+    found = [f"### Sandbox policy: {_escape_markdown(report.old)} → {_escape_markdown(report.new)}", ""]
     if not report.lines:
         found += ["Nothing is allowed or denied otherwise."]
     for widened, heading in _HEADINGS.items():
-        own = [line for line in report.lines if line.widened is widened]
-        if own:
+        lines_of_kind = [line for line in report.lines if line.widened is widened]
+        if lines_of_kind:
             mark = "⚠️ " if widened else ""
-            found += ["", f"**{mark}{heading}**", "", *_table(report, own)]
-    asked = f"{report.found.asked} cases asked of {', '.join(report.found.methods)}."
-    return "\n".join([*found, "", asked, ""]).encode("utf-8", "backslashreplace")
+            found += ["", f"**{mark}{heading}**", "", *_table(report, lines_of_kind)]
+    summary = f"{report.found.asked} cases asked of {', '.join(report.found.methods)}."
+    return "\n".join([*found, "", summary, ""]).encode("utf-8", "backslashreplace")
 
 
-def _table(report: ChangeReport, own: Sequence[ChangeLine]) -> Iterator[str]:
-    seen = [report.seen(line) for line in own]
+def _table(report: ChangeReport, rows: Sequence[ChangeLine]) -> Iterator[str]:
+    seen = [report.seen(line) for line in rows]
     yield "| what | for | before | now |" + " seen |" * any(seen)
     yield "|---|---|---|---|" + "---|" * any(seen)
-    for line, witness in zip(own, seen, strict=True):
-        cells = [line.text, ", ".join(line.methods), line.before, line.after + _at(line.source)]
+    for line, witness in zip(rows, seen, strict=True):
+        cells = [line.text, ", ".join(line.methods), line.before, line.after + _source_suffix(line.source)]
         cells += [witness] if any(seen) else []
-        yield "| " + " | ".join(_code(cell) if cell else "" for cell in cells) + " |"
+        yield "| " + " | ".join(_escape_markdown(cell) if cell else "" for cell in cells) + " |"
 
 
-def _code(text: str) -> str:
+def _escape_markdown(text: str) -> str:
     """Text as Markdown's own code can't hold it: backticks, bars, line breaks and tags are only text."""
     escaped = html.escape(one_line(text))
     for each in "|`*_[]\\":
@@ -136,13 +136,13 @@ def as_json(report: ChangeReport) -> bytes:
         "asked": report.found.asked,
         "widened": report.found.widened,
         "narrowed": report.found.narrowed,
-        "cases": [_case(each, seen.get(id(each))) for each in report.found.cases],
+        "cases": [_case_json(each, seen.get(id(each))) for each in report.found.cases],
         "settings": [{"text": str(each), "widened": each.widened} for each in report.found.settings],
     }
     return (json.dumps(data, indent=2) + "\n").encode()
 
 
-def _case(change: CaseChange, witness: Witness | None) -> dict[str, Any]:
+def _case_json(change: CaseChange, witness: Witness | None) -> dict[str, Any]:
     source = change.source
     return {
         "question": change.case.question,
@@ -171,14 +171,16 @@ def as_sarif(report: ChangeReport, file: str) -> bytes:
         }
         for kind in kinds
     ]
-    return sarif(rules, [_result(report, line, kinds.index(line.widened), file) for line in report.lines])
+    return sarif(
+        rules, [_sarif_result(report, line, kinds.index(line.widened), file) for line in report.lines]
+    )
 
 
-def _result(report: ChangeReport, line: ChangeLine, index: int, file: str) -> dict[str, Any]:
-    own = line.source.layer == "project"
+def _sarif_result(report: ChangeReport, line: ChangeLine, index: int, file: str) -> dict[str, Any]:
+    is_project = line.source.layer == "project"
     region = (
         {"startLine": max(line.source.line, 1), "startColumn": max(line.source.column, 1)}
-        if own
+        if is_project
         else {"startLine": 1}
     )
     words = [f"{_HEADINGS[line.widened]}: {line.text}", ", ".join(line.methods), report.seen(line)]

@@ -43,8 +43,8 @@ def changed_settings(
     narrower = (each for each in loosenings(old, [new], remote=remote) if _is_new(each, reported))
     found = [SettingChange(str(each), widened=True) for each in wider]
     found += [SettingChange(f"no longer: {each}", widened=False) for each in narrower]
-    found += _refused(refused)
-    found += _others(old, new)
+    found += _refusal_changes(refused)
+    found += _unordered_changes(old, new)
     return tuple(dict.fromkeys(found))
 
 
@@ -53,7 +53,7 @@ def _is_new(found: Loosening, reported: Collection[str]) -> bool:
     return not listed and found.what not in _ANSWERED
 
 
-def _refused(refused: Mapping[str, tuple[str, str]]) -> Iterator[SettingChange]:
+def _refusal_changes(refused: Mapping[str, tuple[str, str]]) -> Iterator[SettingChange]:
     for method, (before, after) in refused.items():
         if before:
             yield SettingChange(f"{method} takes the policy, which it refused: {before}", widened=True)
@@ -61,7 +61,7 @@ def _refused(refused: Mapping[str, tuple[str, str]]) -> Iterator[SettingChange]:
             yield SettingChange(f"{method} refuses the policy: {after}", widened=False)
 
 
-def _others(old: ResolvedPolicy, new: ResolvedPolicy) -> Iterator[SettingChange]:
+def _unordered_changes(old: ResolvedPolicy, new: ResolvedPolicy) -> Iterator[SettingChange]:
     """Values without an order. Those of variables are not told: they may be secrets."""
     for name, before, after in (
         ("method", ", ".join(old.methods), ", ".join(new.methods)),

@@ -60,9 +60,9 @@ class Stage:
 
     def moved(self, path: str) -> str | None:
         """Where a path of the user's is here; None for one that is neither in the project nor at home."""
-        for place, here in self.places:
-            if is_inside(path, place) and place != "/":
-                return str(here) + path[len(place) :]
+        for original, here in self.places:
+            if is_inside(path, original) and original != "/":
+                return str(here) + path[len(original) :]
         return None
 
     def plant(self, path: str, kind: str | None) -> None:
@@ -83,7 +83,7 @@ class Stage:
 
 
 @contextlib.contextmanager
-def staged(facts_of: ResolvedPolicy) -> Iterator[Stage]:
+def make_stage(facts_of: ResolvedPolicy) -> Iterator[Stage]:
     """A stage for policies of a host, below the user's own home. Gone at the end. Raise OSError."""
     facts = facts_of.facts
     # Not in the temporary directory, of which sandboxes have one of their own.
@@ -122,5 +122,5 @@ def resolve_staged(
     granted = run_layer([f'filesystem.read=["...", "{stage.program.parent}"]'])
     assert granted is not None
     old, new = (MergedPolicy.from_layers([*each.layers, granted]) for each in (here.old, here.new))
-    own = {**environ, "HOME": str(stage.home)}
-    return PolicyPair(old, new, file).resolve(stage.project, own)
+    environment = {**environ, "HOME": str(stage.home)}
+    return PolicyPair(old, new, file).resolve(stage.project, environment)

@@ -14,12 +14,12 @@ from urllib.parse import urlsplit
 from sandwright.change.compare import POLICY, CaseChange, PolicyDifference
 from sandwright.change.policies import PolicyPair
 from sandwright.change.questions import Case
-from sandwright.change.stage import Stage, resolve_staged, staged
+from sandwright.change.stage import Stage, make_stage, resolve_staged
 from sandwright.change.witness import Witness, is_host, judged
 from sandwright.egress import Proxy, proxy
 from sandwright.environment import SESSION
 from sandwright.errors import HostError, SandwrightError, UsageError
-from sandwright.evaluate.explain.calls import architecture
+from sandwright.evaluate.explain.calls import architecture_named
 from sandwright.evaluate.explain.compare import MethodQuestions
 from sandwright.host import collect_host
 from sandwright.launcher.run_document import RunDocument, handed_over
@@ -42,7 +42,7 @@ _OWN = frozenset(("PATH", "HOME", "TMPDIR", "XDG_RUNTIME_DIR"))
 """Variables that launchers need themselves."""
 
 
-def prover(methods: Sequence[str]) -> str:
+def trial_method(methods: Sequence[str]) -> str:
     """The method under which changes are attempted: the first that shows the host's files and starts here.
 
     Raise UsageError where there is none.
@@ -68,18 +68,18 @@ def witnesses(
     `real` are both policies on this host. Nothing of the user's is touched: attempts are made in a home and a
     project that are planted for them. Raise what starting the method raises.
     """
-    own = [each for each in found.cases if not {method, POLICY}.isdisjoint(each.methods)]
-    if not own:
+    attempted = [each for each in found.cases if not {method, POLICY}.isdisjoint(each.methods)]
+    if not attempted:
         return ()
-    with staged(real[1]) as stage, contextlib.ExitStack() as stack:
+    with make_stage(real[1]) as stage, contextlib.ExitStack() as stack:
         planted = [
             (moved, real[1].facts.kind(each.case.subject))
-            for each in own
+            for each in attempted
             if each.case.question in ("read", "write") and (moved := stage.moved(each.case.subject))
         ]
         policies = resolve_staged(pair, stage, planted, os.environ)
         trial = _Trial(stage, policies, method, stack)
-        return tuple(trial.witnesses(own))
+        return tuple(trial.witnesses(attempted))
 
 
 @dataclass
@@ -102,13 +102,13 @@ class _Trial:
 
     def witnesses(self, changes: Sequence[CaseChange]) -> Iterator[Witness]:
         """Everything in one start of each policy's sandbox."""
-        cases = [self._moved(each.case) for each in changes]
+        cases = [self._staged_case(each.case) for each in changes]
         self._start_proxies()
-        reasons = [self._obstacle(change, case) for change, case in zip(changes, cases, strict=True)]
+        reasons = [self._trial_obstacle(change, case) for change, case in zip(changes, cases, strict=True)]
         tried = [case for case, reason in zip(cases, reasons, strict=True) if not reason and case]
-        answers = [self._answers(index, tried) for index in (0, 1)] if tried else [[], []]
+        answers = [self._answers_under(index, tried) for index in (0, 1)] if tried else [[], []]
         pairs = iter(zip(*answers, strict=True))
-        attempts = iter([self._attempt(each, 1) for each in tried])
+        attempts = iter([self._attempt_for(each, 1) for each in tried])
         for change, case, reason in zip(changes, cases, reasons, strict=True):
             if reason or case is None:
                 yield Witness(change, self.method, "not seen", reason=reason)
@@ -116,20 +116,20 @@ class _Trial:
                 made = Witness(change, self.method, "seen", str(next(attempts)))
                 yield judged(made, case, next(pairs), self.stage.word)
 
-    def _moved(self, case: Case) -> Case | None:
+    def _staged_case(self, case: Case) -> Case | None:
         """The case on the stage; None for what has no place there."""
         if not case.subject.startswith("/"):
             return case
         moved = self.stage.moved(case.subject)
         return None if moved is None else replace(case, subject=moved)
 
-    def _obstacle(self, change: CaseChange, case: Case | None) -> str:
+    def _trial_obstacle(self, change: CaseChange, case: Case | None) -> str:
         """Why a change can't be attempted; empty where it can."""
         if self.refused:
             return self.refused
         if case is None:
             return "it is neither in the project nor at home, and nobody's files are touched"
-        why = self._untried(case)
+        why = self._why_not_attempted(case)
         if why:
             return why
         decided = [each.ask(case.question, case.subject, arguments=case.arguments) for each in self.questions]
@@ -138,14 +138,14 @@ class _Trial:
             return "in the home and project that were planted for attempts the policies do not differ so"
         return ""
 
-    def _untried(self, case: Case) -> str:
+    def _why_not_attempted(self, case: Case) -> str:
         """What this program makes no attempt of."""
         match case.question:
             case "syscall" if any(each.process.sandbox_root for each in self.policies):
                 return "with process.sandbox_root no calls are attempted, as they would be root's"
             case "syscall" if case.subject in _LEFT_OUT:
                 return "this call is not attempted, as it may end more than the probe"
-            case "syscall" if case.subject not in numbers(self._abi()):
+            case "syscall" if case.subject not in numbers(self._native_abi()):
                 return "this machine has no such call"
             case "env" if case.subject in _OWN:
                 return "launchers need this variable themselves"
@@ -168,8 +168,8 @@ class _Trial:
             return f"nothing can listen there: {error.strerror}"
         return ""
 
-    def _abi(self) -> Any:  # noqa: ANN401 - seccomp's
-        return NATIVE[architecture(self.policies[0].facts.platform.partition("/")[2])]
+    def _native_abi(self) -> Any:  # noqa: ANN401 - seccomp's
+        return NATIVE[architecture_named(self.policies[0].facts.platform.partition("/")[2])]
 
     def _start_proxies(self) -> None:
         """A proxy for each policy that has one, without which its sandbox does not start."""
@@ -180,7 +180,7 @@ class _Trial:
         except (SandwrightError, OSError) as error:
             self.refused = f"the proxy can't be started: {error}"
 
-    def _answers(self, index: int, cases: Sequence[Case]) -> list[ProbeAnswer]:
+    def _answers_under(self, index: int, cases: Sequence[Case]) -> list[ProbeAnswer]:
         """The answers under one policy, all in one sandbox."""
         artifacts = registry.render(self.policies[index], self.method).artifacts
         launcher = materialize(artifacts, self.stage.root / f"artifacts-{index}")
@@ -194,12 +194,12 @@ class _Trial:
                 *(self.method, launcher, self.stage.program, environment),
                 document=file if is_native(launcher) else None,
             )
-            batch = sandbox.attempt([self._attempt(case, index) for case in cases])
+            batch = sandbox.attempt([self._attempt_for(case, index) for case in cases])
         if all(each.kind == "none" for each in batch.answers):
             raise HostError(f"the sandbox of {self.method} did not start: {batch.stderr.strip()[-1000:]}")
         return list(batch.answers)
 
-    def _attempt(self, case: Case, index: int) -> Attempt:
+    def _attempt_for(self, case: Case, index: int) -> Attempt:
         path = Path(case.subject)
         match case.question:
             case "read" | "exec":
@@ -214,16 +214,18 @@ class _Trial:
                 return attempt("environment", case.subject)
             case "syscall":
                 return attempt(
-                    "syscall", numbers(self._abi())[case.subject], *map(_signed, case.arguments or ())
+                    "syscall",
+                    numbers(self._native_abi())[case.subject],
+                    *map(_to_signed, case.arguments or ()),
                 )
             case "connect" if case.subject.startswith("/"):
                 return attempt("unix", case.subject, self.stage.word)
             case "connect" if not is_host(case):
                 return attempt("tcp", "127.0.0.1", int(case.subject.rpartition(":")[2]), self.stage.word)
             case _:
-                return self._connect(case, index)
+                return self._attempt_connection(case, index)
 
-    def _connect(self, case: Case, index: int) -> Attempt:
+    def _attempt_connection(self, case: Case, index: int) -> Attempt:
         """To a host by the policy's proxy; with no proxy to a port that only the host's network has."""
         policy = self.policies[index]
         if policy.network.mode != "proxy":
@@ -233,5 +235,5 @@ class _Trial:
         return attempt("tcp", where.hostname or "", where.port or 0, request)
 
 
-def _signed(value: int) -> int:
+def _to_signed(value: int) -> int:
     return value - (1 << 64) if value >= 1 << 63 else value

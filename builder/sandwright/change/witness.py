@@ -61,7 +61,7 @@ def is_host(case: Case) -> bool:
 def judged(made: Witness, case: Case, answers: tuple[ProbeAnswer, ProbeAnswer], word: str) -> Witness:
     """What the answers under the old and the new policy show of a change."""
     before, after = answers
-    made = replace(made, before=_named(case, before), after=_named(case, after))
+    made = replace(made, before=_answer_name(case, before), after=_answer_name(case, after))
     if case.question == "syscall":
         return _judged_call(made, before, after)
     allowed = [_allowed(case, each, word) for each in (before, after)]
@@ -95,7 +95,7 @@ def _allowed(case: Case, answer: ProbeAnswer, word: str) -> bool | None:
     return True
 
 
-def _named(case: Case, answer: ProbeAnswer) -> str:
+def _answer_name(case: Case, answer: ProbeAnswer) -> str:
     """An answer without its value, which may be anybody's; of a proxy its status."""
     if is_host(case) and answer.value.startswith(b"HTTP/"):
         return answer.value.partition(b"\r\n")[0].decode(errors="backslashreplace")

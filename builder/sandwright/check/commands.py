@@ -12,7 +12,7 @@ from pathlib import Path
 
 from sandwright.check.compared import match_text
 from sandwright.check.finding import ImageFinding
-from sandwright.check.structure import RULE, CommandTest, StructureTests, environment, expanded
+from sandwright.check.structure import RULE, CommandTest, StructureTests, environment, expand_variables
 from sandwright.errors import SandwrightError, UsageError
 from sandwright.host import collect_host
 from sandwright.progress import SILENT, Progress
@@ -24,7 +24,7 @@ from sandwright.runtime.preflight import MissingRuntime
 from sandwright.runtime.registry import RUNTIMES
 from sandwright.runtime.scratch import scratch_directory
 from sandwright.runtime.sessions import Sessions
-from sandwright.watchdog import Ended, base_environment
+from sandwright.watchdog import Ended, runtime_environment
 
 NAMES = ("runc", "crun", "runsc", "bwrap")
 """Those that start a bundle; engines want an archive of an image of ours."""
@@ -55,7 +55,7 @@ def run_commands(
     host, stop = collect_host(), threading.Event()
     platform = str(image.platform)
     with (
-        _folder() as folder,
+        _unpack_directory() as folder,
         scratch_directory() as scratch,
         Sessions(host, scratch, stop) as sessions,
     ):
@@ -72,14 +72,14 @@ def run_commands(
             for number, test in enumerate(ready_tests):
                 with progress.step(f"{test.name} under {name}"):
                     bundle = partial(_bundle, image, tests, test, folder, f"{name}-{number}")
-                    found.extend(_judged(test, name, session, platform, bundle))
+                    found.extend(_judge_command(test, name, session, platform, bundle))
         if not started and not runtimes:
             found.append(ImageFinding(RULE, "commandTests", "no runtime here starts them"))
     return found, skipped
 
 
 @contextlib.contextmanager
-def _folder() -> Iterator[Path]:
+def _unpack_directory() -> Iterator[Path]:
     """A directory for unpacked roots, which goes away however deep they are: shutil's removal recurses."""
     folder = Path(tempfile.mkdtemp(prefix="sandwright-check-"))
     try:
@@ -107,7 +107,7 @@ def _bundle(image: Image, tests: StructureTests, test: CommandTest, folder: Path
     """A bundle that runs the command, over a root that all of them share."""
     config = dict(image.config.get("config") or {})
     variables = environment(config, tests.global_env_vars)
-    argv = tuple(expanded(word, variables) for word in test.argv)
+    argv = tuple(expand_variables(word, variables) for word in test.argv)
     variables |= tests.options.environment() | {each.key: each.value for each in test.env_vars}
     config["Env"] = [f"{key}={value}" for key, value in variables.items()]
     if tests.options.user:
@@ -118,14 +118,14 @@ def _bundle(image: Image, tests: StructureTests, test: CommandTest, folder: Path
     return written.path
 
 
-def _judged(
+def _judge_command(
     test: CommandTest, runtime: str, session: Session, platform: str, bundle: Callable[[], Path]
 ) -> Iterator[ImageFinding]:
     """What of one command doesn't hold; one that can't be started fails alone."""
     name = f"{test.name} ({runtime})"
     try:
         subject = StartableImage(test.name, platform, bundle(), _no_archive)
-        ended = session.run(Start(subject, None, LIMIT, base_environment()))
+        ended = session.run(Start(subject, None, LIMIT, runtime_environment()))
     except SandwrightError as error:
         yield ImageFinding(RULE, name, str(error))
         return

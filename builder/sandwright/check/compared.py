@@ -16,7 +16,7 @@ from sandwright.check.structure import (
     MetadataTest,
     StructureTests,
     environment,
-    expanded,
+    expand_variables,
     relative,
 )
 from sandwright.errors import HostError
@@ -46,11 +46,11 @@ def check_structure(tests: StructureTests, image: Image, contents: ImageContents
     for existence in tests.existence:
         yield from _existence(existence, contents.tree, variables)
     for content in tests.content:
-        yield from _content(content, contents.tree)
+        yield from _check_content(content, contents.tree)
     for licence in tests.licences:
-        yield from _licences(licence, contents.tree)
+        yield from _check_licences(licence, contents.tree)
     if tests.metadata is not None:
-        yield from _metadata(tests.metadata, config)
+        yield from _check_metadata(tests.metadata, config)
 
 
 def match_text(
@@ -58,14 +58,14 @@ def match_text(
 ) -> Iterator[ImageFinding]:
     """Findings for patterns of Go's package regexp that a text lacks or must not have."""
     search = _re2()
-    for patterns, wanted in ((expected, True), (excluded, False)):
+    for patterns, must_match in ((expected, True), (excluded, False)):
         for pattern in patterns:
             try:
                 there = search(pattern, text)
             except ValueError as error:
                 yield ImageFinding(RULE, name, f"'{pattern}' is no regular expression of Go: {error}")
                 continue
-            if there is not wanted:
+            if there is not must_match:
                 has = "has" if there else "doesn't have"
                 yield ImageFinding(RULE, name, f"{what} {has} '{pattern}'")
 
@@ -106,8 +106,8 @@ def _existence(test: ExistenceTest, tree: FileTree, variables: Mapping[str, str]
     if not test.name or not test.path:
         yield from _nameless(test)
         return
-    path = expanded(test.path, variables)
-    node = _node(tree, path)
+    path = expand_variables(test.path, variables)
+    node = _node_at(tree, path)
     if (node is not None) != test.should_exist:
         yield ImageFinding(RULE, test.name, f"{path} is {'not ' if test.should_exist else ''}there")
     if node is None or not test.should_exist:
@@ -115,17 +115,17 @@ def _existence(test: ExistenceTest, tree: FileTree, variables: Mapping[str, str]
     rights = file_mode(node)
     if test.permissions and test.permissions != rights:
         yield ImageFinding(RULE, test.name, f"{path} has {rights}, not {test.permissions}")
-    for what, value, wanted in (("user", node.uid, test.uid), ("group", node.gid, test.gid)):
-        if wanted not in (-1, value):
-            yield ImageFinding(RULE, test.name, f"{path} belongs to {what} {value}, not {wanted}")
+    for what, value, expected_id in (("user", node.uid, test.uid), ("group", node.gid, test.gid)):
+        if expected_id not in (-1, value):
+            yield ImageFinding(RULE, test.name, f"{path} belongs to {what} {value}, not {expected_id}")
     if test.is_executable_by and test.is_executable_by not in _WHO:
-        known = ", ".join(_WHO)
-        yield ImageFinding(RULE, test.name, f"isExecutableBy: '{test.is_executable_by}' is none of {known}")
+        letters = ", ".join(_WHO)
+        yield ImageFinding(RULE, test.name, f"isExecutableBy: '{test.is_executable_by}' is none of {letters}")
     elif test.is_executable_by and not node.mode & _WHO[test.is_executable_by]:
         yield ImageFinding(RULE, test.name, f"{path} can't be executed by {test.is_executable_by}")
 
 
-def _node(tree: FileTree, path: str) -> FileNode | None:
+def _node_at(tree: FileTree, path: str) -> FileNode | None:
     """What is at a path itself, links above it followed. There is always a root."""
     folder, _, name = relative(path).rpartition(b"/")
     if not name:
@@ -144,7 +144,7 @@ def file_mode(node: FileNode) -> str:
     return (kind or "-") + "".join(letter if node.mode & 1 << bit else "-" for bit, letter in rights)
 
 
-def _content(test: ContentTest, tree: FileTree) -> Iterator[ImageFinding]:
+def _check_content(test: ContentTest, tree: FileTree) -> Iterator[ImageFinding]:
     if not test.name or not test.path:
         yield from _nameless(test)
         return
@@ -155,39 +155,39 @@ def _content(test: ContentTest, tree: FileTree) -> Iterator[ImageFinding]:
     yield from match_text(test.name, raw.decode("utf-8", "replace"), test.expected, test.excluded, test.path)
 
 
-def _licences(test: LicenseTest, tree: FileTree) -> Iterator[ImageFinding]:
+def _check_licences(test: LicenseTest, tree: FileTree) -> Iterator[ImageFinding]:
     paths = [relative(path) for path in test.files]
     if test.debian:
         folder = tree.resolve(_DOCUMENTATION)
         if folder is None:
-            yield _licence("/usr/share/doc is not there")
+            yield _licence_finding("/usr/share/doc is not there")
         before = len(paths)
         for name in tree.names(_DOCUMENTATION) if folder is not None else ():
             node = tree.get((folder or b"") + b"/" + name)
             if node is not None and node.kind is EntryKind.DIRECTORY and name != _LET_THROUGH:
                 paths.append(b"/".join((_DOCUMENTATION, name, _LICENCE)))
         if folder is not None and len(paths) == before:
-            yield _licence("/usr/share/doc has no package's directory")
+            yield _licence_finding("/usr/share/doc has no package's directory")
     for path in paths:
-        raw, shown = tree.content(path), "/" + path.decode("utf-8", "backslashreplace")
+        raw, display_path = tree.content(path), "/" + path.decode("utf-8", "backslashreplace")
         if raw is None:
-            yield _licence(f"{shown} is no file")
+            yield _licence_finding(f"{display_path} is no file")
         for word in _UNWANTED if raw is not None else ():
             if word in (raw or b"").upper():
-                yield _licence(f"{shown} has {word.decode()}")
+                yield _licence_finding(f"{display_path} has {word.decode()}")
 
 
-def _licence(message: str) -> ImageFinding:
+def _licence_finding(message: str) -> ImageFinding:
     return ImageFinding(RULE, "licenseTests", message)
 
 
-def _metadata(test: MetadataTest, config: Mapping[str, Any]) -> Iterator[ImageFinding]:
+def _check_metadata(test: MetadataTest, config: Mapping[str, Any]) -> Iterator[ImageFinding]:
     variables = environment(config, ())
-    yield from _values("variable", test.env_vars, variables)
+    yield from _check_values("variable", test.env_vars, variables)
     for each in test.unbound_env_vars:
         if each.key in variables:
             yield _metadatum(f"the variable {each.key} is set")
-    yield from _values("label", test.labels, config.get("Labels") or {})
+    yield from _check_values("label", test.labels, config.get("Labels") or {})
     ports = {port.partition("/")[0] for port in config.get("ExposedPorts") or ()}
     volumes = set(config.get("Volumes") or ())
     for what, present, wanted_there, wanted_gone in (
@@ -206,8 +206,8 @@ def _metadata(test: MetadataTest, config: Mapping[str, Any]) -> Iterator[ImageFi
             yield _metadatum(f"{key} is '{config.get(key) or ''}', not '{word}'")
 
 
-def _values(what: str, wanted: Sequence[EnvVar], there: Mapping[str, str]) -> Iterator[ImageFinding]:
-    for each in wanted:
+def _check_values(what: str, expected: Sequence[EnvVar], there: Mapping[str, str]) -> Iterator[ImageFinding]:
+    for each in expected:
         value = there.get(each.key)
         if value is None or not (each.is_regex or value == each.value):
             yield _metadatum(f"the {what} {each.key} is {'not set' if value is None else repr(value)}")

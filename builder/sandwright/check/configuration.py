@@ -31,11 +31,11 @@ _REAL_TIME = re.compile(r"SIGRT(?:MIN|MAX)(?:[+-]\d{1,2})?")
 _Type = Callable[[object], bool]
 
 
-def _text(value: object) -> bool:
+def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
-def _texts(value: object) -> bool:
+def _is_text_list(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(each, str) for each in value)
 
 
@@ -47,14 +47,14 @@ def _labelled(value: object) -> bool:
     return isinstance(value, dict) and all(isinstance(each, str) for each in value.values())
 
 
-def _steps(value: object) -> bool:
+def _is_step_list(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(each, dict) for each in value)
 
 
-_DOCUMENT: Mapping[str, _Type] = {"config": _mapping, "history": _steps, "created": _text}
+_DOCUMENT: Mapping[str, _Type] = {"config": _mapping, "history": _is_step_list, "created": _is_text}
 _CONFIG: Mapping[str, _Type] = {
-    **dict.fromkeys(("User", "WorkingDir", "StopSignal"), _text),
-    **dict.fromkeys(("Env", "Entrypoint", "Cmd"), _texts),
+    **dict.fromkeys(("User", "WorkingDir", "StopSignal"), _is_text),
+    **dict.fromkeys(("Env", "Entrypoint", "Cmd"), _is_text_list),
     **dict.fromkeys(("Volumes", "ExposedPorts"), _mapping),
     "Labels": _labelled,
 }
@@ -69,26 +69,28 @@ def check_configuration(image: Image, contents: ImageContents) -> Iterator[Image
     yield from (*wrong, *inner, *misfits)
     environment = dict(each.partition("=")[::2] for each in config.get("Env") or ())
     yield from _user(config.get("User") or "", contents.tree)
-    yield from _start(config, environment, contents.tree)
-    yield from _path(environment, contents.tree)
-    yield from _rest(config)
-    yield from _labels(document, config, manifest.get("annotations") or {})
+    yield from _check_start(config, environment, contents.tree)
+    yield from _check_search_path(environment, contents.tree)
+    yield from _check_remaining(config)
+    yield from _check_labels(document, config, manifest.get("annotations") or {})
     yield from _secrets(document, config, environment)
 
 
 def _typed(
-    document: Mapping[str, Any], types: Mapping[str, _Type], place: str
+    document: Mapping[str, Any], types: Mapping[str, _Type], location: str
 ) -> tuple[dict[str, Any], list[ImageFinding]]:
     """The fields that have the type which config.md gives them, and a finding for each that hasn't."""
     remaining = dict(document)
     wrong = []
     for key, is_right in types.items():
         if remaining.get(key) is not None and not is_right(remaining[key]):
-            wrong.append(ImageFinding("config/type", place + key, f"can't be {_short(remaining.pop(key))}"))
+            wrong.append(
+                ImageFinding("config/type", location + key, f"can't be {_shorten_json(remaining.pop(key))}")
+            )
     return remaining, wrong
 
 
-def _short(value: object) -> str:
+def _shorten_json(value: object) -> str:
     text = json.dumps(value)
     return text if len(text) < 60 else f"{text[:50]}…"
 
@@ -107,7 +109,7 @@ def _user(user: str, tree: FileTree) -> Iterator[ImageFinding]:
         yield ImageFinding("config/user", "User", "is root" if user else "is not set, which is root")
 
 
-def _start(
+def _check_start(
     config: Mapping[str, Any], environment: Mapping[str, str], tree: FileTree
 ) -> Iterator[ImageFinding]:
     argv = [*(config.get("Entrypoint") or ()), *(config.get("Cmd") or ())]
@@ -123,17 +125,17 @@ def _start(
     places = [argv[0]] if "/" in argv[0] else [f"{folder}/{argv[0]}" for folder in folders]
     if "/" in argv[0] and not argv[0].startswith("/"):
         places = [f"{directory}/{argv[0]}"]
-    if not any(_executable(tree, place) for place in places):
+    if not any(_is_executable(tree, candidate) for candidate in places):
         yield ImageFinding("config/program", where, f"'{argv[0]}' is not there, or can't be executed")
 
 
-def _executable(tree: FileTree, path: str) -> bool:
+def _is_executable(tree: FileTree, path: str) -> bool:
     real = tree.resolve(path.strip("/").encode("utf-8", "surrogateescape"))
     node = None if real is None else tree.get(real)
     return node is not None and node.kind is not EntryKind.DIRECTORY and bool(node.mode & _EXECUTABLE)
 
 
-def _path(environment: Mapping[str, str], tree: FileTree) -> Iterator[ImageFinding]:
+def _check_search_path(environment: Mapping[str, str], tree: FileTree) -> Iterator[ImageFinding]:
     for folder in environment.get("PATH", "/").split(":"):
         if not folder.startswith("/"):
             yield ImageFinding("config/path", "Env: PATH", f"'{folder}' is relative to wherever a program is")
@@ -144,25 +146,25 @@ def _path(environment: Mapping[str, str], tree: FileTree) -> Iterator[ImageFindi
             yield ImageFinding("config/path", "Env: PATH", f"everybody can write to {folder}")
 
 
-def _rest(config: Mapping[str, Any]) -> Iterator[ImageFinding]:
+def _check_remaining(config: Mapping[str, Any]) -> Iterator[ImageFinding]:
     for volume in config.get("Volumes") or {}:
         path = "/" + str(volume).strip("/")
         if path in _SYSTEM or path.startswith(("/dev/", "/proc/", "/sys/")):
             yield ImageFinding("config/volume", "Volumes", f"{path} is a directory of the system")
     stop = config.get("StopSignal") or "SIGTERM"
     name = stop if stop.startswith("SIG") else f"SIG{stop}"
-    known = name in signal.Signals.__members__ or _REAL_TIME.fullmatch(name) is not None
-    if not known and not (stop.isascii() and stop.isdigit() and len(stop) < 4 and 0 < int(stop) < 65):
+    is_signal = name in signal.Signals.__members__ or _REAL_TIME.fullmatch(name) is not None
+    if not is_signal and not (stop.isascii() and stop.isdigit() and len(stop) < 4 and 0 < int(stop) < 65):
         yield ImageFinding("config/signal", "StopSignal", f"'{stop}' is no signal of Linux")
 
 
-def _labels(
+def _check_labels(
     document: Mapping[str, Any], config: Mapping[str, Any], annotations: Mapping[str, str]
 ) -> Iterator[ImageFinding]:
-    said = {**(config.get("Labels") or {}), **annotations}
+    labels = {**(config.get("Labels") or {}), **annotations}
     if document.get("created"):
-        said[f"{_PREFIX}created"] = document["created"]
-    missing = [name for name in LABELS if not said.get(_PREFIX + name)]
+        labels[f"{_PREFIX}created"] = document["created"]
+    missing = [name for name in LABELS if not labels.get(_PREFIX + name)]
     if missing:
         yield ImageFinding("config/label", "", f"nothing says its {', '.join(missing)} ({_PREFIX}…)")
 

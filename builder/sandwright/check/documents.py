@@ -33,10 +33,10 @@ def check_layout(path: Path) -> Iterator[ImageFinding]:
 
     All of it is looked at, whichever image is meant. A document that can't be read is a finding as well.
     """
-    place = DirectoryBlobs(path)
-    walk = _Walk(place)
+    blobs = DirectoryBlobs(path)
+    walk = _Walk(blobs)
     try:
-        document = parse_json(read(place, "index.json", limit=LARGEST_DOCUMENT), "index.json", INDEX)
+        document = parse_json(read(blobs, "index.json", limit=LARGEST_DOCUMENT), "index.json", INDEX)
         yield from walk.document(document, "index.json", 0)
     except (SandwrightError, OSError) as error:
         yield ImageFinding("layout/blob", "index.json", str(error))
@@ -73,7 +73,7 @@ def check_manifest(image: Image) -> Iterator[ImageFinding]:
 
 @dataclass
 class _Walk:
-    place: DirectoryBlobs
+    blobs: DirectoryBlobs
     seen: set[str] = field(default_factory=set)
 
     def document(self, document: Mapping[str, Any], where: str, depth: int) -> Iterator[ImageFinding]:
@@ -81,12 +81,14 @@ class _Walk:
         listed = ("manifests", "layers")
         for key in listed:
             for number, item in enumerate(sequence(document.get(key), f"{where}: {key}")):
-                yield from self._named(item, f"{where}: {key}[{number}]", depth)
+                yield from self._walk_named(item, f"{where}: {key}[{number}]", depth)
         for key in ("config", "subject"):
             if document.get(key) is not None:
-                yield from self._named(document[key], f"{where}: {key}", depth, optional=key == "subject")
+                yield from self._walk_named(
+                    document[key], f"{where}: {key}", depth, optional=key == "subject"
+                )
 
-    def _named(
+    def _walk_named(
         self, item: object, where: str, depth: int, *, optional: bool = False
     ) -> Iterator[ImageFinding]:
         descriptor = read_descriptor(item, where)
@@ -96,7 +98,7 @@ class _Walk:
         if len(self.seen) > MOST_DESCRIPTORS:
             raise ArchiveRefused(f"{where}: more than {MOST_DESCRIPTORS} blobs are named")
         try:
-            content, wrong = self._read(descriptor)
+            content, wrong = self._read_small_blob(descriptor)
         except ArchiveRefused as refused:
             content, wrong = b"", str(refused)
         if wrong:
@@ -109,10 +111,10 @@ class _Walk:
                 yield ImageFinding("layout/media-type", descriptor.digest, "doesn't name its media type")
             yield from self.document(inner, descriptor.digest, depth + 1)
 
-    def _read(self, descriptor: Descriptor) -> tuple[bytes | None, str]:
+    def _read_small_blob(self, descriptor: Descriptor) -> tuple[bytes | None, str]:
         """A document's content, or b"" for anything larger; and what is wrong with the blob."""
         algorithm, _, name = descriptor.digest.partition(":")
-        size = self.place.size(descriptor.path)
+        size = self.blobs.size(descriptor.path)
         if size is None:
             return None, "is not there"
         if size != descriptor.size:
@@ -121,7 +123,7 @@ class _Walk:
         is_document = descriptor.media_type in INDEX_TYPES | MANIFEST_TYPES
         if size > (LARGEST_DOCUMENT if is_document else DEFAULT.bytes):
             return b"", f"has {size} bytes, more than are read of it"
-        with self.place.open(descriptor.path) as file:
+        with self.blobs.open(descriptor.path) as file:
             while chunk := file.read(_CHUNK):
                 digest.update(chunk)
                 if is_document:

@@ -34,7 +34,7 @@ _ELSEWHERE, _LOCKED = "x", ("*", "!")
 """A password's place: it stands in shadow; there is none that fits."""
 
 
-def keeps(path: bytes) -> bool:
+def needs_content(path: bytes) -> bool:
     """Whether this module needs the content of a file."""
     return path in _ACCOUNT_FILES
 
@@ -53,14 +53,14 @@ def check_files(
 ) -> Iterator[ImageFinding]:
     """All findings of rules `files/…`. `elves`: what ELF files say of themselves, by the layer's path."""
     tree = contents.tree
-    yield from _merged(tree)
-    yield from _accounts(tree)
-    yield from _owners(tree)
+    yield from _check_merged_usr(tree)
+    yield from _check_accounts(tree)
+    yield from _check_owners(tree)
     yield from _places(contents)
-    yield from _programs(contents, elves, architecture)
+    yield from _check_programs(contents, elves, architecture)
 
 
-def _merged(tree: FileTree) -> Iterator[ImageFinding]:
+def _check_merged_usr(tree: FileTree) -> Iterator[ImageFinding]:
     there = [path for path in _MERGED if tree.get(path) is not None]
     links = [path for path in there if tree.is_link(path)]
     for path in there:
@@ -86,7 +86,7 @@ def read_lines(raw: bytes, *, fields: int) -> tuple[list[AccountLine], list[int]
     return lines, broken
 
 
-def _accounts(tree: FileTree) -> Iterator[ImageFinding]:
+def _check_accounts(tree: FileTree) -> Iterator[ImageFinding]:
     for path, fields in ((PASSWD, 7), (GROUP, 4)):
         where = path.decode()
         raw = tree.content(path)
@@ -123,15 +123,15 @@ def _password(where: str, name: str, password: str) -> Iterator[ImageFinding]:
         yield ImageFinding("files/password", where, f"{name} has a password")
 
 
-def _owners(tree: FileTree) -> Iterator[ImageFinding]:
-    known: dict[str, set[int]] = {}
+def _check_owners(tree: FileTree) -> Iterator[ImageFinding]:
+    ids: dict[str, set[int]] = {}
     for what, path, fields in (("user", PASSWD, 7), ("group", GROUP, 4)):
         lines, _ = read_lines(tree.content(path) or b"", fields=fields)
-        known[what] = {0, _NOBODY, *(each.number for each in lines)}
+        ids[what] = {0, _NOBODY, *(each.number for each in lines)}
     strangers: dict[tuple[str, int], list[bytes]] = {}
     for path, node in sorted(tree.nodes.items()):
         for what, number in (("user", node.uid), ("group", node.gid)):
-            if number not in known[what]:
+            if number not in ids[what]:
                 strangers.setdefault((what, number), []).append(path)
     for (what, number), paths in strangers.items():
         more = f", and {len(paths) - 1} more" if len(paths) > 1 else ""
@@ -177,7 +177,7 @@ def _places(contents: ImageContents) -> Iterator[ImageFinding]:
             )
 
 
-def _programs(
+def _check_programs(
     contents: ImageContents, elves: Mapping[bytes, Elf], architecture: str
 ) -> Iterator[ImageFinding]:
     names = {path.rpartition(b"/")[2] for path in contents.files}

@@ -92,8 +92,8 @@ class ImageFinding:
         return RULES[self.rule].severity
 
     def __str__(self) -> str:
-        place = f"{self.where}: " if self.where else ""
-        return f"{self.severity}: {self.rule}: {place}{self.message}"
+        prefix = f"{self.where}: " if self.where else ""
+        return f"{self.severity}: {self.rule}: {prefix}{self.message}"
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from sandwright.check.commands import run_commands
 from sandwright.check.compared import check_structure
 from sandwright.check.configuration import check_configuration
 from sandwright.check.documents import check_layout, check_manifest
-from sandwright.check.files import check_files, keeps
+from sandwright.check.files import check_files, needs_content
 from sandwright.check.finding import ImageFinding, Waiver, waive
 from sandwright.check.layers import Programs, check_layers
 from sandwright.check.structure import StructureTests
@@ -88,7 +88,7 @@ def _findings(image: Image, budget: int | None, tests: Sequence[StructureTests])
     yield from check_manifest(image)
     programs = Programs()
     try:
-        yield from check_layers(image, _created(image), programs)
+        yield from check_layers(image, _created_at(image), programs)
         contents = _contents(image, tests)
     except (ArchiveRefused, IntegrityError) as error:
         yield ImageFinding("layout/refused", "", str(error))
@@ -101,20 +101,20 @@ def _findings(image: Image, budget: int | None, tests: Sequence[StructureTests])
 
 def _contents(image: Image, tests: Sequence[StructureTests]) -> ImageContents:
     """The image's files, with the content of those asked about; what links lead to takes a second reading."""
-    asked = frozenset[bytes]().union(*(each.paths() for each in tests))
+    tested_paths = frozenset[bytes]().union(*(each.paths() for each in tests))
 
-    def wanted(path: bytes) -> bool:
-        return keeps(path) or path in asked or any(each.asks(path) for each in tests)
+    def is_read(path: bytes) -> bool:
+        return needs_content(path) or path in tested_paths or any(each.asks(path) for each in tests)
 
-    contents = read_contents(image, keep=wanted)
-    named = [*asked, *(path for path in contents.files if any(each.asks(path) for each in tests))]
+    contents = read_contents(image, keep=is_read)
+    named = [*tested_paths, *(path for path in contents.files if any(each.asks(path) for each in tests))]
     real = {contents.tree.resolve(path) for path in named} - {None, *contents.tree.kept}
     if not any(path in contents.files for path in real):
         return contents
-    return read_contents(image, keep=lambda path: wanted(path) or path in real)
+    return read_contents(image, keep=lambda path: is_read(path) or path in real)
 
 
-def _created(image: Image) -> int | None:
+def _created_at(image: Image) -> int | None:
     """The creation time in the image's config, in nanoseconds since 1970."""
     try:
         return int(datetime.fromisoformat(str(image.config["created"])).timestamp()) * _NANO

@@ -50,7 +50,7 @@ class _Below:
     """What the layers so far have, as they wrote it, and what is left of the limits for all of them."""
 
     paths: set[bytes] = field(default_factory=lambda: {b""})
-    left: ArchiveLimits = DEFAULT
+    limits: ArchiveLimits = DEFAULT
     implied: int = 0
     held: MemoryBudget = field(default_factory=MemoryBudget)
 
@@ -63,13 +63,13 @@ class _Below:
         while (path := path.rpartition(b"/")[0]) and path not in self.paths:
             self.paths.add(path)
             self.implied += len(path) + NAMED
-        if self.implied > self.left.names:
+        if self.implied > self.limits.names:
             raise ArchiveRefused(f"directories that no member speaks of have names of {self.implied} bytes")
 
     def read(self, reader: TarReader) -> None:
         """Take what a layer had off the limits."""
-        self.left = replace(
-            self.left, bytes=self.left.bytes - reader.bytes, entries=self.left.entries - reader.entries
+        self.limits = replace(
+            self.limits, bytes=self.limits.bytes - reader.bytes, entries=self.limits.entries - reader.entries
         )
 
 
@@ -96,26 +96,31 @@ class _Look:
     programs: Programs
     seen: set[bytes] = field(default_factory=set)
     folded: dict[bytes, bytes] = field(default_factory=dict)
+    newer: int = 0
+    newest: TarEntry | None = None
 
     def findings(self) -> Iterator[ImageFinding]:
-        name, left = self.layer.name, self.below.left
-        with self.layer.archive(left, lambda _: None) as archive, tempfile.TemporaryFile() as scratch:
+        name, limits = self.layer.name, self.below.limits
+        with self.layer.archive(limits, lambda _: None) as archive, tempfile.TemporaryFile() as scratch:
             reader = TarReader(
                 VerifiedReader(archive, self.layer.diff_id, name=name),
                 name=name,
-                limits=left,
+                limits=limits,
                 may_be_sparse=True,
             )
             for entry in reader:
-                yield from self._entry(entry, reader)
+                yield from self._check_entry(entry, reader)
                 if entry.kind is EntryKind.FILE and entry.size:
-                    yield from self._content(entry, reader, scratch)
+                    yield from self._check_secrets(entry, reader, scratch)
+        if self.newest is not None:
+            more = f", and {self.newer - 1} more files too" if self.newer > 1 else ""
+            yield self._finding("layer/time", self.newest, f"is newer than the image says that it is{more}")
         self.below.read(reader)
         for path in sorted(self.seen):
             self.below.add(path)
 
-    def _entry(self, entry: TarEntry, reader: TarReader) -> Iterator[ImageFinding]:
-        self._hold(entry, reader, len(entry.path))  # in two letter cases
+    def _check_entry(self, entry: TarEntry, reader: TarReader) -> Iterator[ImageFinding]:
+        self._count_member(entry, reader, len(entry.path))  # in two letter cases
         if entry.path in self.seen:
             yield self._finding(
                 "layer/duplicate", entry, "is there twice; readers differ on which one counts"
@@ -132,20 +137,21 @@ class _Look:
                     "layer/whiteout", entry, f"takes {show(gone)} away, which no layer below has"
                 )
             return
-        yield from self._name(entry)
-        yield from self._rights(entry)
+        yield from self._check_path(entry)
+        yield from self._check_mode(entry)
         if entry.kind in (EntryKind.CHARACTER, EntryKind.BLOCK):
             major, minor = entry.device
             yield self._finding("layer/device", entry, f"is a {entry.kind.value}, {major}:{minor}")
         if entry.kind is EntryKind.SYMLINK and _climbs(entry):
             yield self._finding("layer/link-outside", entry, f"leads above the root, to {show(entry.link)}")
         if self.created_ns is not None and entry.mtime_ns > self.created_ns:
-            yield self._finding("layer/time", entry, "is newer than the image says that it is itself")
+            self.newer += 1
+            self.newest = max(self.newest or entry, entry, key=lambda each: each.mtime_ns)
         what = secret_file(entry.path)
         if what and (entry.kind is not EntryKind.DIRECTORY or entry.path.endswith(b".git")):
             yield self._finding("secret/file", entry, f"is where programs keep {what}")
 
-    def _name(self, entry: TarEntry) -> Iterator[ImageFinding]:
+    def _check_path(self, entry: TarEntry) -> Iterator[ImageFinding]:
         try:
             text = entry.path.decode()
         except UnicodeDecodeError:
@@ -158,7 +164,7 @@ class _Look:
         if other != entry.path:
             yield self._finding("layer/case", entry, f"differs from {show(other)} in case alone")
 
-    def _rights(self, entry: TarEntry) -> Iterator[ImageFinding]:
+    def _check_mode(self, entry: TarEntry) -> Iterator[ImageFinding]:
         """What a mode gives away: also that of a hard link, which Docker gives to the file itself."""
         if entry.kind is EntryKind.SYMLINK:
             return
@@ -178,7 +184,9 @@ class _Look:
                 "layer/world-writable", entry, f"can be written by everybody (mode {entry.mode:04o})"
             )
 
-    def _content(self, entry: TarEntry, reader: TarReader, scratch: IO[bytes]) -> Iterator[ImageFinding]:
+    def _check_secrets(
+        self, entry: TarEntry, reader: TarReader, scratch: IO[bytes]
+    ) -> Iterator[ImageFinding]:
         """Search the beginning for secrets, and keep what an ELF file says of itself."""
         chunks = reader.chunks()
         head = b""
@@ -201,10 +209,10 @@ class _Look:
         except Malformed:
             return
         if elf is not None:
-            self._hold(entry, reader, elf.weight)
+            self._count_member(entry, reader, elf.weight)
             self.programs.elves[entry.path] = elf
 
-    def _hold(self, entry: TarEntry, reader: TarReader, more: int) -> None:
+    def _count_member(self, entry: TarEntry, reader: TarReader, more: int) -> None:
         """Count what is kept of a member. Raise ArchiveRefused when it is too much."""
         try:
             self.below.held.add(entry, more)

@@ -22,7 +22,7 @@ def to_json(images: Sequence[CheckResult]) -> bytes:
         {**asdict(image), "findings": [{**asdict(f), "severity": f.severity} for f in image.findings]}
         for image in images
     ]
-    return _encoded({"images": rows})
+    return _encode_json({"images": rows})
 
 
 def to_sarif(images: Sequence[CheckResult]) -> bytes:
@@ -73,17 +73,17 @@ def _case(image: CheckResult, name: str, rule: str) -> JunitCase:
     open_ones = [each for each in found if not each.waived]
     text = "\n".join(f"{each.where}: {each.message}" for each in open_ones or found)
     if open_ones and RULES[rule].severity == "error":
-        return JunitCase(rule, name, "failure", _printable(text))
+        return JunitCase(rule, name, "failure", _escape_unprintable(text))
     if open_ones:
-        return JunitCase(rule, name, "system-out", text=_printable(text))
+        return JunitCase(rule, name, "system-out", text=_escape_unprintable(text))
     if found:
-        return JunitCase(rule, name, "skipped", _printable(f"{text}; accepted: {found[0].waived}"))
+        return JunitCase(rule, name, "skipped", _escape_unprintable(f"{text}; accepted: {found[0].waived}"))
     return JunitCase(rule, name)
 
 
-def _printable(text: str) -> str:
+def _escape_unprintable(text: str) -> str:
     return _UNPRINTABLE.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
-def _encoded(document: dict[str, Any]) -> bytes:
+def _encode_json(document: dict[str, Any]) -> bytes:
     return json.dumps(document, indent=2, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"

@@ -22,7 +22,7 @@ RULE = "structure/test"
 _LICENCES = (b"usr/share/doc/", b"/copyright")
 
 
-def _text(value: object) -> str:
+def _go_text(value: object) -> str:
     """Go takes numbers and truth values for the text that they are written as."""
     if isinstance(value, bool):
         return str(value).lower()
@@ -31,12 +31,12 @@ def _text(value: object) -> str:
     return str(value)
 
 
-def _words(value: object) -> tuple[str, ...]:
+def _word_list(value: object) -> tuple[str, ...]:
     """A list of words; a text alone is one."""
     if not isinstance(value, list | str | int | float):
         raise ValueError(f"must be text or a list, not {shown_value(value)}")
     if not isinstance(value, list):
-        return (_text(value),)
+        return (_go_text(value),)
     wrong = [
         ((index,), f"must be text, not {shown_value(each)}")
         for index, each in enumerate(value)
@@ -44,10 +44,10 @@ def _words(value: object) -> tuple[str, ...]:
     ]
     if wrong:
         raise FieldErrors(wrong)
-    return tuple(map(_text, value))
+    return tuple(map(_go_text, value))
 
 
-Word = Annotated[str, ValueCheck(_text, raw=True)]
+Word = Annotated[str, ValueCheck(_go_text, raw=True)]
 Pattern = Word
 """A regular expression of Go. One that is none fails its test, and not the file."""
 
@@ -69,7 +69,7 @@ class CommandTest:
     """
 
     name: Word = ""
-    command: Annotated[tuple[str, ...], ValueCheck(_words, raw=True)] = ()
+    command: Annotated[tuple[str, ...], ValueCheck(_word_list, raw=True)] = ()
     args: tuple[Word, ...] = ()
     setup: tuple[tuple[Word, ...], ...] = ()
     teardown: tuple[tuple[Word, ...], ...] = ()
@@ -178,7 +178,7 @@ class RunOptions:
         """
         found: dict[str, str] = {}
         if self.env_file:
-            for line in _read(Path(self.env_file)).splitlines():
+            for line in _read_test_file(Path(self.env_file)).splitlines():
                 name, equals, value = line.strip().removeprefix("export ").partition("=")
                 if equals and value.strip() and not name.startswith("#"):
                     found[name.strip()] = _unquoted(value.strip())
@@ -220,7 +220,7 @@ def read_tests(path: Path) -> StructureTests:
 
     Raise UsageError when it can't be read or tests nothing, DocumentError with the places of what is wrong.
     """
-    document = parse_yaml(_read(path), file=str(path))
+    document = parse_yaml(_read_test_file(path), file=str(path))
     tests = decode(StructureTests, replace(document, data=_without_nothing(document.data)))
     if tests.tests_nothing():
         raise UsageError(f"{path}: it has no test that could fail")
@@ -230,14 +230,14 @@ def read_tests(path: Path) -> StructureTests:
 def environment(config: Mapping[str, Any], variables: Sequence[EnvVar]) -> dict[str, str]:
     """The variables of an image's configuration, with those of tests, whose values may name the former."""
     found = dict(each.partition("=")[::2] for each in config.get("Env") or ())
-    return found | {each.key: expanded(each.value, found) for each in variables}
+    return found | {each.key: expand_variables(each.value, found) for each in variables}
 
 
 _SPECIAL = "*#$@!?-0123456789"
 _NAME = re.compile("[A-Za-z0-9_]+")
 
 
-def expanded(text: str, variables: Mapping[str, str]) -> str:
+def expand_variables(text: str, variables: Mapping[str, str]) -> str:
     """A text with `$name` and `${name}` replaced as Go's os.Expand does: by nothing where there is none."""
     made, at = [], 0
     while (dollar := text.find("$", at)) >= 0 and dollar + 1 < len(text):
@@ -264,7 +264,7 @@ def relative(path: str) -> bytes:
     return b"/".join(part for part in path.encode().split(b"/") if part not in (b"", b"."))
 
 
-def _read(path: Path) -> str:
+def _read_test_file(path: Path) -> str:
     try:
         return read_named(path, limit=MAX_BYTES).decode()
     except (OSError, UnicodeDecodeError) as error:

@@ -33,7 +33,7 @@ def account_setup(*, policy: str = "sandbox.yaml", yes: bool = False) -> int:
     project_path = loaded.facts().project
     if yes or persistent.missing(loaded, project_path):
         require_trust(request, accepted=False)
-    persistent.make(loaded, project_path)
+    persistent.make_persistent(loaded, project_path)
     resolved = loaded.resolve()
     require_secrets(request, resolved.facts)
     project = Path(resolved.canonical(resolved.facts.project))
@@ -47,7 +47,7 @@ def account_setup(*, policy: str = "sandbox.yaml", yes: bool = False) -> int:
     homes = (facts, replace(facts, home=user_dirs.account_home() or facts.home))
     closed = frozenset(path for each in homes for path in closed_paths(each))
     plan = plan_account(account_of(resolved), Workspace(project, others, os.geteuid(), closed))
-    return _shown(plan, yes=yes, nothing=f"{plan.account} is there, and all is shared with it")
+    return _carry_out(plan, yes=yes, nothing=f"{plan.account} is there, and all is shared with it")
 
 
 def _is_repository(rule: PathRule, policy: ResolvedPolicy) -> bool:
@@ -58,10 +58,10 @@ def _is_repository(rule: PathRule, policy: ResolvedPolicy) -> bool:
 def account_remove(*, project: str = ".", yes: bool = False) -> int:
     """Remove a project's account with its home; its files in the project go to the project's owner."""
     plan = plan_removal(account_for(os.path.realpath(project), os.geteuid()))
-    return _shown(plan, yes=yes, nothing=f"{plan.account} is gone")
+    return _carry_out(plan, yes=yes, nothing=f"{plan.account} is gone")
 
 
-def _shown(plan: AccountPlan, *, yes: bool, nothing: str) -> int:
+def _carry_out(plan: AccountPlan, *, yes: bool, nothing: str) -> int:
     """Show what a plan does; with `yes`, do it. Give the exit status."""
     if not plan.steps:
         console.line(nothing)

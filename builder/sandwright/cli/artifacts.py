@@ -54,11 +54,11 @@ class Changes:
             for artifact in self.written:
                 write_output(str(self.directory / artifact.name), artifact.content, mode=artifact.mode)
             for name in self.removed:
-                self._remove(name)
+                self._remove_artifact(name)
         except OSError as error:
             raise UsageError(f"{self.directory} can't be written: {error}") from error
 
-    def _remove(self, name: str) -> None:
+    def _remove_artifact(self, name: str) -> None:
         path = self.directory / name
         path.unlink(missing_ok=True)
         for parent in path.relative_to(self.directory).parents:
@@ -72,20 +72,22 @@ def changes(rendered: Rendered, directory: Path) -> Changes:
     document = {"method": rendered.method, "artifacts": digests}
     manifest = json_artifact(MANIFEST, document, "digests of the artifacts")
     files = [*rendered.artifacts, manifest]
-    there = dict(_files(directory))
-    wanted = {each.name for each in files}
-    ours = _recorded(there.get(MANIFEST, b""))
-    extra = sorted(there.keys() - wanted)
-    removed = tuple(name for name in extra if ours.get(name) == _digest(there[name]))
+    there = dict(_read_files(directory))
+    expected = {each.name for each in files}
+    ours = _recorded_digests(there.get(MANIFEST, b""))
+    extra = sorted(there.keys() - expected)
+    removed = tuple(name for name in extra if ours.get(name) == _sha256_digest(there[name]))
     return Changes(
         directory,
-        tuple(each for each in files if there.get(each.name) != each.content or _mode(directory, each)),
+        tuple(
+            each for each in files if there.get(each.name) != each.content or _has_wrong_mode(directory, each)
+        ),
         removed,
         tuple(name for name in extra if name not in removed),
     )
 
 
-def unrendered(out: Path, methods: Collection[str]) -> list[str]:
+def stray_entries(out: Path, methods: Collection[str]) -> list[str]:
     """What lies beside the directories of methods, in which a launcher would be that nothing compares.
 
     What `init` and `render` write there themselves is none.
@@ -109,12 +111,12 @@ def content(path: Path) -> bytes:
         raise UsageError(f"{one_line(str(path))} can't be read: {error.strerror}") from error
 
 
-def _files(directory: Path) -> Iterator[tuple[str, bytes]]:
+def _read_files(directory: Path) -> Iterator[tuple[str, bytes]]:
     """The files below a directory by name."""
     for parent in (directory, directory.parent):
         if parent.is_symlink():
             raise UsageError(f"{parent} is a symbolic link: artifacts are not written through one")
-    for folder, names, files in os.walk(directory, onerror=_refuse):
+    for folder, names, files in os.walk(directory, onerror=_refuse_unreadable):
         for name in (*names, *files):
             path = Path(folder, name)
             mode = path.lstat().st_mode
@@ -126,12 +128,12 @@ def _files(directory: Path) -> Iterator[tuple[str, bytes]]:
                 yield path.relative_to(directory).as_posix(), content(path)
 
 
-def _refuse(error: OSError) -> None:
+def _refuse_unreadable(error: OSError) -> None:
     if not isinstance(error, FileNotFoundError):
         raise UsageError(f"{one_line(str(error.filename))} can't be read: {error.strerror}") from error
 
 
-def _mode(directory: Path, artifact: Artifact) -> bool:
+def _has_wrong_mode(directory: Path, artifact: Artifact) -> bool:
     """Whether a file's executable bit is wrong."""
     path = directory / artifact.name
     return path.exists() and bool(path.stat().st_mode & stat.S_IXUSR) is not artifact.executable
@@ -147,7 +149,7 @@ def rendered_method(directory: Path) -> str:
     return str(found["method"]) if ours and found["method"] in registry.names() else ""
 
 
-def _recorded(manifest: bytes) -> Mapping[str, str]:
+def _recorded_digests(manifest: bytes) -> Mapping[str, str]:
     """The digests of an earlier manifest; none when it is no manifest."""
     try:
         found = strictjson.loads(manifest)["artifacts"]
@@ -156,5 +158,5 @@ def _recorded(manifest: bytes) -> Mapping[str, str]:
     return {str(name): str(digest) for name, digest in found.items()} if isinstance(found, dict) else {}
 
 
-def _digest(data: bytes) -> str:
+def _sha256_digest(data: bytes) -> str:
     return f"sha256:{hashlib.sha256(data).hexdigest()}"

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sandwright import foreground
-from sandwright.bridge.check import given
+from sandwright.bridge.check import decide_call
 from sandwright.bridge.grammar import Refused, compile_grammar, entry_text
 from sandwright.bridge.profiles import profile_of
 from sandwright.bridge.start import serve
@@ -80,11 +80,11 @@ def shim_eval(
     grammars = {name: compile_grammar(name, shim.allow, profile_of(name)) for name, shim in shims.items()}
     if not words:
         for name, grammar in grammars.items():
-            known = "known" if grammar.profile else "plain words only"
+            profile = "known" if grammar.profile else "plain words only"
             entries = ", ".join(map(entry_text, grammar.entries)) or "nothing"
-            console.line(f"{name} ({known}): {entries}")
+            console.line(f"{name} ({profile}): {entries}")
         return
     try:
-        console.line(shlex.join([words[0], *given(resolved, grammars, words, Path.cwd())]))
+        console.line(shlex.join([words[0], *decide_call(resolved, grammars, words, Path.cwd())]))
     except Refused as refusal:
         raise VerdictError(str(refusal)) from refusal

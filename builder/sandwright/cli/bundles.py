@@ -36,7 +36,7 @@ def bundle(
     words: Sequence[str],
 ) -> None:
     """Make an OCI runtime bundle of an image; `words` replace the image's command."""
-    source = _open(image, platform, ref, Path(output))
+    source = _open_named_image(image, platform, ref, Path(output))
     architecture = source.platform.architecture
     name = Path(image).name.removesuffix(".tar") + ("-minimal" if minimal else "")
     where = Path(bundle) if bundle else Path(output) / "bundles" / f"{name}-{architecture}"
@@ -48,7 +48,7 @@ def bundle(
     )
     with console.watching() as progress:
         if minimal:
-            wanted = MinimalOptions(
+            options = MinimalOptions(
                 tuple(word for each in minimal for word in each.split()),
                 keep=tuple(keep or ()),
                 drop=tuple(drop or ()),
@@ -56,7 +56,7 @@ def bundle(
                 dependencies=dependencies,
             )
             made = write_minimal_bundle(
-                source, where, wanted, store=store, settings=settings, progress=progress
+                source, where, options, store=store, settings=settings, progress=progress
             )
             _show_minimal(made, where)
             return
@@ -64,10 +64,10 @@ def bundle(
             raise UsageError(
                 "--keep, --drop, --trace and --dependencies choose what --minimal keeps; give that too"
             )
-        _show(write_bundle(source, where, store=store, settings=settings, progress=progress), where)
+        _print_bundle(write_bundle(source, where, store=store, settings=settings, progress=progress), where)
 
 
-def _open(image: str, platform: str, ref: str, output: Path) -> Image:
+def _open_named_image(image: str, platform: str, ref: str, output: Path) -> Image:
     """A built image by its name, or an image by its path."""
     path = image_path(image, output)
     try:
@@ -78,7 +78,7 @@ def _open(image: str, platform: str, ref: str, output: Path) -> Image:
     return open_image(path, platform=collect_host().platform, ref=ref or None)
 
 
-def _show(made: Bundle, where: Path) -> None:
+def _print_bundle(made: Bundle, where: Path) -> None:
     for change in made.rootfs.changes:
         console.line(" ".join(filter(None, (f"{change.path}: {change.action}", change.detail))))
     for note in made.notes:
@@ -91,10 +91,10 @@ def _show(made: Bundle, where: Path) -> None:
 
 
 def _show_minimal(made: MinimalBundle, where: Path) -> None:
-    full, kept = made.full, made.minimal
+    full, minimal = made.full, made.minimal
     console.line(
-        f"kept {kept.files} of {full.files} files, {console.size(kept.bytes)} of {console.size(full.bytes)}; "
-        f"why each: {where / 'why.json'}"
+        f"kept {minimal.files} of {full.files} files,"
+        f" {console.size(minimal.bytes)} of {console.size(full.bytes)}; why each: {where / 'why.json'}"
     )
     for question in made.selection.questions[:SHOWN]:
         raised = ", ".join(path.decode(errors="replace") for path in question.raised_by[:3])
@@ -103,4 +103,4 @@ def _show_minimal(made: MinimalBundle, where: Path) -> None:
         console.line(f"missing in the image: {name}")
     if len(made.selection.questions) > SHOWN:
         console.line(f"open: and {len(made.selection.questions) - SHOWN} more")
-    _show(made.bundle, where)
+    _print_bundle(made.bundle, where)

@@ -6,10 +6,10 @@ import contextlib
 import os
 from collections.abc import Callable, Sequence
 
-from sandwright.change.compare import compare
+from sandwright.change.compare import compare_policies
 from sandwright.change.policies import PolicyPair, read_pair
 from sandwright.change.report import ChangeReport, as_json, as_markdown, as_sarif, as_text
-from sandwright.change.trial import prover, witnesses
+from sandwright.change.trial import trial_method, witnesses
 from sandwright.checked import Checked
 from sandwright.cli import console
 from sandwright.cli.timelimit import TimeLimitExceeded, time_limit
@@ -41,11 +41,11 @@ def diff(
     if not new and not revisions:
         raise UsageError("usage: sandwright diff OLD NEW, or sandwright diff --revisions OLD [NEW]")
     try:
-        with time_limit(_seconds(time)) if time else contextlib.nullcontext():
+        with time_limit(_parse_seconds(time)) if time else contextlib.nullcontext():
             pair = read_pair(
                 old, new, policy=policy, revisions=revisions, environ=os.environ, settings=list(set or ())
             )
-            report = _compared(pair, method or (), prove=prove, old=old, new=new or policy)
+            report = _compare_policies(pair, method or (), prove=prove, old=old, new=new or policy)
     except TimeLimitExceeded:
         raise VerdictError(f"the policies could not be compared within {time}") from None
     for line in as_text(report):
@@ -64,18 +64,20 @@ def diff(
     return Checked(report.found.asked)
 
 
-def _seconds(time: str) -> int:
+def _parse_seconds(time: str) -> int:
     try:
         return duration(f"{time}s" if time.isdigit() else time)
     except ValueError as error:
         raise UsageError(f"--time {error}") from None
 
 
-def _compared(pair: PolicyPair, asked: Sequence[str], *, prove: bool, old: str, new: str) -> ChangeReport:
+def _compare_policies(
+    pair: PolicyPair, methods: Sequence[str], *, prove: bool, old: str, new: str
+) -> ChangeReport:
     before, after = pair.resolve()
     explained = [name for name in registry.policy_names() if registry.method(name).parts.read_back]
-    found = compare(before, after, [*asked] or explained)
-    seen = witnesses(pair, (before, after), found, prover(found.methods)) if prove else ()
+    found = compare_policies(before, after, [*methods] or explained)
+    seen = witnesses(pair, (before, after), found, trial_method(found.methods)) if prove else ()
     return ChangeReport(old, new, found, after.facts, seen)
 
 

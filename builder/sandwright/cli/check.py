@@ -48,19 +48,19 @@ def lint_image(
             run_checks(
                 path,
                 ref=each,
-                budget=_bytes(budget) if budget else None,
+                budget=_parse_size(budget) if budget else None,
                 waivers=waivers,
                 tests=tests,
                 runtimes=runtimes,
                 progress=progress,
             )
-            for each in _images(path, platform, ref, other)
+            for each in _image_digests(path, platform, ref, other)
         ]
     for file, content in ((json, report.to_json), (sarif, report.to_sarif), (junit, report.to_junit)):
         if file:
             write_output(file, content(checked))
     for one in checked:
-        _show(one)
+        _print_result(one)
     for line in other:
         console.line(f"skipped: {line}")
     faults = sum(len(one.faults) for one in checked)
@@ -72,7 +72,7 @@ def lint_image(
     return Checked(len(checked), why="; ".join(other))
 
 
-def _show(checked: CheckResult) -> None:
+def _print_result(checked: CheckResult) -> None:
     for finding in checked.findings:
         console.line(f"{finding}" + (f"; accepted: {finding.waived}" if finding.waived else ""))
     for line in checked.skipped:
@@ -84,7 +84,7 @@ def _show(checked: CheckResult) -> None:
     )
 
 
-def _images(path: Path, platform: str, ref: str, other: list[str]) -> Iterator[str]:
+def _image_digests(path: Path, platform: str, ref: str, other: list[str]) -> Iterator[str]:
     """The digests of all images that fit; those of other systems are only named in `other`."""
     for each in list_images(path, platform=platform or None, ref=ref or None):
         if each.platform.os == "linux":
@@ -93,7 +93,7 @@ def _images(path: Path, platform: str, ref: str, other: list[str]) -> Iterator[s
             other.append(f"{each.platform} {each.digest[:19]}: only images for Linux are checked")
 
 
-def _bytes(text: str) -> int:
+def _parse_size(text: str) -> int:
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", text)
     if match is None or match[2].lower() not in _UNITS:
         raise UsageError(f"'{text}' is no size; write 80MB or 80MiB")

@@ -52,8 +52,8 @@ def _bash_cases(commands: Sequence[Command]) -> Iterator[str]:
     spelled = [
         (f"{each.name}{flag}", option)
         for each in commands
-        for option in _options(each)
-        for flag in _flags(option)
+        for option in _completed_options(each)
+        for flag in _option_flags(option)
     ]
     files = [name for name, option in spelled if option.metavar and not option.values()]
     if files:
@@ -65,28 +65,29 @@ def _bash_cases(commands: Sequence[Command]) -> Iterator[str]:
     yield "        *) case $command in"
     yield f"            '') words='{' '.join(each.name for each in commands)} --help --version' ;;"
     for each in commands:
-        flags = [flag for option in _options(each) for flag in _flags(option)]
-        words = " ".join([*_first(each), *flags])
-        yield f'            {each.name}) words=\'{words}\'; [ "${{word#-}}" != "$word" ] || {_files(each)} ;;'
+        flags = [flag for option in _completed_options(each) for flag in _option_flags(option)]
+        words = " ".join([*_first_choices(each), *flags])
+        completed = _completion_words(each)
+        yield f'            {each.name}) words=\'{words}\'; [ "${{word#-}}" != "$word" ] || {completed} ;;'
     yield "        esac ;;"
 
 
-def _options(command: Command) -> tuple[Option, ...]:
+def _completed_options(command: Command) -> tuple[Option, ...]:
     return (*command.options, HELP)
 
 
-def _flags(option: Option) -> list[str]:
+def _option_flags(option: Option) -> list[str]:
     return [option.flag, *[f"--no-{option.name}"] * option.negatable]
 
 
-def _first(command: Command) -> tuple[str, ...]:
+def _first_choices(command: Command) -> tuple[str, ...]:
     """The choices of the first positional argument."""
     return command.positional[0].values() if command.positional else ()
 
 
-def _files(command: Command) -> str:
+def _completion_words(command: Command) -> str:
     """What completes a word that is no option: the choices of the first argument, or files."""
-    words = _first(command)
+    words = _first_choices(command)
     return f"words='{' '.join(words)}'" if words else "{ compopt -o default; words=; }"
 
 
@@ -117,14 +118,14 @@ def zsh(commands: Sequence[Command]) -> str:
 
 def _zsh_case(command: Command) -> Iterator[str]:
     yield f"        {command.name}) _arguments \\"
-    for option in _options(command):
+    for option in _completed_options(command):
         action = f"({' '.join(option.values())})" if option.values() else "_files"
         value = f":value:{action}" if option.metavar else ""
         equals = "=" if option.metavar and option.flag.startswith("--") else ""
-        for flag in _flags(option):
+        for flag in _option_flags(option):
             spelled = f"{flag}{equals}[{_zsh_escaped(option.about)}]{value}"
             yield f"            {shlex.quote('*' * option.repeatable + spelled)} \\"
-    words = _first(command)
+    words = _first_choices(command)
     first = f"1:word:({' '.join(words)})" if words else "*::file:_files"
     yield f"            {shlex.quote(first)} ;;"
 
@@ -140,12 +141,12 @@ def fish(commands: Sequence[Command]) -> str:
         about = _fish_quoted(each.help)
         lines.append(f"complete -c sandwright -n __fish_use_subcommand -a {each.name} -d {about}")
         only = f"complete -c sandwright -n '__fish_seen_subcommand_from {each.name}'"
-        if words := _first(each):
+        if words := _first_choices(each):
             lines.append(f"{only} -f -a '{' '.join(words)}'")
-        for option in _options(each):
+        for option in _completed_options(each):
             values = option.values()
             value = f" -x -a '{' '.join(values)}'" if values else " -r -F"
-            for flag in _flags(option):
+            for flag in _option_flags(option):
                 name = f"-l {flag[2:]}" if flag[1] == "-" else f"-s {flag[1:]}"
                 lines.append(
                     f"{only} {name}{value if option.metavar else ''} -d {_fish_quoted(option.about)}"

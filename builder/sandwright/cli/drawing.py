@@ -53,11 +53,11 @@ class _Drawn:
 
     @contextlib.contextmanager
     def step(self, label: str, total: int | None = None, *, unit: str = "bytes") -> Iterator[ProgressStep]:
-        shown, number = _Shown(" ".join(visible(label).split()), total, unit), next(self._numbers)
+        progress_line, number = _Shown(" ".join(visible(label).split()), total, unit), next(self._numbers)
         with self._lock:
-            self._steps[number] = shown
+            self._steps[number] = progress_line
         try:
-            yield shown
+            yield progress_line
         finally:
             with self._lock:
                 del self._steps[number]

@@ -48,11 +48,11 @@ class EngineBuildOptions:
     force: bool
     dry_run: bool
 
-    def refuse(self, given: Mapping[str, object]) -> None:
+    def refuse(self, options: Mapping[str, object]) -> None:
         """Raise UsageError without an engine, and for options that mean nothing with one."""
         if not self.engine:
             raise UsageError("--builder and --compare need --engine")
-        for option, value in given.items():
+        for option, value in options.items():
             if value:
                 raise UsageError(
                     f"--{option} can't be with --engine: an engine smoke-tests the images that it builds"
@@ -130,10 +130,10 @@ def build_with_engine(
         skipped: list[SkippedImage] = []
         where = output / "engines" / options.engine
         with connect_engine(options.engine, host, cache=not options.force) as engine:
-            done = _built(request, options, engine, host=host, skipped=skipped, progress=progress)
+            done = _build_in_engine(request, options, engine, host=host, skipped=skipped, progress=progress)
             if done.report is not None:
-                _write(done.report, where, engine, request.repository)
-    _show(done, skipped, where, time.monotonic() - started)
+                _write_report(done.report, where, engine, request.repository)
+    _print_builds(done, skipped, where, time.monotonic() - started)
     if done.different or (done.report is not None and not done.report.green):
         raise VerdictError("not every image passed; see the lines above")
     if missing := [each.name for each in skipped if each.name in arguments.names]:
@@ -152,7 +152,7 @@ class _Done:
     report: ImageReport | None
 
 
-def _built(
+def _build_in_engine(
     request: BuildRequest,
     options: EngineBuildOptions,
     engine: Engine,
@@ -163,7 +163,7 @@ def _built(
 ) -> _Done:
     leave_out = None if options.strict else skipped.append
     built = build_in_engine(request, engine, own=host.platform, leave_out=leave_out, progress=progress)
-    different = _compare(request, engine, built, progress) if options.compare else []
+    different = _compare_with_embedded(request, engine, built, progress) if options.compare else []
     report = None
     if options.smoke and built:
         report = smoke_in_engine(
@@ -172,7 +172,7 @@ def _built(
     return _Done(built, different, report)
 
 
-def _write(report: ImageReport, where: Path, engine: Engine, repository: str) -> None:
+def _write_report(report: ImageReport, where: Path, engine: Engine, repository: str) -> None:
     """Write the report, with earlier results of other images that the engine still has."""
 
     def digest_of(image: str, platform: str) -> str | None:
@@ -182,7 +182,7 @@ def _write(report: ImageReport, where: Path, engine: Engine, repository: str) ->
     write_report(merge_reports(report, read_report(where), digest_of), where)
 
 
-def _compare(
+def _compare_with_embedded(
     request: BuildRequest, engine: Engine, built: Sequence[EngineBuiltImage], progress: Progress
 ) -> list[str]:
     """A line for each unexplained difference from the image of the embedded builder."""
@@ -204,11 +204,11 @@ def _compare(
     return lines
 
 
-def _show(done: _Done, skipped: Sequence[SkippedImage], where: Path, seconds: float) -> None:
+def _print_builds(done: _Done, skipped: Sequence[SkippedImage], where: Path, seconds: float) -> None:
     report = done.report
     rows = []
     for each in done.built:
-        verdict = "" if report is None else _verdict(report, each)
+        verdict = "" if report is None else _build_verdict(report, each)
         image = each.image.id.removeprefix("sha256:")[:12]
         rows.append([each.name, each.platform, each.references[0], image, f"{each.seconds:.1f} s", verdict])
     rows += [[each.name, "", "", "", "", f"skipped: {each.reason}"] for each in skipped]
@@ -221,6 +221,6 @@ def _show(done: _Done, skipped: Sequence[SkippedImage], where: Path, seconds: fl
     console.line(f"{seconds:.1f} s{end}")
 
 
-def _verdict(report: ImageReport, built: EngineBuiltImage) -> str:
+def _build_verdict(report: ImageReport, built: EngineBuiltImage) -> str:
     rows = [row for row in report.rows if (row.image, row.platform) == (built.name, built.platform)]
     return str(rows[0].verdict)

@@ -35,7 +35,9 @@ def sbpl_eval(
             raise UsageError(f"--include {each} is no directory")
     if batch:
         importer = FileImporter(directories)
-        for answer in evaluate_batch(_lines(batch), file=batch, importer=importer, fragment=fragment):
+        for answer in evaluate_batch(
+            _requests_of_file(batch), file=batch, importer=importer, fragment=fragment
+        ):
             console.line(answer)
         return
     if not profile or not operation:
@@ -73,7 +75,7 @@ def seccomp_eval(
     console.lines(encoder.dumps(answer.as_json()) if json else answer.text().rstrip())
 
 
-def _lines(file: str) -> Iterator[str]:
+def _requests_of_file(file: str) -> Iterator[str]:
     if file == "-":
         yield from sys.stdin
         return

@@ -43,22 +43,22 @@ def fleet(
     if (resume or remove) and (not name or words or (resume and remove)):
         raise UsageError("give --name with --resume or --remove, and no command")
     if remove:
-        session.find(name).remove()
+        session.fleet_named(name).remove()
         notify(f"fleet {name} is removed")
         return 0
-    numbers = {"parallel": _number(parallel, "parallel"), "retries": _number(retries, "retries")}
-    size = FleetSize(_number(count or "0", "count"), rows, **numbers)
+    numbers = {"parallel": _parse_count(parallel, "parallel"), "retries": _parse_count(retries, "retries")}
+    size = FleetSize(_parse_count(count or "0", "count"), rows, **numbers)
     if resume:
-        return _follow(session.resume(name, results, size))
+        return _follow_to_end(session.resume(name, results, size))
     request = request_of(
         words, policy=policy, method=method, preset=preset, set=set, time=time, trust_policy=trust_policy
     )
     followed = session.start(request, size, name=name, results=results, notify=notify)
     notify(f"fleet {followed.name}: {followed.fleet.count} runs in {followed.fleet.where}")
-    return _follow(followed)
+    return _follow_to_end(followed)
 
 
-def _follow(followed: FollowedFleet) -> int:
+def _follow_to_end(followed: FollowedFleet) -> int:
     """Show it to its end, and remove it then. It goes on when this is broken off, and we say so."""
     try:
         with _viewing(followed) as view:
@@ -77,7 +77,7 @@ def _follow(followed: FollowedFleet) -> int:
     return FAILED if failed else 0
 
 
-def _number(text: str, name: str) -> int:
+def _parse_count(text: str, name: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 9):
         raise UsageError(f"--{name} is a number, not {text!r}")
     return int(text)
@@ -92,7 +92,7 @@ def _viewing(followed: FollowedFleet) -> Iterator[FleetView]:
         yield view
 
 
-def ended(outcome: Outcome) -> str:
+def describe_outcome(outcome: Outcome) -> str:
     """How a run ended, in a few words of ours and of the cluster's."""
     attempt = outcome.attempt
     if attempt is None:
@@ -120,7 +120,7 @@ class _Lines:
 
     def settled(self, outcome: Outcome, words: tuple[str, ...]) -> None:
         row = one_line(" ".join(words), CELL)
-        notify(f"run {outcome.index}{' ' * bool(row)}{row}: {ended(outcome)}")
+        notify(f"run {outcome.index}{' ' * bool(row)}{row}: {describe_outcome(outcome)}")
 
     def counted(self, counts: Counts) -> None:
         pass

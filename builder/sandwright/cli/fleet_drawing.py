@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from sandwright.cli.fleet import CELL, LINE, ended, last_line, one_line
+from sandwright.cli.fleet import CELL, LINE, describe_outcome, last_line, one_line
 from sandwright.methods.fleets import Counts, Outcome
 from sandwright.session.fleet import FleetView, FollowedFleet
 
@@ -41,7 +41,7 @@ class _Drawn:
 
     def settled(self, outcome: Outcome, words: tuple[str, ...]) -> None:
         row = one_line(" ".join(words), CELL)
-        self._last.append((str(outcome.index), row, ended(outcome), last_line(outcome.output)))
+        self._last.append((str(outcome.index), row, describe_outcome(outcome), last_line(outcome.output)))
         self._draw()
 
     def counted(self, counts: Counts) -> None:
@@ -53,14 +53,14 @@ class _Drawn:
         self._draw()
 
     def _draw(self) -> None:
-        self._live.update(self._table(), refresh=True)
+        self._live.update(self._fleet_table(), refresh=True)
 
-    def _table(self) -> Table:
-        counts, known = self._counts, self._followed.results.known
-        failed = sum(status != 0 for status in known.values())
+    def _fleet_table(self) -> Table:
+        counts, results = self._counts, self._followed.results.known
+        failed = sum(status != 0 for status in results.values())
         seconds = int(monotonic() - self._began)
         title = (
-            f"fleet {self._followed.name}: {len(known)} of {self._followed.fleet.count} over, "
+            f"fleet {self._followed.name}: {len(results)} of {self._followed.fleet.count} over, "
             f"{failed} failed, "
             f"{counts.running} running, {seconds // 60}:{seconds % 60:02}"
         )

@@ -10,6 +10,7 @@ from sandwright.lazy import load
 FUNCTIONS: Mapping[str, str] = {
     "verify-audit": ".sessions:verify_audit",
     "setup": ".images:setup",
+    "init-image": ".image_init:init_image",
     "lock-images": ".locks:lock_images",
     "lock-diff": ".locks:lock_diff",
     "build-images": ".images:build_images",

@@ -39,7 +39,7 @@ def page(command: Command) -> str:
         parts.append(textwrap.fill(command.details, _width()))
     rows = [[(each.metavar, each.about) for each in command.positional]]
     rows.append(
-        [*((_spelled(each), each.about) for each in command.options), ("-h, --help", "show this help")]
+        [*((_option_usage(each), each.about) for each in command.options), ("-h, --help", "show this help")]
     )
     width = max(len(name) for part in rows for name, _ in part)
     for title, part in zip(("Arguments", "Options"), rows, strict=True):
@@ -49,7 +49,7 @@ def page(command: Command) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _spelled(option: Option) -> str:
+def _option_usage(option: Option) -> str:
     """An option with its short name and its value, as in `-p, --policy FILE`."""
     short = f"-{option.short}, " if option.short else ""
     return f"{short}{option.spelled}"

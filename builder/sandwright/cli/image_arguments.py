@@ -10,6 +10,7 @@ from sandwright.cli.parsing import suggestion
 from sandwright.errors import UsageError
 from sandwright.image.build import Fetcher, Relock
 from sandwright.image.cache import Cache, default_cache
+from sandwright.image.compress import Compression, parse_compression
 from sandwright.image.definition import ImageDefinition, load_catalogue
 from sandwright.image.mirrors import find_mirrors
 from sandwright.registry.credentials import ANONYMOUS, auth_files
@@ -22,11 +23,13 @@ RegistrySettingsFactory = Callable[[], "RegistrySettings"]
 
 
 def catalogue_of(images: str, names: Sequence[str] = ()) -> dict[str, ImageDefinition]:
-    """The definitions below a directory; empty: those that ship, `dev` only if it is in `names`.
+    """The definitions below a directory, with those of shipped images that are bases there.
 
+    Without a directory: those that ship, `dev` only if it is in `names`.
     Raise UsageError for a name that is not there.
     """
-    catalogue = load_catalogue(Path(images) if images else data_path("images"))
+    shipped = data_path("images")
+    catalogue = load_catalogue(Path(images) if images else shipped, bases=shipped)
     if not images and any(name not in catalogue for name in names):
         more = load_catalogue(data_path("images", "more"))
         catalogue |= {name: each for name, each in more.items() if name in names}
@@ -34,6 +37,14 @@ def catalogue_of(images: str, names: Sequence[str] = ()) -> dict[str, ImageDefin
         if name not in catalogue:
             raise UsageError(f"there is no image '{name}'; {suggestion(name, catalogue)}")
     return catalogue
+
+
+def chosen_compression(text: str) -> Compression | None:
+    """The value of `--compression`. Raise UsageError where it is none."""
+    try:
+        return parse_compression(text) if text else None
+    except ValueError as error:
+        raise UsageError(f"--compression: {error}") from None
 
 
 def fetcher(
@@ -52,7 +63,7 @@ def registry_settings(insecure: Sequence[str], ca_file: str, authfile: str) -> R
         raise UsageError(f"{authfile}: no such credentials file")
     explicit = Path(authfile) if authfile else None
     who = ANONYMOUS if authfile == "none" else auth_files(os.environ, explicit=explicit)
-    given = os.environ.get(TOKEN_SERVERS_VARIABLE, "").replace(",", " ").split()
-    servers = frozenset(split_host(host)[0] for host in given)
+    listed = os.environ.get(TOKEN_SERVERS_VARIABLE, "").replace(",", " ").split()
+    servers = frozenset(split_host(host)[0] for host in listed)
     trust = Path(ca_file) if ca_file else None
     return RegistrySettings(who, trust, frozenset(insecure), token_servers=servers)

@@ -12,7 +12,7 @@ from typing import Any
 from sandwright.checked import Checked
 from sandwright.cli import console, engines
 from sandwright.cli.arguments import source_date_epoch
-from sandwright.cli.image_arguments import catalogue_of, fetcher, registry_settings
+from sandwright.cli.image_arguments import catalogue_of, chosen_compression, fetcher, registry_settings
 from sandwright.cli.locks import relock
 from sandwright.errors import VerdictError
 from sandwright.host import collect_host
@@ -21,6 +21,7 @@ from sandwright.image.build import build_images as build
 from sandwright.image.definition import ImageDefinition
 from sandwright.image.export import save_archive
 from sandwright.image.plan import plan_build
+from sandwright.image.variant import ImageVariant, parse_labels
 from sandwright.policy.trusted import BUILD
 from sandwright.progress import Progress
 from sandwright.setup.plan import plan_setup
@@ -60,6 +61,8 @@ def build_images(
     engine: str = "",
     builder: str = "",
     compare: bool = False,
+    label: Sequence[str] | None = None,
+    compression: str = "",
     insecure: Sequence[str] | None = None,
     ca_file: str = "",
     authfile: str = "",
@@ -67,11 +70,17 @@ def build_images(
     """Build images for all their platforms, unpack them, and smoke-test them under every runtime."""
     registry = functools.partial(registry_settings, insecure or (), ca_file, authfile)
     if engine or builder or compare:
-        given = {"runtime": runtime, "require": require, "verify": verify}
+        used = {
+            "runtime": runtime,
+            "require": require,
+            "verify": verify,
+            "label": label,
+            "compression": compression,
+        }
         options = engines.EngineBuildOptions(
             engine, smoke=smoke, compare=compare, strict=strict, force=force, dry_run=dry_run
         )
-        options.refuse(given)
+        options.refuse(used)
         arguments = engines.CliArguments(images, name or (), platform or (), mirror, builder, frozen)
         return engines.build_with_engine(arguments, options, output=Path(output), registry=registry)
     started = time.monotonic()
@@ -81,6 +90,7 @@ def build_images(
         "platforms": list(platform or ()) or None,
         "frozen": frozen,
         "epoch": source_date_epoch(),
+        "variant": ImageVariant(parse_labels(label or ()), chosen_compression(compression)),
         "verify": verify,
     }
     if dry_run:
@@ -115,7 +125,7 @@ def build_images(
             if smoke
             else None
         )
-    _show(built, left_out, report, where, time.monotonic() - started)
+    _print_images(built, left_out, report, where, time.monotonic() - started)
     _require_named(left_out, name or ())
     return Checked(0 if report is None else len(built), why="there is no image to build")
 
@@ -154,7 +164,7 @@ def _smoke(
             image.layout,
             held.manifest.digest,
             catalogue[image.name],
-            _bases(catalogue, image.name),
+            _base_definitions(catalogue, image.name),
         )
         for image in built
         for platform, held in image.images.items()
@@ -172,12 +182,12 @@ def _smoke(
     return report
 
 
-def _bases(catalogue: Mapping[str, ImageDefinition], name: str) -> tuple[ImageDefinition, ...]:
+def _base_definitions(catalogue: Mapping[str, ImageDefinition], name: str) -> tuple[ImageDefinition, ...]:
     parent = catalogue[name].parent
-    return () if parent is None else (catalogue[parent], *_bases(catalogue, parent))
+    return () if parent is None else (catalogue[parent], *_base_definitions(catalogue, parent))
 
 
-def _show(
+def _print_images(
     built: Sequence[BuiltImage],
     left_out: Sequence[SkippedImage],
     report: ImageReport | None,
@@ -190,7 +200,7 @@ def _show(
             [
                 image.name,
                 platform,
-                _short(held.manifest.digest),
+                _short_digest(held.manifest.digest),
                 console.size(sum(layer.size for layer in held.layers)),
                 str(len(held.layers)),
                 f"{image.seconds:.1f} s",
@@ -202,7 +212,7 @@ def _show(
     else:
         rows = [[*row[:3], console.size(int(row[3])), *row[4:]] for row in table(report)]
         heads = columns(report)
-    console.table(heads, [*rows, *_missing(left_out, len(heads))])
+    console.table(heads, [*rows, *_skipped_rows(left_out, len(heads))])
     for each in left_out:
         console.lines(f"not built: {each.name}: {each.reason}: {each.detail}")
     if report is not None:
@@ -232,10 +242,10 @@ def _require_named(left_out: Sequence[SkippedImage], names: Sequence[str]) -> No
         raise VerdictError(f"not built: {', '.join(missing)}; see the lines above")
 
 
-def _missing(left_out: Sequence[SkippedImage], columns: int) -> list[list[str]]:
+def _skipped_rows(left_out: Sequence[SkippedImage], columns: int) -> list[list[str]]:
     """Rows of the final table for images that were not built; the reasons follow below it."""
     return [[each.name, "", f"not built: {each.reason}", *[""] * (columns - 3)] for each in left_out]
 
 
-def _short(digest: str) -> str:
+def _short_digest(digest: str) -> str:
     return digest.removeprefix("sha256:")[:12]

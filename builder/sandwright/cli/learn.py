@@ -13,9 +13,9 @@ from sandwright.learn.learn import ALLOW_NETWORK, Learned, Learner
 from sandwright.learn.proposal import difference
 from sandwright.learn.tables import KEPT
 from sandwright.outputs import write_output
-from sandwright.session.access_log import AccessLog, lines, read
-from sandwright.session.denials import line as shown
-from sandwright.user_dirs import above
+from sandwright.session.access_log import AccessLog, access_log_lines, read_access_log
+from sandwright.session.denials import printable_line as shown
+from sandwright.user_dirs import find_above
 from sandwright.visible import notify
 
 _MOST_LINES = 40
@@ -47,18 +47,18 @@ def learn(
         *set,
         *[each for each in ALLOW_NETWORK if allow_network and each.partition("=")[0] not in named],
     ]
-    file = policy or above("sandbox.yaml")
+    file = policy or find_above("sandbox.yaml")
     command = RecordedCommand(
         tuple(words) or ("true",), file, bool(policy), tuple(preset), tuple(settings), trust_policy, time
     )
-    learner = Learner(command, notify, [_merged(Path(each)) for each in merge])
-    saved = _apart(Path(record), learner) if record else None
+    learner = Learner(command, notify, [_read_recording(Path(each)) for each in merge])
+    saved = _recording_path(Path(record), learner) if record else None
     learned = learner.learn(again=not no_confirm, necessary=minimal) if words else learner.proposed()
     if saved:
-        _keep(saved, learned)
-    for line in _told(learner, learned):
+        _write_recording(saved, learned)
+    for line in _summary_lines(learner, learned):
         notify(line)
-    _show(Path(command.request().policy), learned, write=write)
+    _print_change(Path(command.request().policy), learned, write=write)
     if learned.first:
         raise VerdictError(f"the command fails under the current policy, with {learned.first}")
     if learned.passed is False:
@@ -70,15 +70,15 @@ def learn(
         raise VerdictError(f"the command does not pass under the proposal: {why}")
 
 
-def _merged(file: Path) -> AccessLog:
+def _read_recording(file: Path) -> AccessLog:
     """A record of an earlier run. Raise UsageError for one that holds no call."""
-    record = read(file)
+    record = read_access_log(file)
     if not (record.accesses or record.contacts or record.calls or record.hosts):
         raise UsageError(f"{file} is no record of a run: no call is in it")
     return record
 
 
-def _apart(file: Path, learner: Learner) -> Path:
+def _recording_path(file: Path, learner: Learner) -> Path:
     """Where the record is kept: looked up before the command runs, which may turn links that it can write.
 
     Raise UsageError for a file that the command could put something else in the place of.
@@ -89,12 +89,12 @@ def _apart(file: Path, learner: Learner) -> Path:
     return target
 
 
-def _keep(file: Path, learned: Learned) -> None:
-    text = "".join(f"{line}\n" for each in learned.records for line in lines(each))
+def _write_recording(file: Path, learned: Learned) -> None:
+    text = "".join(f"{line}\n" for each in learned.records for line in access_log_lines(each))
     write_output(str(file), text.encode())
 
 
-def _show(file: Path, learned: Learned, *, write: bool) -> None:
+def _print_change(file: Path, learned: Learned, *, write: bool) -> None:
     """The change of the policy's file, which is written where that was asked for."""
     old = file.read_text(encoding="utf-8") if file.exists() else None
     new = learned.proposal.edit(f"schema: 1\nmethod: {recording_method()}\n" if old is None else old)
@@ -107,7 +107,7 @@ def _show(file: Path, learned: Learned, *, write: bool) -> None:
         notify(f"{file} is written")
 
 
-def _told(learner: Learner, learned: Learned) -> Iterator[str]:
+def _summary_lines(learner: Learner, learned: Learned) -> Iterator[str]:
     seen = sum(each.seen for each in learned.records)
     paths = len({access.real for each in learned.records for access in each.accesses})
     yield f"recorded: {seen} calls with paths, {paths} paths, {len(learned.records)} runs"
@@ -123,24 +123,24 @@ def _told(learner: Learner, learned: Learned) -> Iterator[str]:
         yield f"system calls: {learned.proposal.seccomp} suffices{beyond}"
     for item, needed in learned.necessary:
         yield f"without {item.value}: {'the command fails' if needed else 'it passes, so that was taken out'}"
-    yield from _asked(learner, learned)
+    yield from _requested_lines(learner, learned)
     if learned.proposal.variables is None:
         yield "variables: which a program reads can't be seen; environment stays as it is"
 
 
-def _asked(learner: Learner, learned: Learned) -> Iterator[str]:
+def _requested_lines(learner: Learner, learned: Learned) -> Iterator[str]:
     """What was asked for and is not granted, with the cache of a tool where it is one."""
-    asked = sorted(learned.needs.requested.items())
-    if asked:
+    requested = sorted(learned.needs.requested.items())
+    if requested:
         yield "asked for, and not proposed, since the current policy or the preset `default` doesn't let it:"
     home = learner.current.facts.home
-    for (what, kind), why in asked[:_MOST_LINES]:
+    for (what, kind), why in requested[:_MOST_LINES]:
         tool = next(
-            (own for target, own in KEPT.items() if f"{what}/".startswith(f"{home}{target[1:]}/")), ""
+            (cache for target, cache in KEPT.items() if f"{what}/".startswith(f"{home}{target[1:]}/")), ""
         )
         hint = (
             f"; `cache: [{tool}]` gives {tool} one of this project's own" if tool and kind == "write" else ""
         )
         yield f"  {kind} {shown(what)}: {why}{hint}"
-    if len(asked) > _MOST_LINES:
-        yield f"  and {len(asked) - _MOST_LINES} more"
+    if len(requested) > _MOST_LINES:
+        yield f"  and {len(requested) - _MOST_LINES} more"

@@ -19,14 +19,14 @@ from sandwright.git.layout import blocking_file
 from sandwright.git.tracked import tracked
 from sandwright.inputs import LiveHost
 from sandwright.methods import registry
-from sandwright.policy.collect import collect, public_environment
+from sandwright.policy.collect import collect_facts, public_environment
 from sandwright.policy.environment_remarks import exported_secrets, unwritable_directories
 from sandwright.policy.paths import is_inside
-from sandwright.policy.policy_warnings import remarks
+from sandwright.policy.policy_warnings import collect_warnings
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.uses import check_expressible
 from sandwright.seccomp.lint import lint_profile
-from sandwright.user_dirs import above
+from sandwright.user_dirs import find_above
 from sandwright.visible import one_line
 
 
@@ -37,7 +37,7 @@ def lint(
     D: Sequence[str] | None = None,  # noqa: N803 - the option's name, as sandbox-exec has it
 ) -> Checked:
     """Show what is likely wrong in profiles, or in the project's policy. Raise VerdictError for an error."""
-    files = list(dict.fromkeys(file or [above("sandbox.yaml")]))
+    files = list(dict.fromkeys(file or [find_above("sandbox.yaml")]))
     params = pairs(D or (), "-D")
     for option, suffixes in (("-D", (".sb",)), ("--facts", _POLICIES)):
         if (params if option == "-D" else facts) and not any(Path(each).suffix in suffixes for each in files):
@@ -94,13 +94,13 @@ def _lint_policy(file: str, facts: str) -> Iterator[tuple[str, str]]:
         policy = load_policy(request_for(file))
     yield from (("warning", one_line(str(each.message))) for each in retired)
     if facts:
-        yield from _unenforced(policy.resolve(read_facts(facts, policy)))
+        yield from _unenforced_features(policy.resolve(read_facts(facts, policy)))
         return
     try:
-        resolved = policy.resolve(collect(policy, environ=public_environment(os.environ)))
+        resolved = policy.resolve(collect_facts(policy, environ=public_environment(os.environ)))
         mounts = all(registry.declaration(name).mounts for name in resolved.methods[:1])
         image_root = all(registry.properties(name).root == "image" for name in resolved.methods[:1])
-        found = remarks(resolved, LiveHost(), mounts=mounts, image_root=image_root)
+        found = collect_warnings(resolved, LiveHost(), mounts=mounts, image_root=image_root)
         yield from (("warning", each) for each in found)
         about = (*unwritable_directories(resolved, os.environ), *exported_secrets(resolved, LiveHost()))
         yield from (("warning", one_line(each)) for each in about)
@@ -110,7 +110,7 @@ def _lint_policy(file: str, facts: str) -> Iterator[tuple[str, str]]:
             f"{file}: what its methods enforce was not checked, as it can't be resolved here: {error}",
         )
         return
-    yield from _unenforced(resolved)
+    yield from _unenforced_features(resolved)
     project = resolved.canonical(resolved.facts.project)
     if blocking := blocking_file(Path(project)):
         yield (
@@ -129,7 +129,7 @@ def _lint_policy(file: str, facts: str) -> Iterator[tuple[str, str]]:
             )
 
 
-def _unenforced(policy: ResolvedPolicy) -> Iterator[tuple[str, str]]:
+def _unenforced_features(policy: ResolvedPolicy) -> Iterator[tuple[str, str]]:
     """What of a policy its methods can't enforce, and the way out, as `render` and `run` say it."""
     for method in policy.methods:
         try:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
-from sandwright.checked import Checked
+from sandwright.checked import Checked, require_checked
 from sandwright.cli import console
 from sandwright.cli.image_arguments import RegistrySettingsFactory, catalogue_of, registry_settings
-from sandwright.errors import LockError
+from sandwright.errors import LockError, VerdictError
 from sandwright.image.apt import lock_image
 from sandwright.image.baselock import BaseLock, base_lock_changes, load_base_lock, write_base_lock
 from sandwright.image.cache import Cache, default_cache
@@ -22,6 +24,10 @@ from sandwright.image.mirrors import find_mirrors
 from sandwright.image.registrybase import lock_base
 from sandwright.progress import Progress
 from sandwright.registry.failure import Unavailable, Unreachable
+from sandwright.resources import data_path
+
+MOST_CHANGES = 5
+"""Changes that are listed in the line of an image."""
 
 
 def lock_images(
@@ -30,6 +36,7 @@ def lock_images(
     images: str = "",
     mirror: str = "",
     check: bool = False,
+    outdated: bool = False,
     strict: bool = False,
     insecure: Sequence[str] | None = None,
     ca_file: str = "",
@@ -37,27 +44,47 @@ def lock_images(
 ) -> Checked:
     """Resolve the packages of images with apt, and the references of bases; write the lock files."""
     catalogue = catalogue_of(images, name or ())
+    root = Path(images or data_path("images")).resolve()
     chosen = [
         definition
         for definition in catalogue.values()
-        if (not name or definition.name in name) and definition.parent is None
+        if (definition.name in name if name else root in definition.folder.resolve().parents)
+        and definition.parent is None
     ]
     checked = Checked(why=_why_none(catalogue, name or ()))
     registry = functools.partial(registry_settings, insecure or (), ca_file, authfile)
+    newer: dict[str, list[str]] = {}
     with console.watching() as progress:
+        locker = _Locker(mirror, registry, progress)
         for definition in chosen:
             try:
-                if check:
-                    _check_lock(definition)
+                if check or outdated:
+                    _check_lock(definition, quiet=outdated)
                     checked.add()
-                else:
-                    relock(definition, mirror=mirror, registry=registry, progress=progress)
+                if outdated:
+                    newer[definition.name] = locker.resolve(definition)[1]
+                elif not check:
+                    locker.lock(definition)
             except (Unavailable, NotLocked) as error:
                 if strict or definition.suite or (check and definition.name in (name or ())):
                     raise
                 how = "registry unreachable: " if isinstance(error, Unreachable) else ""
                 console.lines(f"{definition.name}: not locked: {how}{error}")
+    if outdated:
+        require_checked(checked, "lock", "lock-images")
+        _report_newer({each: changes for each, changes in newer.items() if changes})
     return checked
+
+
+def _report_newer(newer: Mapping[str, list[str]]) -> None:
+    """Print what new locks would change, as Markdown. Raise VerdictError if they would change anything."""
+    if not newer:
+        console.line("there are no newer versions")
+    else:
+        console.write(markdown(newer))
+        raise VerdictError(
+            f"newer versions exist for {', '.join(newer)}; lock again with 'sandwright lock-images'"
+        )
 
 
 def _why_none(catalogue: Mapping[str, ImageDefinition], names: Sequence[str]) -> str:
@@ -75,48 +102,69 @@ def relock(
     definition: ImageDefinition, *, mirror: str, registry: RegistrySettingsFactory, progress: Progress
 ) -> Lock | BaseLock:
     """Lock an image, write its lock file, and note what has changed."""
-    if definition.reference:
-        return _lock_base(definition, registry, progress)
-    return _lock_packages(definition, mirror, progress)
+    return _Locker(mirror, registry, progress).lock(definition)
 
 
-def _check_lock(definition: ImageDefinition) -> None:
+def _check_lock(definition: ImageDefinition, *, quiet: bool) -> None:
     folder = definition.folder
     check_lock(definition, load_lock(folder) if definition.suite else load_base_lock(folder))
-    console.line(f"{definition.name}: the lock fits")
+    if not quiet:
+        console.line(f"{definition.name}: the lock fits")
 
 
-def _lock_base(
-    definition: ImageDefinition, registry: RegistrySettingsFactory, progress: Progress
-) -> BaseLock:
+@dataclass(frozen=True)
+class _Locker:
+    """Resolves definitions, by the options of the command line."""
+
+    mirror: str
+    registry: RegistrySettingsFactory
+    progress: Progress
+
+    def lock(self, definition: ImageDefinition) -> Lock | BaseLock:
+        """Write the lock file of an image, and note in a line what has changed."""
+        lock, changes = self.resolve(definition)
+        if isinstance(lock, BaseLock):
+            write_base_lock(definition.folder, lock)
+        else:
+            write_lock(definition.folder, lock)
+        self.progress.note(f"{definition.name}: {_summary(changes)}")
+        return lock
+
+    def resolve(self, definition: ImageDefinition) -> tuple[Lock | BaseLock, list[str]]:
+        """A new lock, and what it changes."""
+        if definition.reference:
+            pins = lock_base(
+                definition,
+                settings=self.registry(),
+                cache=Cache(default_cache(os.environ)),
+                progress=self.progress,
+            )
+            return pins, base_lock_changes(_previous(definition, load_base_lock), pins)
+        previous = _previous(definition, load_lock)
+        lock = lock_image(
+            definition,
+            mirrors=find_mirrors(self.mirror or None, os.environ),
+            cache=default_cache(os.environ),
+            previous=previous,
+            progress=self.progress,
+        )
+        return lock, lock_changes(previous, lock)
+
+
+_Lock = TypeVar("_Lock")
+
+
+def _previous(definition: ImageDefinition, load: Callable[[Path], _Lock]) -> _Lock | None:
     try:
-        previous = load_base_lock(definition.folder)
+        return load(definition.folder)
     except LockError:
-        previous = None
-    cache = Cache(default_cache(os.environ))
-    lock = lock_base(definition, settings=registry(), cache=cache, progress=progress)
-    write_base_lock(definition.folder, lock)
-    _note(definition, base_lock_changes(previous, lock), progress)
-    return lock
+        return None
 
 
-def _lock_packages(definition: ImageDefinition, mirror: str, progress: Progress) -> Lock:
-    try:
-        previous = load_lock(definition.folder)
-    except LockError:
-        previous = None
-    lock = lock_image(
-        definition,
-        mirrors=find_mirrors(mirror or None, os.environ),
-        cache=default_cache(os.environ),
-        previous=previous,
-        progress=progress,
-    )
-    write_lock(definition.folder, lock)
-    _note(definition, lock_changes(previous, lock), progress)
-    return lock
-
-
-def _note(definition: ImageDefinition, changes: Sequence[str], progress: Progress) -> None:
-    for change in changes or ["nothing has changed"]:
-        progress.note(f"{definition.name}: {change}")
+def _summary(changes: Sequence[str]) -> str:
+    """The changes of a lock in one line, by number if they are many; `lock-diff` lists them."""
+    if len(changes) <= MOST_CHANGES:
+        return "; ".join(change.strip() for change in changes) or "nothing has changed"
+    count = {sign: sum(change.startswith(sign) for change in changes) for sign in "+-"}
+    other = len(changes) - count["+"] - count["-"]
+    return f"{count['+']} added, {count['-']} removed, {other} changed"

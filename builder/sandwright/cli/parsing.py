@@ -37,14 +37,16 @@ def find(name: str) -> Command:
     Raise UsageError for another, with the nearest match.
     """
     if name == "--":
-        _fail("a command is run by `sandwright run -- COMMAND`")
+        _raise_usage_error("a command is run by `sandwright run -- COMMAND`")
     for each in everyday.COMMANDS:
         if each.name == name:
             return each
 
     found = command_of(name)
     if found is None:
-        _refuse(f"there is no command {name!r}", name, [each.name for each in COMMANDS], "sandwright --help")
+        _fail_with_suggestion(
+            f"there is no command {name!r}", name, [each.name for each in COMMANDS], "sandwright --help"
+        )
     return found
 
 
@@ -56,7 +58,7 @@ def parse(command: Command, words: Sequence[str]) -> Parsed:
     `--` are positional arguments. Reading stops at a request for help.
     """
     parsed, rest = Parsed(), list(words)
-    known = {flag: each for each in command.arguments for flag in _flags(each)}
+    flags = {flag: each for each in command.arguments for flag in _accepted_flags(each)}
     retired = {f"--{name}": each for each in command.options for name in each.retired}
     while rest:
         word = rest.pop(0)
@@ -68,7 +70,7 @@ def parse(command: Command, words: Sequence[str]) -> Parsed:
             break
         if word == "--":
             for each in rest:
-                _position(command, parsed.values, each)
+                _parse_positional(command, parsed.values, each)
             break
         name, equals, value = word.partition("=")
         if name in retired:
@@ -76,12 +78,12 @@ def parse(command: Command, words: Sequence[str]) -> Parsed:
             parsed.warnings.append(retired_warning(name, flag))
             word = f"{flag}{equals}{value}"
         if _is_option(word):
-            _option(command, known, parsed.values, word, rest)
+            _parse_option(command, flags, parsed.values, word, rest)
         elif command.takes_command and not command.positional:
             parsed.words = [word, *rest]
             break
         else:
-            _position(command, parsed.values, word)
+            _parse_positional(command, parsed.values, word)
     return parsed
 
 
@@ -91,14 +93,14 @@ def check(command: Command, values: Mapping[str, object]) -> None:
     Raise HostError for a link on the way to what the command writes.
     """
     for each in command.arguments:
-        given = values.get(each.keyword)
-        if each.required and not given:
-            _fail(f"{command.name}: {each.metavar} is missing; usage: {command.usage()}")
-        if given and each.written:
-            _check_written(each, str(given))
-        if not given or not (each.choices or each.offered):
+        value = values.get(each.keyword)
+        if each.required and not value:
+            _raise_usage_error(f"{command.name}: {each.metavar} is missing; usage: {command.usage()}")
+        if value and each.written:
+            _check_written(each, str(value))
+        if not value or not (each.choices or each.offered):
             continue
-        for text in given if isinstance(given, list) else [str(given)]:
+        for text in value if isinstance(value, list) else [str(value)]:
             for name in filter(None, text.split(",") if each.metavar == "METHODS" else [text]):
                 _check_value(command, each, name)
 
@@ -109,54 +111,58 @@ def _check_written(option: Option, path: str) -> None:
 
 
 def _check_value(command: Command, option: Option, name: str) -> None:
-    known = option.values()
-    if name in known:
+    choices = option.values()
+    if name in choices:
         return
     if option.offered == "method":
         names, variants = (load(f"sandwright.methods.registry:{each}") for each in ("names", "variants"))
-        known = (*names(), *variants(), *known, *["all"] * (option.metavar == "METHODS"))
-        if name in known:
+        choices = (*names(), *variants(), *choices, *["all"] * (option.metavar == "METHODS"))
+        if name in choices:
             return
-    _refuse(f"{command.name}: no {option.metavar.lower().removesuffix('s')} {name!r}", name, known)
+    _fail_with_suggestion(
+        f"{command.name}: no {option.metavar.lower().removesuffix('s')} {name!r}", name, choices
+    )
 
 
-def _flags(option: Option) -> list[str]:
+def _accepted_flags(option: Option) -> list[str]:
     named = [option.flag, *[f"-{option.short}"] * bool(option.short)]
     return [*named, *[f"--no-{option.name}"] * option.negatable]
 
 
-def _option(
-    command: Command, known: Mapping[str, Option], values: Values, word: str, rest: list[str]
+def _parse_option(
+    command: Command, flags: Mapping[str, Option], values: Values, word: str, rest: list[str]
 ) -> None:
     """Take an option, with its value or values."""
     name, equals, value = word.partition("=")
-    if name not in known and word[:2] in known and len(known[word[:2]].name) == 1:
+    if name not in flags and word[:2] in flags and len(flags[word[:2]].name) == 1:
         name, equals, value = word[:2], "=", word[2:]  # `-DNAME=VALUE`
-    if name not in known and name[:2] == "-C":
-        _fail(f"-C comes before the command: sandwright -C DIR {command.name}")
-    if name not in known:
-        _refuse(f"{command.name}: no option {name!r}", name, known, f"sandwright {command.name} --help")
-    option = known[name]
+    if name not in flags and name[:2] == "-C":
+        _raise_usage_error(f"-C comes before the command: sandwright -C DIR {command.name}")
+    if name not in flags:
+        _fail_with_suggestion(
+            f"{command.name}: no option {name!r}", name, flags, f"sandwright {command.name} --help"
+        )
+    option = flags[name]
     if not option.metavar:
         if equals:
-            _fail(f"{command.name}: {name} takes no value")
+            _raise_usage_error(f"{command.name}: {name} takes no value")
         values[option.keyword] = not (option.negatable and name.startswith("--no-"))
         return
     if not equals:
-        if not rest or rest[0] in known or rest[0].startswith("--"):  # `--name=--value` takes it
-            _fail(f"{command.name}: {name} needs a value: {name} {option.metavar}")
+        if not rest or rest[0] in flags or rest[0].startswith("--"):  # `--name=--value` takes it
+            _raise_usage_error(f"{command.name}: {name} needs a value: {name} {option.metavar}")
         value = rest.pop(0)
     if not option.repeatable:
         if option.keyword in values:
-            _fail(f"{command.name}: {name} is given twice")
+            _raise_usage_error(f"{command.name}: {name} is given twice")
         values[option.keyword] = value
         return
-    _add(option, values, value)
+    _append_value(option, values, value)
     while rest and option.more and _continues(option.more, rest[0]):
-        _add(option, values, rest.pop(0))
+        _append_value(option, values, rest.pop(0))
 
 
-def _add(option: Option, values: Values, value: str) -> None:
+def _append_value(option: Option, values: Values, value: str) -> None:
     found = values.setdefault(option.keyword, [])
     assert isinstance(found, list)
     found.append(value)
@@ -167,16 +173,16 @@ def _continues(sign: str, word: str) -> bool:
     return not _is_option(word) and (word.startswith("/") if sign == "/" else sign in word)
 
 
-def _position(command: Command, values: Values, word: str) -> None:
+def _parse_positional(command: Command, values: Values, word: str) -> None:
     """Take a positional argument: the first that has no value yet, or the last where that is repeatable."""
     for each in command.positional:
         if each.repeatable:
-            _add(each, values, word)
+            _append_value(each, values, word)
             return
         if each.keyword not in values:
             values[each.keyword] = word
             return
-    _fail(f"{command.name}: {word!r} is one word too many; usage: {command.usage()}")
+    _raise_usage_error(f"{command.name}: {word!r} is one word too many; usage: {command.usage()}")
 
 
 def _is_option(word: str) -> bool:
@@ -186,23 +192,23 @@ def _is_option(word: str) -> bool:
 
 def _is_number(text: str) -> bool:
     digits = text.removeprefix("0x")
-    known = "0123456789" if digits == text else "0123456789abcdefABCDEF"
-    return digits != "" and all(each in known for each in digits)
+    allowed = "0123456789" if digits == text else "0123456789abcdefABCDEF"
+    return digits != "" and all(each in allowed for each in digits)
 
 
-def _refuse(problem: str, name: str, known: Iterable[str], page: str = "") -> NoReturn:
+def _fail_with_suggestion(problem: str, name: str, names: Iterable[str], page: str = "") -> NoReturn:
     """Raise UsageError, with the known name that is nearest; without a near one, with where to look."""
-    _fail(f"{problem}; {suggestion(name, known, page=page)}")
+    _raise_usage_error(f"{problem}; {suggestion(name, names, page=page)}")
 
 
-def suggestion(name: str, known: Iterable[str], *, page: str = "") -> str:
+def suggestion(name: str, candidates: Iterable[str], *, page: str = "") -> str:
     """The known name that is nearest, as a question; without a near one, where to look, or all names."""
-    names = list(dict.fromkeys(known))
+    names = list(dict.fromkeys(candidates))
     near = difflib.get_close_matches(name, names, n=1)
     if near:
         return f"did you mean {near[0]!r}?"
     return f"see `{page}`" if page else f"there is {', '.join(names)}"
 
 
-def _fail(message: str) -> NoReturn:
+def _raise_usage_error(message: str) -> NoReturn:
     raise UsageError(message)

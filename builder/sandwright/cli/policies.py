@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sandwright.checked import Checked
 from sandwright.cli import console
-from sandwright.cli.artifacts import Changes, changes, content, unrendered
+from sandwright.cli.artifacts import Changes, changes, content, stray_entries
 from sandwright.cli.policy_arguments import load_policy, read_facts, request_for
 from sandwright.cli.trust import require_secrets
 from sandwright.errors import UsageError, VerdictError
@@ -22,7 +22,7 @@ from sandwright.methods import compare, registry
 from sandwright.methods.registry import declaration
 from sandwright.methods.registry import render as render_method
 from sandwright.policy.installation import refuse_changeable, refuse_replaceable
-from sandwright.policy.policy_warnings import remarks
+from sandwright.policy.policy_warnings import collect_warnings
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.schema import policy_schema
 from sandwright.visible import one_line
@@ -41,8 +41,8 @@ def render(
     """Render the artifacts of a policy, with a manifest of their digests."""
     out = out or str(Path(policy).parent / ".sandbox")
     if not check and not diff:
-        _make(Path(out))  # before we look: the sandbox must not write it
-    resolved = _resolved(policy, facts, set)
+        _make_output_directory(Path(out))  # before we look: the sandbox must not write it
+    resolved = _resolve_policy(policy, facts, set)
     if not facts:
         require_secrets(request_for(policy, set), resolved.facts)
         refuse_changeable(resolved)
@@ -63,9 +63,9 @@ def render(
             _show_changes(found)
         elif not check:
             found.apply()
-            _notify(found, len(rendered.artifacts))
+            _print_changes(found, len(rendered.artifacts))
     if check:
-        stale += unrendered(Path(out), {*resolved.methods, *(method or ())})
+        stale += stray_entries(Path(out), {*resolved.methods, *(method or ())})
     if stale and check:
         raise VerdictError(f"not what the policy renders to: {', '.join(stale)}")
     return checked
@@ -111,14 +111,14 @@ def explain(
         resolved,
         question,
         subject,
-        arguments=[_number(each) for each in argument] if argument else None,
+        arguments=[_parse_argument(each) for each in argument] if argument else None,
         methods=method or None,
         architectures=arch or (),
     )
     if json:
         console.lines(encoder.dumps(answer.as_data()))
     else:
-        _show(answer)
+        _print_comparison(answer)
     if not answer.agree:
         names = ", ".join(dict.fromkeys(row.method for row in answer.rows if row.status == "disagrees"))
         raise VerdictError(f"artifacts do not do what the policy says: {names}")
@@ -145,12 +145,12 @@ def schema(*, document: str) -> None:
     console.lines(encoder.dumps(schema, indent=2, sort_keys=True))
 
 
-def _resolved(policy: str, facts: str, settings: Sequence[str] | None) -> ResolvedPolicy:
+def _resolve_policy(policy: str, facts: str, settings: Sequence[str] | None) -> ResolvedPolicy:
     loaded = load_policy(request_for(policy, settings))
     return loaded.resolve(read_facts(facts, loaded))
 
 
-def _make(out: Path) -> None:
+def _make_output_directory(out: Path) -> None:
     try:
         out.mkdir(parents=True, exist_ok=True)
         if out.name == ".sandbox":
@@ -163,13 +163,13 @@ def _warn(policy: ResolvedPolicy, method: str, *, here: bool) -> None:
     """Warn of settings with less effect than they seem to have, and of Seatbelt for Linux."""
     properties, mounts = registry.properties(method), registry.declaration(method).mounts
     image_root = properties.root == "image"
-    for remark in remarks(policy, LiveHost(), mounts=mounts, image_root=image_root) if here else ():
+    for remark in collect_warnings(policy, LiveHost(), mounts=mounts, image_root=image_root) if here else ():
         console.warn(remark)
     if properties.foreign_paths and properties.system != policy.facts.os:
         console.warn(properties.foreign_paths)
 
 
-def _notify(found: Changes, count: int) -> None:
+def _print_changes(found: Changes, count: int) -> None:
     console.line(f"{found.directory}: {count} artifacts, {len(found.written)} files written")
     for name in found.removed:
         console.line(one_line(f"{found.directory / name}: removed, as the policy no longer renders to it"))
@@ -207,7 +207,7 @@ def _is_words(content: bytes) -> bool:
 _CONTROLS = bytes(each for each in range(1, 32) if each not in b"\t\n\r\x1b")
 
 
-def _number(text: str) -> int:
+def _parse_argument(text: str) -> int:
     """The number of an argument, as the kernel gets it."""
     try:
         value = int(text, 0)
@@ -220,7 +220,7 @@ def _number(text: str) -> int:
     return value & (1 << 64) - 1
 
 
-def _show(found: Comparison) -> None:
+def _print_comparison(found: Comparison) -> None:
     others = (f"  weaker: {ground.text} ({ground.source})" for ground in found.answer.others)
     void = [f"  {found.answer.void}"] if found.answer.void else []
     for line in (str(found.answer), *void, *others):
@@ -231,9 +231,9 @@ def _show(found: Comparison) -> None:
 
 def _cells(row: Row) -> tuple[str, ...]:
     method = f"{row.method} {row.arch}".strip()
-    decided = str(row.place) if row.place else row.because
+    decided = str(row.position) if row.position else row.because
     if row.reason and row.status in _EXPLAINED:
-        decided = f"{decided}\n{row.reason}" if row.place or row.because != row.reason else decided
+        decided = f"{decided}\n{row.reason}" if row.position or row.because != row.reason else decided
     status = "DISAGREES" if row.status == "disagrees" else row.status
     return method, row.decision or "–", status, decided, str(row.source) if row.source else ""
 

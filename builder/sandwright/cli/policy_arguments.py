@@ -9,13 +9,13 @@ from sandwright.api import Policy
 from sandwright.cli.arguments import read_file
 from sandwright.inputs import LiveHost
 from sandwright.policy.facts import HostFacts
-from sandwright.session.prepare import load
+from sandwright.session.prepare import load_layers
 from sandwright.session.request import RunRequest
 
 
 def load_policy(request: RunRequest) -> Policy:
     """The policy of all layers, as a run takes it: operator, user, the named file, and this run."""
-    return Policy.from_layers(load(request, LiveHost(), shown=request.shown()).layers)
+    return Policy.from_layers(load_layers(request, LiveHost(), display_name=request.shown()).layers)
 
 
 def request_for(

@@ -40,11 +40,11 @@ def main(words: Sequence[str]) -> int:
         command = find(expanded[0])
         parsed = parse(command, expanded[1:])
     except SandwrightError as error:
-        return _refused(error, expanded[0])
+        return _report_usage_error(error, expanded[0])
     if expanded[0] != command.name:
         parsed.warnings.insert(0, retired_warning(expanded[0], command.name))
     for warning in parsed.warnings:
-        _notify(warning, 0)
+        _write_error(warning, 0)
     if parsed.help:
         from sandwright.cli.help import page  # noqa: PLC0415 - only for who asks
 
@@ -57,11 +57,11 @@ def main(words: Sequence[str]) -> int:
 def _in_directory(words: Sequence[str]) -> int:
     """Run a command line in another directory."""
     if not words:
-        return _notify("-C needs a directory: sandwright -C DIR COMMAND", 64)
+        return _write_error("-C needs a directory: sandwright -C DIR COMMAND", 64)
     try:
         os.chdir(words[0])
     except OSError as error:
-        return _notify(one_line(f"{words[0]}: {error.strerror}"), 64)
+        return _write_error(one_line(f"{words[0]}: {error.strerror}"), 64)
     return main(words[1:])
 
 
@@ -75,35 +75,35 @@ def execute(command: Command, values: Values, words: Sequence[str]) -> int:
     try:
         check(command, values)
         if POLICY in command.options and "policy" not in values and command.name not in RUNNING:
-            from sandwright.user_dirs import above  # noqa: PLC0415 - help and versions ask nothing of the host
+            from sandwright.user_dirs import find_above  # noqa: PLC0415 - help and versions ask nothing of the host
 
-            values = {**values, "policy": above("sandbox.yaml")}
+            values = {**values, "policy": find_above("sandbox.yaml")}
     except SandwrightError as error:
-        return _refused(error, command.name)
+        return _report_usage_error(error, command.name)
     function = function_of(command.name)
     options = {**values, "words": words} if command.takes_command else values
     if command.name == "run":
-        return _status(command, values, function(**options))
+        return _exit_status(command, values, function(**options))
     import signal  # noqa: PLC0415 - costs milliseconds, and `run` needs none of it
 
     previous = signal.signal(signal.SIGTERM, _terminate)
     try:
         try:
-            return _status(command, values, function(**options))
+            return _exit_status(command, values, function(**options))
         finally:
             signal.signal(signal.SIGTERM, previous)
     except _Terminated:
-        return _notify("terminated", 128 + signal.SIGTERM)
+        return _write_error("terminated", 128 + signal.SIGTERM)
     except KeyboardInterrupt:
-        return _notify("interrupted", 128 + signal.SIGINT)
+        return _write_error("interrupted", 128 + signal.SIGINT)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # nobody reads what is left to flush
         return 128 + signal.SIGPIPE
     except SandwrightError as error:
-        return _notify(error.shown(), error.exit_code)
+        return _write_error(error.shown(), error.exit_code)
 
 
-def _status(command: Command, values: Values, result: object) -> int:
+def _exit_status(command: Command, values: Values, result: object) -> int:
     """The exit status of a command that ended well. Raise VerdictError for a check of nothing."""
     if not command.checks:
         return result if isinstance(result, int) else 0
@@ -135,12 +135,12 @@ def _format_warning(
     return _plain_format(message, category, filename, lineno, line)
 
 
-def _refused(error: SandwrightError, command: str) -> int:
+def _report_usage_error(error: SandwrightError, command: str) -> int:
     """Show what is wrong with a command line; `run` has an exit status of its own for it."""
-    status = _notify(error.shown(), error.exit_code)
+    status = _write_error(error.shown(), error.exit_code)
     return NOTHING_RUN if command == "run" else status
 
 
-def _notify(message: str, status: int) -> int:
+def _write_error(message: str, status: int) -> int:
     sys.stderr.write(f"sandwright: {message}\n")
     return status

@@ -12,18 +12,18 @@ from sandwright.reference.markdown import code, table
 
 def texts() -> dict[str, str]:
     """The generated parts of the page, by name."""
-    lines = [line for group, commands in grouped() for line in _group(group, commands)]
+    lines = [line for group, commands in grouped() for line in _group_section(group, commands)]
     return {"commands": "\n".join(lines), "exits": exits()}
 
 
-def _group(group: str, commands: list[Command]) -> Iterator[str]:
+def _group_section(group: str, commands: list[Command]) -> Iterator[str]:
     yield f"## {group.capitalize()}"
     yield ""
     for each in commands:
-        yield from _command(each)
+        yield from _command_section(each)
 
 
-def _command(command: Command) -> Iterator[str]:
+def _command_section(command: Command) -> Iterator[str]:
     yield f"### `{command.usage()}`"
     yield ""
     yield " ".join(filter(None, (command.help, command.details)))
@@ -38,14 +38,14 @@ def exits() -> str:
     """Exit statuses and what each means, from the classes of errors."""
     rows = [
         [str(each.exit_code), (each.__doc__ or "").splitlines()[0]]
-        for each in _errors(SandwrightError)
+        for each in _error_classes(SandwrightError)
         if "exit_code" in vars(each)
     ]
     return table(["status", "meaning"], sorted(rows, key=lambda row: int(row[0])))
 
 
-def _errors(base: type[SandwrightError]) -> Iterator[type[SandwrightError]]:
+def _error_classes(base: type[SandwrightError]) -> Iterator[type[SandwrightError]]:
     for each in base.__subclasses__():
         if each.__module__ == SandwrightError.__module__:
             yield each
-            yield from _errors(each)
+            yield from _error_classes(each)

@@ -55,13 +55,13 @@ def sbom(
     """Write the SBOM of a built image: every package, and every file, even those of no package."""
     catalogue = catalogue_of(images, [name])
     existing = built_image(Path(output), name)
-    chosen = _platform(platform, list(existing.images), name)
-    found = sources.locked(catalogue, name)
+    chosen = _choose_platform(platform, list(existing.images), name)
+    found = sources.lock_of_image(catalogue, name)
     lock = found if isinstance(found, Lock) else None
     directory = Path(output) / "release" / name
     path = Path(to) if to else path_of(directory, chosen, format)
     if check:
-        raw = _read(path, f"write it with 'sandwright sbom {name}'")
+        raw = _read_input(path, f"write it with 'sandwright sbom {name}'")
         count = check_sbom(existing, chosen, kind=format, raw=raw, lock=lock, where=str(path))
         console.line(f"{path}: fits {name} {chosen}: {count} files")
         return Checked(count, why=f"{name} {chosen} has no files")
@@ -86,7 +86,7 @@ def attest_image(
 ) -> Checked:
     """Prove sandboxes on a built image, and keep the matrix as evidence about its digest."""
     methods = names(method, "--method")
-    text = _read(Path(policy), "").decode() if policy else ""
+    text = _read_input(Path(policy), "").decode() if policy else ""
     with console.watching() as progress:
         matrix, report = prove(name, Path(output), methods, policy=text, progress=progress)
     write_matrix(matrix, Path(output) / "release" / name)
@@ -126,13 +126,13 @@ def publish(
     Refuses an image whose smoke run or matrix was not green for its very digest, before anything is sent.
     """
     started = time.monotonic()
-    wanted, prefix = _names(list(image or ()), to)
+    selected, prefix = _split_destination(list(image or ()), to)
     signer = signers.signer(key, public_key, keyless=keyless, token=token, trust=trust)
     settings = registry_settings(insecure or (), ca_file, authfile)
-    catalogue = catalogue_of(images, wanted)
+    catalogue = catalogue_of(images, selected)
     with console.watching() as progress:
         releases = [
-            _prepared(
+            _prepare_release(
                 catalogue,
                 name,
                 Path(output),
@@ -142,11 +142,11 @@ def publish(
                 mirror=mirror,
                 progress=progress,
             )
-            for name in wanted
+            for name in selected
         ]
         for release in releases:
             where = f"{prefix}/{release.name}"
-            _publish(
+            _publish_image(
                 release,
                 where,
                 signer,
@@ -201,7 +201,7 @@ def verify_image(
     return checked
 
 
-def _prepared(
+def _prepare_release(
     catalogue: dict[str, ImageDefinition],
     name: str,
     output: Path,
@@ -213,8 +213,8 @@ def _prepared(
     progress: Progress,
 ) -> Release:
     matrix = read_matrix(output / "release" / name)
-    wanted = [each for each in methods if each != NO_MATRIX]
-    proof = ReleaseEvidence(read_report(output), matrix, require, wanted, needed=NO_MATRIX not in methods)
+    proved = [each for each in methods if each != NO_MATRIX]
+    proof = ReleaseEvidence(read_report(output), matrix, require, proved, needed=NO_MATRIX not in methods)
     return prepare(
         catalogue,
         name,
@@ -226,7 +226,7 @@ def _prepared(
     )
 
 
-def _publish(
+def _publish_image(
     release: Release,
     where: str,
     key: Signer,
@@ -253,7 +253,7 @@ def _publish(
     console.line(f"{name}: sent {len(done.sent)} parts and documents, read back{tagged}")
 
 
-def _names(words: list[str], to: str) -> tuple[list[str], str]:
+def _split_destination(words: list[str], to: str) -> tuple[list[str], str]:
     """The names of the images, and HOST/PREFIX: the last word, unless `--to` names it."""
     found, prefix = (words, to) if to else (words[:-1], words[-1] if words else "")
     prefix = prefix.rstrip("/")
@@ -264,15 +264,15 @@ def _names(words: list[str], to: str) -> tuple[list[str], str]:
     return list(dict.fromkeys(found)), prefix
 
 
-def _platform(requested: str, offered: Sequence[str], name: str) -> str:
-    own = collect_host().platform
-    chosen = requested or (own if own in offered else offered[0])
+def _choose_platform(requested: str, offered: Sequence[str], name: str) -> str:
+    host = collect_host().platform
+    chosen = requested or (host if host in offered else offered[0])
     if chosen not in offered:
         raise UsageError(f"image '{name}' is not built for {chosen}, only for {', '.join(offered)}")
     return chosen
 
 
-def _read(path: Path, hint: str) -> bytes:
+def _read_input(path: Path, hint: str) -> bytes:
     try:
         return read_named(path, limit=256 << 20)
     except OSError as error:

@@ -8,7 +8,7 @@ from sandwright.errors import SandwrightError
 from sandwright.session.request import RunRequest
 from sandwright.session.run import LAUNCHER_FAILED
 from sandwright.session.run import run as run_request
-from sandwright.user_dirs import above
+from sandwright.user_dirs import find_above
 from sandwright.visible import notify, one_line
 
 
@@ -21,8 +21,8 @@ def run(*, words: Sequence[str], **options: str | bool | list[str]) -> int:
     except Exception as error:
         if not isinstance(error, SandwrightError | OSError):
             raise
-        shown = error.shown() if isinstance(error, SandwrightError) else one_line(str(error))
-        for line in shown.split("\n"):
+        message = error.shown() if isinstance(error, SandwrightError) else one_line(str(error))
+        for line in message.split("\n"):
             notify(line)
         return LAUNCHER_FAILED
 
@@ -47,7 +47,7 @@ def request_of(
     """The request that the options make. Without `policy` the file is looked for, and need not be there."""
     return RunRequest(
         list(words),
-        policy=policy or above("sandbox.yaml"),
+        policy=policy or find_above("sandbox.yaml"),
         named=bool(policy),
         method=method,
         presets=list(preset),

@@ -12,8 +12,8 @@ from sandwright.documents.model import plain
 from sandwright.errors import HostError, IntegrityError, SandwrightError
 from sandwright.policy.declaration import REFUSED, Refused
 from sandwright.session import state
-from sandwright.session.audit_check import check
-from sandwright.session.cleanup import described, elsewhere, leftovers, remove
+from sandwright.session.audit_check import check_audit_log
+from sandwright.session.cleanup import foreign_sessions, leftover_lines, leftovers, remove_leftover
 from sandwright.session.doctor import Instead, Rung, diagnose
 from sandwright.session.persistent import unused_caches
 from sandwright.session.session_record import Enforced
@@ -39,15 +39,15 @@ def doctor(
     rows = [[each.method, each.code, each.message, each.remedy] for each in found.methods]
     console.table(["method", "state", "what was found", "what helps"], rows)
     for line in (
-        *_untold(found.untold),
+        *_unreported_lines(found.untold),
         *_ladder(found.ladder),
         *_other_forms(found.fallback),
-        *_untried(found.untried),
+        *_untried_lines(found.untried),
     ):
         console.line(line)
 
 
-def _untold(found: Mapping[str, Mapping[Refused, str]]) -> Iterator[str]:
+def _unreported_lines(found: Mapping[str, Mapping[Refused, str]]) -> Iterator[str]:
     """What a run is refused without being told, by method."""
     for method, refused in found.items():
         for why in dict.fromkeys(refused.values()):
@@ -77,7 +77,7 @@ def _other_forms(found: Sequence[Instead]) -> Iterator[str]:
             yield f"    what would change it: {each.change}"
 
 
-def _untried(found: Mapping[str, str]) -> Iterator[str]:
+def _untried_lines(found: Mapping[str, str]) -> Iterator[str]:
     """What was not started, as nobody needs it here."""
     for form, method in found.items():
         yield f"not tried: {form}, as {method} starts (sandwright doctor --method {form})"
@@ -92,8 +92,10 @@ def status(*, json: bool = False) -> None:
     running = [record for record, found in records if found == "running"]
     others = [record.session for record, found in records if found == "elsewhere"]
     if json:
-        shown = [{name: value for name, value in plain(each).items() if name != "after"} for each in running]
-        console.lines(encoder.dumps({"sessions": shown, "elsewhere": others}, indent=2))
+        sessions = [
+            {name: value for name, value in plain(each).items() if name != "after"} for each in running
+        ]
+        console.lines(encoder.dumps({"sessions": sessions, "elsewhere": others}, indent=2))
         return
     for session in others:
         console.line(_ELSEWHERE.format(session))
@@ -118,7 +120,7 @@ def _enforced(enforced: Enforced) -> str:
 
 def verify_audit(*, file: str, head: str = "", json: bool = False) -> Checked:
     """Check an audit log. Raise IntegrityError where a line was changed, moved, removed or cut off."""
-    found = check(Path(file), head=head, runs=lambda session: state.liveness_of(session) != "ended")
+    found = check_audit_log(Path(file), head=head, runs=lambda session: state.liveness_of(session) != "ended")
     if json:
         data = {name: getattr(found, name) for name in ("lines", "sessions", "head", "faults", "notes")}
         console.lines(encoder.dumps(data, indent=2))
@@ -138,11 +140,11 @@ def cleanup(*, caches: bool = False, dry_run: bool = False, json: bool = False) 
     removed, stays = [], []
     for each in [*leftovers(), *(unused_caches() if caches else ())]:
         try:
-            if dry_run or remove(each):
+            if dry_run or remove_leftover(each):
                 removed.append(each)
         except SandwrightError as error:
             stays.append(str(error))
-    lines, others = described(removed), elsewhere()
+    lines, others = leftover_lines(removed), foreign_sessions()
     if json:
         data = {"found": lines, "removed": not dry_run, "stays": stays, "elsewhere": others}
         console.lines(encoder.dumps(data, indent=2))

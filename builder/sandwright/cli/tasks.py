@@ -35,17 +35,17 @@ def task(command: Command, retired: str = "") -> Task[Any]:
         for each in command.options:
             for name in each.retired:
                 value = values.pop(name.replace("-", "_"))
-                if value != _default(each):
+                if value != _default_value(each):
                     values[each.keyword] = value
                     notify(retired_warning(f"--{name}", each.flag))
-        given = {each.keyword: values[each.keyword] for each in command.arguments}
-        given = {name: value for name, value in given.items() if value != defaults[name]}
+        arguments = {each.keyword: values[each.keyword] for each in command.arguments}
+        arguments = {name: value for name, value in arguments.items() if value != defaults[name]}
         words = sys.argv[sys.argv.index("--") + 1 :] if "--" in sys.argv else []
-        status = execute(command, given, words)
+        status = execute(command, arguments, words)
         if status:
             raise Exit(code=status)
 
-    defaults = {each.keyword: _default(each) for each in command.arguments}
+    defaults = {each.keyword: _default_value(each) for each in command.arguments}
     body.__name__ = command.name.replace("-", "_")
     renamed = f"The former name of {command.name}." if retired else command.help
     body.__doc__ = "\n\n".join(filter(None, (renamed, command.details)))
@@ -66,14 +66,14 @@ def task(command: Command, retired: str = "") -> Task[Any]:
     )
 
 
-def _default(option: Option) -> object:
+def _default_value(option: Option) -> object:
     if option.metavar:
         return [] if option.repeatable else None
     return option.negatable
 
 
 def _parameter(option: Option) -> inspect.Parameter:
-    default = inspect.Parameter.empty if option.required else _default(option)
+    default = inspect.Parameter.empty if option.required else _default_value(option)
     return inspect.Parameter(option.keyword, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default)
 
 

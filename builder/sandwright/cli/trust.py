@@ -12,7 +12,7 @@ from sandwright.policy.collect import public_environment
 from sandwright.policy.facts import HostFacts
 from sandwright.session import trust as store
 from sandwright.session.loosened import loosened
-from sandwright.session.prepare import load
+from sandwright.session.prepare import load_layers
 from sandwright.session.request import RunRequest
 from sandwright.session.trust import Loosened
 
@@ -36,7 +36,7 @@ def trust(
         console.line(f"{found.policy} allows nothing beyond the preset default")
         return
     console.line(f"{found.policy} allows beyond the preset default:")
-    for each in found.shown():
+    for each in found.log_lines():
         console.line(f"  {each}")
     console.line(f"{store.VARIABLE}={found.digest}")
     if not yes and not _agreed():
@@ -47,7 +47,7 @@ def trust(
 def require_trust(request: RunRequest, *, accepted: bool) -> None:
     """Warn of what a policy's file loosens. Raise UsageError unless the user accepted it."""
     found = _loosened(request)
-    store.require(found, word=accepted)
+    store.require_approval(found, word=accepted)
     if found.allows:
         console.warn(found.line())
 
@@ -58,11 +58,11 @@ def require_secrets(request: RunRequest, facts: HostFacts) -> None:
         return
     found = _loosened(request)
     if found.secrets():
-        store.require(found)
+        store.require_approval(found)
 
 
 def _loosened(request: RunRequest) -> Loosened:
-    return loosened(load(request, LiveHost()), request.policy, cwd=request.cwd)
+    return loosened(load_layers(request, LiveHost()), request.policy, cwd=request.cwd)
 
 
 def _agreed() -> bool:

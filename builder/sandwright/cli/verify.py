@@ -47,18 +47,20 @@ def verify(
     require_trust(request, accepted=trust_policy)
     with console.watching() as progress:
         report, named = proving.verify_policy(request, method, progress=progress, work=work)
-    proving.write(
+    proving.write_reports(
         report, json=json, junit=junit, html=html, faults=report.faults(named=named, required=required)
     )
-    return _show(report, named=named, required=required)
+    return _print_report(report, named=named, required=required)
 
 
 def _verify_subject(subject: str, claims: str, *, json: str, junit: str, html: str) -> Checked:
     """Prove a command that is not ours. Raise VerdictError when it does not keep what it claims."""
     with console.watching() as progress, progress.step("verifying the subject", unit="probes"):
         report = verify_subject(subject, claims)
-    proving.write(report, json=json, junit=junit, html=html, faults=report.faults(named=report.methods))
-    return _show(report, named=report.methods, required=())
+    proving.write_reports(
+        report, json=json, junit=junit, html=html, faults=report.faults(named=report.methods)
+    )
+    return _print_report(report, named=report.methods, required=())
 
 
 def verify_presets(
@@ -79,24 +81,24 @@ def verify_presets(
             preset or (), method, output=Path(output), progress=progress
         ):
             folder = Path(output, "verify", name)
-            shipped.write(report, folder, faults=report.faults(named=named, required=required))
+            shipped.write_preset_report(report, folder, faults=report.faults(named=named, required=required))
             console.line(f"preset {name}: {folder}/verify.html")
-            faults += _tell(report, named=named, required=required)
+            faults += _print_faults(report, named=named, required=required)
             checked.add(report.decided())
     if faults:
         raise VerdictError(f"the presets are not proved: {faults} probes")
     return checked
 
 
-def _show(report: PolicyReport, *, named: Sequence[str], required: Sequence[str]) -> Checked:
+def _print_report(report: PolicyReport, *, named: Sequence[str], required: Sequence[str]) -> Checked:
     """Raise VerdictError when it is not green."""
-    faults = _tell(report, named=named, required=required)
+    faults = _print_faults(report, named=named, required=required)
     if faults:
         raise VerdictError(f"{report.policy} is not proved: {faults} of {len(report.outcomes)} probes")
     return Checked(report.decided())
 
 
-def _tell(report: PolicyReport, *, named: Sequence[str], required: Sequence[str]) -> int:
+def _print_faults(report: PolicyReport, *, named: Sequence[str], required: Sequence[str]) -> int:
     """Print a report, and give how many faults it has."""
     console.table(*summary(report))
     faults = report.faults(named=named, required=required)

@@ -22,7 +22,7 @@ def matching(pattern: str, what: str) -> ValueCheck:
     return ValueCheck(check, {"type": "string", "pattern": f"^(?:{pattern})$"})
 
 
-def between(low: int, high: int) -> ValueCheck:
+def in_range(low: int, high: int) -> ValueCheck:
     """A number in a range, both ends included."""
 
     def check(number: int) -> int:
@@ -46,13 +46,13 @@ def expected(what: str, holds: Callable[[object], bool]) -> ValueCheck:
     return ValueCheck(check, raw=True)
 
 
-def _not_empty(value: Sized) -> Sized:
+def _check_not_empty(value: Sized) -> Sized:
     if not len(value):
         raise ValueError("must not be empty")
     return value
 
 
-def _distinct(values: tuple[Any, ...]) -> tuple[Any, ...]:
+def _check_distinct(values: tuple[Any, ...]) -> tuple[Any, ...]:
     faults = [
         ((index,), f"{value!r} is there twice")
         for index, value in enumerate(values)
@@ -63,9 +63,9 @@ def _distinct(values: tuple[Any, ...]) -> tuple[Any, ...]:
     return values
 
 
-NONEMPTY_TEXT = ValueCheck(_not_empty, {"minLength": 1})
-NONEMPTY_LIST = ValueCheck(_not_empty, {"minItems": 1})
-DISTINCT = ValueCheck(_distinct)
+NONEMPTY_TEXT = ValueCheck(_check_not_empty, {"minLength": 1})
+NONEMPTY_LIST = ValueCheck(_check_not_empty, {"minItems": 1})
+DISTINCT = ValueCheck(_check_distinct)
 
 
 def quoted(text: str) -> str:

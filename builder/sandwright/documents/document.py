@@ -41,7 +41,7 @@ class Document:
 
     def position(self, path: Path) -> Position:
         """Where a value is; for one that isn't there, where its nearest ancestor is."""
-        return _nearest(self.marks, path) or (1, 1)
+        return _nearest_position(self.marks, path) or (1, 1)
 
     def key_position(self, path: Path) -> Position:
         """Where the key of a value is; the same as `position` for what has no key of its own."""
@@ -89,7 +89,7 @@ def field_name(path: Path) -> str:
     return text
 
 
-def _nearest(marks: Mapping[Path, Position], path: Path) -> Position | None:
+def _nearest_position(marks: Mapping[Path, Position], path: Path) -> Position | None:
     while path and path not in marks:
         path = path[:-1]
     return marks.get(path)

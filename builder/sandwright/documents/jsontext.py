@@ -58,28 +58,28 @@ class _Reader:
         self._key_marks: dict[Path, Position] = {}
 
     def read(self) -> Document:
-        self._skip()
-        data = self._value(())
-        self._skip()
+        self._skip_space()
+        data = self._parse_value(())
+        self._skip_space()
         if self._at < len(self._text):
             self._fail("something follows the end of the document")
         return Document(self._file, data, self._marks, self._key_marks)
 
-    def _value(self, path: Path) -> Value:
+    def _parse_value(self, path: Path) -> Value:
         if len(path) > MAX_DEPTH:
             self._fail(f"is nested more than {MAX_DEPTH} deep")
         if len(self._marks) >= MAX_VALUES:
             self._fail(f"the document has more than {MAX_VALUES} values")
-        self._marks[path] = self._position(self._at)
+        self._marks[path] = self._position_at(self._at)
         match self._text[self._at : self._at + 1]:
             case "{":
                 return self._object(path)
             case "[":
                 return self._array(path)
             case '"':
-                return self._string()
+                return self._parse_string()
             case _:
-                return self._scalar()
+                return self._parse_scalar()
 
     def _object(self, path: Path) -> dict[str, Value]:
         data: dict[str, Value] = {}
@@ -87,25 +87,25 @@ class _Reader:
             start = self._at
             if self._text[start : start + 1] != '"':
                 self._fail('expected a key in quotes or "}"' if not data else "expected a key in quotes")
-            key = self._string()
+            key = self._parse_string()
             if key in data:
                 first = self._key_marks[*path, key]
                 self._fail("is given twice; first in line " + str(first[0]), start, (*path, key))
-            self._key_marks[*path, key] = self._position(start)
-            self._skip()
+            self._key_marks[*path, key] = self._position_at(start)
+            self._skip_space()
             self._expect(":")
-            data[key] = self._value((*path, key))
+            data[key] = self._parse_value((*path, key))
         return data
 
     def _array(self, path: Path) -> list[Value]:
         data: list[Value] = []
         while self._more("[" if not data else ",", "]", first=not data):
-            data.append(self._value((*path, len(data))))
+            data.append(self._parse_value((*path, len(data))))
         return data
 
     def _more(self, before: str, end: str, *, first: bool) -> bool:
         """Whether another item follows; then the reader stands at it, else behind the end."""
-        self._skip()
+        self._skip_space()
         if self._text[self._at : self._at + 1] == end and not first:
             self._at += 1
             return False
@@ -121,9 +121,9 @@ class _Reader:
             options = f'"{character}"' + (f' or "{or_else}"' if or_else else "")
             self._fail(f"expected {options}, found {json.dumps(found) if found else 'the end of the text'}")
         self._at += 1
-        self._skip()
+        self._skip_space()
 
-    def _string(self) -> str:
+    def _parse_string(self) -> str:
         match = _STRING.match(self._text, self._at)
         if match is None:
             self._fail("is not a string of JSON: unfinished, a control character, or an unknown escape")
@@ -133,7 +133,7 @@ class _Reader:
         self._at = match.end()
         return str(value)
 
-    def _scalar(self) -> int | float | bool | None:
+    def _parse_scalar(self) -> int | float | bool | None:
         for word, value in _WORDS.items():
             if self._text.startswith(word, self._at):
                 self._at += len(word)
@@ -147,16 +147,16 @@ class _Reader:
         self._at = match.end()
         return float(match[0]) if match[1] or match[2] else int(match[0])
 
-    def _skip(self) -> None:
+    def _skip_space(self) -> None:
         if self._text[self._at : self._at + 1] > " ":  # most calls stand at no space
             return
         space = _SPACE.match(self._text, self._at)
         self._at = space.end() if space else self._at
 
-    def _position(self, at: int) -> Position:
+    def _position_at(self, at: int) -> Position:
         line = bisect_right(self._lines, at)
         return line, at - self._lines[line - 1] + 1
 
     def _fail(self, message: str, at: int | None = None, path: Path = ()) -> NoReturn:
-        position = self._position(self._at if at is None else at)
+        position = self._position_at(self._at if at is None else at)
         raise DocumentError(self._file, [Problem(*position, field_name(path), message)])

@@ -20,7 +20,7 @@ from sandwright.documents.model import Schema, keys, options, plain
 def document_schema(model: type, title: str, **more: Any) -> Schema:  # noqa: ANN401 - JSON values
     """The JSON Schema (draft 2020-12) of a document; `more` are further keywords of it."""
     definitions: dict[str, Schema] = {}
-    schema = _section(model, definitions)
+    schema = _section_schema(model, definitions)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$defs": dict(sorted(definitions.items())),
@@ -30,7 +30,7 @@ def document_schema(model: type, title: str, **more: Any) -> Schema:  # noqa: AN
     }
 
 
-def _section(section: type, definitions: dict[str, Schema]) -> Schema:
+def _section_schema(section: type, definitions: dict[str, Schema]) -> Schema:
     """The schema of a mapping with fixed keys; those of the mappings in it go to `definitions`."""
     texts = descriptions(section)
     properties = {}
@@ -58,14 +58,14 @@ def _schema(form: object, definitions: dict[str, Schema], *, nullable: bool = Fa
     """The schema of a value. A key that may be absent has None in the model, which a file never says."""
     match get_origin(form), get_args(form):
         case (origin, (inner, *checks)) if origin is Annotated:
-            return _checked(inner, [check.schema for check in checks if check.schema], definitions)
+            return _schema_with_checks(inner, [check.schema for check in checks if check.schema], definitions)
         case (origin, names) if origin is Literal:
             values = {"const": names[0]} if len(names) == 1 else {"enum": list(names)}
             return {**values, "type": _TYPES[type(names[0])]}
         case (origin, (item, _)) if origin is tuple:
             return {"type": "array", "items": _schema(item, definitions)}
         case (origin, (name, value)) if origin is dict:
-            return _mapping(_schema(name, definitions), _schema(value, definitions, nullable=True))
+            return _mapping_schema(_schema(name, definitions), _schema(value, definitions, nullable=True))
     present = [each for each in options(form) if each is not NoneType]
     if len(present) > 1:
         return {"anyOf": [_schema(each, definitions) for each in present]}
@@ -73,19 +73,19 @@ def _schema(form: object, definitions: dict[str, Schema], *, nullable: bool = Fa
         schema = _schema(present[0], definitions)
         return {"anyOf": [schema, {"type": "null"}]} if nullable else schema
     if isinstance(form, type) and is_dataclass(form):
-        definitions[_title(form)] = _section(form, definitions)
+        definitions[_title(form)] = _section_schema(form, definitions)
         return {"$ref": f"#/$defs/{_title(form)}"}
     return {"type": _TYPES[form]}
 
 
-def _checked(inner: object, written: list[Schema], definitions: dict[str, Schema]) -> Schema:
+def _schema_with_checks(inner: object, written: list[Schema], definitions: dict[str, Schema]) -> Schema:
     whole = [each for each in written if "type" in each or "anyOf" in each]
     schema = dict(whole[-1]) if whole else _schema(inner, definitions)
     narrowing = [each for each in written if each not in whole]
     return functools.reduce(lambda one, other: {**one, **other}, narrowing, schema)
 
 
-def _mapping(name: Schema, value: Schema) -> Schema:
+def _mapping_schema(name: Schema, value: Schema) -> Schema:
     if "pattern" in name:
         return {"type": "object", "patternProperties": {name["pattern"]: value}}
     return {"type": "object", "additionalProperties": value}
@@ -102,13 +102,13 @@ def descriptions(section: type) -> Mapping[str, str]:
         (definition,) = ast.parse(textwrap.dedent(inspect.getsource(each))).body
         assert isinstance(definition, ast.ClassDef)
         for statement, following in zip(definition.body, definition.body[1:], strict=False):
-            text = _text(following)
+            text = _docstring_of(following)
             if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name) and text:
                 found[statement.target.id] = text
     return found
 
 
-def _text(statement: ast.stmt) -> str:
+def _docstring_of(statement: ast.stmt) -> str:
     if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
         value = statement.value.value
         return inspect.cleandoc(value) if isinstance(value, str) else ""

@@ -27,7 +27,7 @@ def loads(raw: bytes | str) -> Any:  # noqa: ANN401 - as json.loads
     Raise ValueError for a duplicate key, NaN, an infinite number, half a character, more than `MAX_BYTES` or
     nesting that is too deep; json.JSONDecodeError for broken syntax.
     """
-    value = _read(raw)
+    value = _parse_strict(raw)
     if _SURROGATE.search(raw if isinstance(raw, bytes) else raw.encode("utf-8", "surrogatepass")):
         _check_whole(value)
     return value
@@ -38,7 +38,7 @@ def loads_record(raw: bytes | str) -> Any:  # noqa: ANN401 - as json.loads
 
     Half a character may be in it: it stands for a byte of a file name (PEP 383).
     """
-    return _read(raw)
+    return _parse_strict(raw)
 
 
 def dumps(value: object) -> bytes:
@@ -92,26 +92,28 @@ def _check_case(value: object, fields: Fields, path: str) -> None:
         return
     if not isinstance(value, dict):
         return
-    known: dict[str, str] = {fold(name): name for name in fields}
+    folded: dict[str, str] = {fold(name): name for name in fields}
     for key, inner in value.items():
-        spelled = known.setdefault(fold(key), key)
+        spelled = folded.setdefault(fold(key), key)
         if spelled != key:
             raise ValueError(f"key {path + key[:60]!a} is {spelled[:60]!a} to programs that ignore case")
         if fields.get(key) is not None:
             _check_case(inner, fields[key], f"{path}{key}.")
 
 
-def _read(raw: bytes | str) -> Any:  # noqa: ANN401 - as json.loads
+def _parse_strict(raw: bytes | str) -> Any:  # noqa: ANN401 - as json.loads
     if len(raw) > MAX_BYTES:
         raise ValueError(f"larger than {MAX_BYTES >> 20} MiB")
     text = raw.decode() if isinstance(raw, bytes) else raw
     try:
-        return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite)
+        return json.loads(
+            text, object_pairs_hook=_refuse_duplicates, parse_constant=_no_constant, parse_float=_finite
+        )
     except RecursionError:
         raise ValueError("nested too deep") from None
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
         twice = Counter(key for key, _ in pairs).most_common(1)[0][0]

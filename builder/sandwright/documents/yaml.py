@@ -33,7 +33,7 @@ def parse_yaml(text: str | bytes, *, file: str) -> Document:
     try:
         root = compose(readable(text))
         layout = _Layout()
-        data = layout.place(root, (), depth=0)
+        data = layout.build_value(root, (), depth=0)
     except YamlFault as fault:
         raise DocumentError(file, [fault.problem]) from None
     if layout.problems:
@@ -49,7 +49,7 @@ class _Layout:
     key_marks: dict[Path, Position] = field(default_factory=dict)
     problems: dict[Problem, None] = field(default_factory=dict)
 
-    def place(self, node: YamlNode, path: Path, *, depth: int) -> Value:
+    def build_value(self, node: YamlNode, path: Path, *, depth: int) -> Value:
         if len(self.marks) >= MAX_VALUES:
             raise YamlFault(node.position, f"aliases make the document grow to more than {MAX_VALUES} values")
         if depth > MAX_DEPTH:
@@ -57,28 +57,31 @@ class _Layout:
         self.marks[path] = node.position
         if node.items is not None:
             return [
-                self.place(item, (*path, index), depth=depth + 1) for index, item in enumerate(node.items)
+                self.build_value(item, (*path, index), depth=depth + 1)
+                for index, item in enumerate(node.items)
             ]
         if node.pairs is not None:
-            return self._mapping(node.pairs, path, depth)
+            return self._build_mapping(node.pairs, path, depth)
         return node.content
 
-    def _mapping(self, pairs: list[tuple[YamlNode, YamlNode]], path: Path, depth: int) -> dict[str, Value]:
+    def _build_mapping(
+        self, pairs: list[tuple[YamlNode, YamlNode]], path: Path, depth: int
+    ) -> dict[str, Value]:
         data: dict[str, Value] = {}
         for key, value in pairs:
             name = key.content
             if key.items is not None or key.pairs is not None or not isinstance(name, str):
                 hint = f'; put it in quotes: "{key.plain}"' if key.plain else ""
-                self._refuse(key, path, f"a key must be text{hint}")
+                self._record_problem(key, path, f"a key must be text{hint}")
             elif name == "<<" and key.plain == name:
-                self._refuse(key, path, "merge keys (<<) are not used here")
+                self._record_problem(key, path, "merge keys (<<) are not used here")
             elif name in data:
                 first = self.key_marks[*path, name]
-                self._refuse(key, (*path, name), f"is given twice; first in line {first[0]}")
+                self._record_problem(key, (*path, name), f"is given twice; first in line {first[0]}")
             else:
                 self.key_marks[*path, name] = key.position
-                data[name] = self.place(value, (*path, name), depth=depth + 1)
+                data[name] = self.build_value(value, (*path, name), depth=depth + 1)
         return data
 
-    def _refuse(self, node: YamlNode, path: Path, message: str) -> None:
+    def _record_problem(self, node: YamlNode, path: Path, message: str) -> None:
         self.problems[Problem(*node.position, field_name(path), message)] = None

@@ -63,7 +63,7 @@ def readable(text: str | bytes) -> str:
     """The document as text that holds only what YAML allows and every reader sees as the same lines."""
     if len(text) > MAX_BYTES:
         raise YamlFault((0, 0), f"is larger than {MAX_BYTES >> 20} MiB")
-    text = (_decoded(text) if isinstance(text, bytes) else text).removeprefix("\ufeff")
+    text = (_decode_utf8(text) if isinstance(text, bytes) else text).removeprefix("\ufeff")
     unreadable = _UNREADABLE.search(text)
     if unreadable:
         raise YamlFault(
@@ -72,7 +72,7 @@ def readable(text: str | bytes) -> str:
     return text
 
 
-def _decoded(raw: bytes) -> str:
+def _decode_utf8(raw: bytes) -> str:
     try:
         return raw.decode()
     except UnicodeDecodeError as error:
@@ -129,34 +129,40 @@ class _Composer:
                 case yaml.DocumentStartEvent():
                     self._start_document(event)
                 case yaml.ScalarEvent():
-                    self._add(_scalar(event), event)
+                    self._count_value(_scalar_node(event), event)
                 case yaml.SequenceStartEvent():
-                    self._enter(YamlNode(_position(event), None, items=[], complete=False), event)
+                    self._open_collection(
+                        YamlNode(_event_position(event), None, items=[], complete=False), event
+                    )
                 case yaml.MappingStartEvent():
-                    self._enter(YamlNode(_position(event), None, pairs=[], complete=False), event)
+                    self._open_collection(
+                        YamlNode(_event_position(event), None, pairs=[], complete=False), event
+                    )
                 case yaml.CollectionEndEvent():
                     self._open.pop().complete = True
                     self._keys.pop()
                 case yaml.AliasEvent():
-                    self._attach(self._alias(event))
+                    self._append_node(self._alias(event))
                 case _:
                     pass
         return self._root or YamlNode((1, 1), None, plain="")
 
     def _start_document(self, event: yaml.DocumentStartEvent) -> None:
         if self._root is not None:
-            raise YamlFault(_position(event), "a second document begins here; only one is taken")
+            raise YamlFault(_event_position(event), "a second document begins here; only one is taken")
         if event.version not in (None, (1, 2)):
-            raise YamlFault(_position(event), "documents are read as YAML 1.2; leave out this directive")
+            raise YamlFault(
+                _event_position(event), "documents are read as YAML 1.2; leave out this directive"
+            )
 
-    def _enter(self, node: YamlNode, event: yaml.CollectionStartEvent) -> None:
+    def _open_collection(self, node: YamlNode, event: yaml.CollectionStartEvent) -> None:
         if len(self._open) >= MAX_DEPTH:
             raise YamlFault(node.position, f"is nested more than {MAX_DEPTH} deep")
-        self._add(node, event)
+        self._count_value(node, event)
         self._open.append(node)
         self._keys.append(None)
 
-    def _add(self, node: YamlNode, event: yaml.ScalarEvent | yaml.CollectionStartEvent) -> None:
+    def _count_value(self, node: YamlNode, event: yaml.ScalarEvent | yaml.CollectionStartEvent) -> None:
         self._count += 1
         if self._count > MAX_VALUES:
             raise YamlFault(node.position, f"the document has more than {MAX_VALUES} values")
@@ -169,10 +175,10 @@ class _Composer:
                     node.position, f"anchor '{event.anchor}' was already given in line {before.position[0]}"
                 )
             self._anchors[event.anchor] = node
-        self._attach(node)
+        self._append_node(node)
 
     def _alias(self, event: yaml.AliasEvent) -> YamlNode:
-        position = _position(event)
+        position = _event_position(event)
         node = self._anchors.get(event.anchor or "")
         if node is None:
             raise YamlFault(position, f"there is no anchor '{event.anchor}' before this alias")
@@ -180,7 +186,7 @@ class _Composer:
             raise YamlFault(position, f"alias '{event.anchor}' is inside what it stands for")
         return YamlNode(position, node.content, None, node.items, node.pairs)
 
-    def _attach(self, node: YamlNode) -> None:
+    def _append_node(self, node: YamlNode) -> None:
         if not self._open:
             self._root = node
             return
@@ -194,17 +200,17 @@ class _Composer:
             self._keys[-1] = node if key is None else None
 
 
-def _scalar(event: yaml.ScalarEvent) -> YamlNode:
-    position = _position(event)
+def _scalar_node(event: yaml.ScalarEvent) -> YamlNode:
+    position = _event_position(event)
     text = event.value
     if not event.implicit[0]:
         if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
             raise YamlFault(position, "holds an escape for a character that is not allowed")
         return YamlNode(position, text)
-    return YamlNode(position, _resolved(text, position), plain=text)
+    return YamlNode(position, _resolve_scalar(text, position), plain=text)
 
 
-def _resolved(text: str, position: Position) -> Scalar:
+def _resolve_scalar(text: str, position: Position) -> Scalar:
     """The value of a plain scalar."""
     if text in _CONSTANTS:
         return _CONSTANTS[text]
@@ -228,6 +234,6 @@ def _short_tag(tag: str) -> str:
     return f"!!{tag.removeprefix(standard)}" if tag.startswith(standard) else tag
 
 
-def _position(event: yaml.Event) -> Position:
+def _event_position(event: yaml.Event) -> Position:
     mark = event.start_mark
     return (mark.line + 1, mark.column + 1) if mark else (0, 0)

@@ -67,7 +67,7 @@ def _child(
 def _enter_and_listen(
     pid: int, address: tuple[str, int], *, raise_loopback: bool, patience: float
 ) -> socket.socket:
-    _enter(pid)
+    _enter_network(pid)
     if raise_loopback:
         _raise_loopback()
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -85,19 +85,19 @@ def _enter_and_listen(
     return listener
 
 
-def _enter(pid: int) -> None:
-    network, own = _opened(Path(f"/proc/{pid}/ns/net")), Path("/proc/self/ns")
-    if os.fstat(network).st_ino == (own / "net").stat().st_ino:
+def _enter_network(pid: int) -> None:
+    network, own_namespaces = _open_namespace(Path(f"/proc/{pid}/ns/net")), Path("/proc/self/ns")
+    if os.fstat(network).st_ino == (own_namespaces / "net").stat().st_ino:
         raise HostError("it is ours, and no sandbox's")
     if os.geteuid() != 0:
         # Not the process's own: bubblewrap's may be in a second one by now, without a right over the network.
         user = fcntl.ioctl(network, _NS_GET_USERNS)
-        if os.fstat(user).st_ino != (own / "user").stat().st_ino:
+        if os.fstat(user).st_ino != (own_namespaces / "user").stat().st_ino:
             _setns(user)
     _setns(network)
 
 
-def _opened(path: Path) -> int:
+def _open_namespace(path: Path) -> int:
     """Left to the end of the child to close."""
     return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
@@ -111,6 +111,6 @@ def _setns(descriptor: int) -> None:
 
 def _raise_loopback() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_:
-        asked = fcntl.ioctl(any_, _SIOCGIFFLAGS, struct.pack(_IFREQ, b"lo", 0))
-        flags = struct.unpack(_IFREQ, asked)[1]
+        current = fcntl.ioctl(any_, _SIOCGIFFLAGS, struct.pack(_IFREQ, b"lo", 0))
+        flags = struct.unpack(_IFREQ, current)[1]
         fcntl.ioctl(any_, _SIOCSIFFLAGS, struct.pack(_IFREQ, b"lo", flags | _IFF_UP))

@@ -38,7 +38,7 @@ def plan_proxy(
         errors=f"{DIRECTORY}/errors",
         listen=LISTEN,
         word=RELAY if relayed else None,
-        own=None,
+        own_addresses=None,
         hosts_file=f"{DIRECTORY}/hosts" if relayed else names,
         nameservers=nameservers,
         icmp=squid.icmp,

@@ -75,13 +75,13 @@ class _Direction:
         if self.done:
             return False
         for _ in range(ROUNDS):
-            taken, given = self._fill(), self._drain()
+            taken, written = self._fill_pipe(), self._drain_pipe()
             if self._ended and not self._held:
                 with contextlib.suppress(OSError):
                     self._sink.shutdown(socket.SHUT_WR)
                 self.done = True
                 return False
-            if not taken and not given:
+            if not taken and not written:
                 return False
         return True
 
@@ -90,7 +90,7 @@ class _Direction:
             self._pipes.give(self._pipe, empty=not self._held)
             self._pipe = None
 
-    def _fill(self) -> int:
+    def _fill_pipe(self) -> int:
         if self._ended or self._held >= CHUNK:
             return 0
         self._pipe = self._pipe or self._pipes.take()
@@ -103,7 +103,7 @@ class _Direction:
         self._held += count
         return count
 
-    def _drain(self) -> int:
+    def _drain_pipe(self) -> int:
         count = 0
         if self._held and self._pipe is not None:
             with contextlib.suppress(BlockingIOError):
@@ -178,13 +178,13 @@ class Relay:
         """Do what can be done now, without waiting."""
         for number, event in self._epoll.poll(0):
             if number in self._listening:
-                self._accept(self._listening[number])
+                self._accept_connection(self._listening[number])
             elif number in self._connections:
-                self._move(self._connections[number], broken=bool(event & select.EPOLLERR))
+                self._move_bytes(self._connections[number], broken=bool(event & select.EPOLLERR))
         for _ in range(len(self._waiting)):
             connection = self._waiting.popleft()
             connection.waits = False
-            self._move(connection, broken=False)
+            self._move_bytes(connection, broken=False)
 
     def close(self) -> None:
         """Close everything."""
@@ -194,7 +194,7 @@ class Relay:
             self._drop(connection)
         self._epoll.close()
 
-    def _accept(self, listener: socket.socket) -> None:
+    def _accept_connection(self, listener: socket.socket) -> None:
         """Take a connection, or close it where there is no room or nothing to lead it to."""
         with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
             inside = stack.enter_context(listener.accept()[0])
@@ -217,7 +217,7 @@ class Relay:
             self._epoll.register(end.fileno(), _EVENTS)
         self._connections.update(dict.fromkeys((end.fileno() for end in connection.ends), connection))
 
-    def _move(self, connection: _Connection, *, broken: bool) -> None:
+    def _move_bytes(self, connection: _Connection, *, broken: bool) -> None:
         if connection.ends[0].fileno() not in self._connections:
             return  # dropped since
         try:

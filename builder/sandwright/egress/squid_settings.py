@@ -50,20 +50,23 @@ def find_squid() -> InstalledSquid:
         raise ToolMissing(
             "squid", "it is the proxy of `network.mode: proxy`" + f"; get it with: {get}" * bool(get)
         )
-    said = process.run(program, "-v", timeout=10).text
-    version = re.search(r"Version (\d+)", said)
+    version_text = process.run(program, "-v", timeout=10).text
+    version = re.search(r"Version (\d+)", version_text)
     if version is None or int(version[1]) < OLDEST:
-        found = said.splitlines()[0] if said else "a squid that names no version"
+        found = version_text.splitlines()[0] if version_text else "a squid that names no version"
         raise HostError(f"{program}: {found}; squid {OLDEST} or newer is needed")
-    account = re.search(r"--with-default-user=([a-z_][a-z0-9_-]*)", said)
+    account = re.search(r"--with-default-user=([a-z_][a-z0-9_-]*)", version_text)
     return InstalledSquid(
-        program, "--enable-icmp" in said, account[1] if account else "nobody", tuple(_data(said))
+        program,
+        "--enable-icmp" in version_text,
+        account[1] if account else "nobody",
+        tuple(_squid_data(version_text)),
     )
 
 
-def _data(said: str) -> Iterator[str]:
+def _squid_data(version_text: str) -> Iterator[str]:
     """What a squid reads of its own, by the directories with which it was built: the last of each holds."""
-    built = {"prefix": "/usr/local/squid", **dict(_DATA.findall(said))}
+    built = {"prefix": "/usr/local/squid", **dict(_DATA.findall(version_text))}
     data = built.get("datadir", f"{built['prefix']}/share")
     yield data if data.strip("/").count("/") else f"{data}/squid"
     settings = built.get("sysconfdir", f"{built['prefix']}/etc")

@@ -18,7 +18,7 @@ from sandwright import process, user_dirs
 from sandwright.egress.log import ProxyDecision, decisions
 from sandwright.egress.proxy_plan import ProxyPlan, SquidAccount
 from sandwright.egress.squid_settings import free_port, own_addresses
-from sandwright.egress.supervisor import ASK, SupervisorConfiguration, clear
+from sandwright.egress.supervisor import ASK, SupervisorConfiguration, clean_up
 from sandwright.environment import PROXY_PORT
 from sandwright.errors import HostError
 from sandwright.render.proxyfacts import DIRECTORY, HOST, LISTEN, OWN, PORT, RELAY, SECCOMP, WORD, nat64
@@ -66,7 +66,7 @@ class Proxy:
 def start_proxy(plan: ProxyPlan, *, log: Path | None = None, timeout: float = 15.0) -> Iterator[Proxy]:
     """Run a planned proxy for the length of a `with`. See the package for the contract."""
     with contextlib.ExitStack() as stack:
-        supervisor, settings, directory = _started(stack, plan, log, timeout)
+        supervisor, settings, directory = _start_supervisor(stack, plan, log, timeout)
         environment = {PROXY_PORT.name: str(settings.port)}
         yield Proxy(
             settings.host,
@@ -89,12 +89,12 @@ class _Place:
 
     def configuration(self, plan: ProxyPlan) -> str:
         """What was planned, for here. Raise HostError where it has no place for what is brought."""
-        own = [ipaddress.ip_network(each) for each in own_addresses()]
-        own += [nat64(each) for each in own if isinstance(each, ipaddress.IPv4Network)]
+        addresses = [ipaddress.ip_network(each) for each in own_addresses()]
+        addresses += [nat64(each) for each in addresses if isinstance(each, ipaddress.IPv4Network)]
         brought = {
             f"{LISTEN}:{PORT}": f"{HOST}:{self.port}",
             DIRECTORY: str(self.directory),
-            OWN: "\n".join(f"acl sw_never dst {each}" for each in own),
+            OWN: "\n".join(f"acl sw_never dst {each}" for each in addresses),
             **({RELAY: self.word} if self.word else {}),
         }
         text = plan.configuration
@@ -114,26 +114,28 @@ def _word() -> str | None:
     return str(ipaddress.IPv4Address((1 << 30) | (int.from_bytes(os.urandom(4)) >> 2)))
 
 
-def _greeting(place: _Place) -> str:
+def _relay_greeting(location: _Place) -> str:
     """What the relay says first: the header of version 1 of the PROXY protocol."""
-    if place.word is None:
+    if location.word is None:
         return ""
-    family, here = ("TCP6", "::1") if ":" in place.word else ("TCP4", HOST)
-    return f"PROXY {family} {place.word} {here} 1 {place.port}\r\n"
+    family, here = ("TCP6", "::1") if ":" in location.word else ("TCP4", HOST)
+    return f"PROXY {family} {location.word} {here} 1 {location.port}\r\n"
 
 
-def _started(
+def _start_supervisor(
     stack: contextlib.ExitStack, plan: ProxyPlan, log: Path | None, patience: float
 ) -> tuple[_Running, SupervisorConfiguration, Path]:
     """A supervisor whose squid answers. Somebody else may take the port that was free: then with another."""
     for attempt in range(1, _ATTEMPTS + 1):
-        directory = _directory(plan.account)
-        place = _Place(directory, free_port(HOST), _word() if RELAY in plan.configuration else None)
-        settings = _settings(plan, place, None if log is None else str(log.absolute()), patience)
+        directory = _make_directory(plan.account)
+        location = _Place(directory, free_port(HOST), _word() if RELAY in plan.configuration else None)
+        settings = _supervisor_settings(
+            plan, location, None if log is None else str(log.absolute()), patience
+        )
         with contextlib.ExitStack() as this:
-            this.callback(clear, directory, settings.log, settings.keep_log)
+            this.callback(clean_up, directory, settings.log, settings.keep_log)
             try:
-                supervisor = this.enter_context(_supervisor(plan, place, settings))
+                supervisor = this.enter_context(_supervisor(plan, location, settings))
             except HostError as fault:
                 if attempt < _ATTEMPTS and "Cannot bind" in str(fault):
                     continue
@@ -143,27 +145,29 @@ def _started(
     raise AssertionError("the last attempt returns or raises")  # pragma: no cover
 
 
-def _settings(plan: ProxyPlan, place: _Place, log: str | None, patience: float) -> SupervisorConfiguration:
+def _supervisor_settings(
+    plan: ProxyPlan, location: _Place, log: str | None, patience: float
+) -> SupervisorConfiguration:
     """What the supervisor is told."""
     service = f"sandwright{os.urandom(6).hex()}"
     command = (
-        word.replace(DIRECTORY, str(place.directory)).replace(LISTEN, str(place.port))
+        word.replace(DIRECTORY, str(location.directory)).replace(LISTEN, str(location.port))
         for word in plan.command
     )
-    argv = (*command, "-N", "-n", service, "-f", f"{place.directory}/squid.conf")
-    log_path = f"{place.directory}/squid/access.log"
+    argv = (*command, "-N", "-n", service, "-f", f"{location.directory}/squid.conf")
+    log_path = f"{location.directory}/squid/access.log"
     return SupervisorConfiguration(
-        argv, service, HOST, place.port, _greeting(place), (HOST, PORT), log_path, log, patience
+        argv, service, HOST, location.port, _relay_greeting(location), (HOST, PORT), log_path, log, patience
     )
 
 
-def _directory(account: SquidAccount | None) -> Path:
+def _make_directory(account: SquidAccount | None) -> Path:
     """A new directory that squid can be told of; in it one that squid can write.
 
     Others can't pass, but for squid's account where that is another.
     """
     base = (
-        user_dirs.passable()
+        user_dirs.accounts_directory()
         if account
         else user_dirs.private(f"{user_dirs.private(user_dirs.runtime())}/egress")
     )
@@ -173,17 +177,17 @@ def _directory(account: SquidAccount | None) -> Path:
             "set XDG_RUNTIME_DIR to a directory of another name"
         )
     directory = Path(base, f"{PREFIX}{os.urandom(16).hex()}")
-    own = directory / "squid"
-    for path in (directory, own):
+    squid_directory = directory / "squid"
+    for path in (directory, squid_directory):
         path.mkdir(mode=0o700)
-    _share(directory, account, 0o710)
+    _share_with_squid(directory, account, 0o710)
     if account is not None:
-        os.chown(own, account.uid, account.gid)
+        os.chown(squid_directory, account.uid, account.gid)
     os.mkfifo(directory / ASK, 0o600)
     return directory
 
 
-def _share(path: Path, account: SquidAccount | None, mode: int) -> None:
+def _share_with_squid(path: Path, account: SquidAccount | None, mode: int) -> None:
     """Let squid's account, where it has one of its own, do what the group may in `mode`; nobody else."""
     path.chmod(mode & 0o700)
     if account is not None:
@@ -191,31 +195,31 @@ def _share(path: Path, account: SquidAccount | None, mode: int) -> None:
         path.chmod(mode)
 
 
-def _write(plan: ProxyPlan, place: _Place) -> None:
+def _write_configuration(plan: ProxyPlan, location: _Place) -> None:
     """The configuration, which squid reads as whoever it is."""
-    (place.directory / "errors").mkdir(mode=0o700)
-    _share(place.directory / "errors", plan.account, 0o750)
+    (location.directory / "errors").mkdir(mode=0o700)
+    _share_with_squid(location.directory / "errors", plan.account, 0o750)
     files = {name: text.encode() for name, text in plan.pages.items()}
-    files["squid.conf"] = place.configuration(plan).encode()
-    if place.word is not None:
+    files["squid.conf"] = location.configuration(plan).encode()
+    if location.word is not None:
         # squid asks for the name of each address that connections say they come from: not a server of names.
         hosts = b""
         with contextlib.suppress(FileNotFoundError):
             hosts = Path(plan.hosts_file or "/etc/hosts").read_bytes()
-        files["hosts"] = hosts + f"\n{place.word} relay.sandwright.invalid\n".encode()
+        files["hosts"] = hosts + f"\n{location.word} relay.sandwright.invalid\n".encode()
         files["greeting"] = (
-            f"{place.port}\n{_greeting(place)}".encode()
+            f"{location.port}\n{_relay_greeting(location)}".encode()
         )  # for launchers that say it themselves
     files[SECCOMP] = bytes.fromhex(plan.seccomp)
     for name, content in files.items():
-        path = place.directory / name
+        path = location.directory / name
         path.touch(mode=0o600)
         path.write_bytes(content)
-        _share(path, plan.account, 0o640)
+        _share_with_squid(path, plan.account, 0o640)
 
 
 @contextlib.contextmanager
-def _supervisor(plan: ProxyPlan, place: _Place, settings: SupervisorConfiguration) -> Iterator[_Running]:
+def _supervisor(plan: ProxyPlan, location: _Place, settings: SupervisorConfiguration) -> Iterator[_Running]:
     """A supervisor that said `ready`. It ends with this, or when the kernel closes our end of its pipe.
 
     It is started first, since an interpreter takes longer to start than the configuration to write.
@@ -225,19 +229,19 @@ def _supervisor(plan: ProxyPlan, place: _Place, settings: SupervisorConfiguratio
         lifeline = stack.enter_context(os.fdopen(write, "wb", buffering=0))
         with os.fdopen(read, "rb") as theirs:
             package = Path(sandwright.__file__).parent.parent
-            words = (sys.executable, "-I", "-S", "-X", "utf8", "-c", _CODE, package, place.directory)
+            words = (sys.executable, "-I", "-S", "-X", "utf8", "-c", _CODE, package, location.directory)
             started = process.start(*words, stdin=theirs, env={"PATH": os.defpath}, cwd="/")
             supervisor = stack.enter_context(started)
-        stack.callback(_end, supervisor, lifeline)
-        _write(plan, place)
+        stack.callback(_end_supervisor, supervisor, lifeline)
+        _write_configuration(plan, location)
         lifeline.write(settings.to_json())
-        answer = _answer(supervisor, settings.patience + _GRACE)
+        answer = _supervisor_answer(supervisor, settings.patience + _GRACE)
         if answer != "ready":
             raise HostError(f"the proxy can't be started: {answer}")
         yield supervisor
 
 
-def _answer(supervisor: _Running, patience: float) -> str:
+def _supervisor_answer(supervisor: _Running, patience: float) -> str:
     """The one line that the supervisor says."""
     assert supervisor.stdout is not None
     ready, _, _ = select.select([supervisor.stdout], [], [], patience)
@@ -246,7 +250,7 @@ def _answer(supervisor: _Running, patience: float) -> str:
     return supervisor.stdout.readline().decode(errors="replace").strip()
 
 
-def _end(supervisor: _Running, lifeline: IO[bytes]) -> None:
+def _end_supervisor(supervisor: _Running, lifeline: IO[bytes]) -> None:
     """Let the supervisor clear up; what it does not do in time is done without it."""
     lifeline.close()
     process.ended_within(supervisor.poll, _GRACE)

@@ -84,7 +84,7 @@ def main() -> None:
         signal.signal(number, signal.SIG_IGN)
     os.umask(0o077)
     directory = Path(sys.argv[-1])
-    settings = SupervisorConfiguration.from_json(_line(sys.stdin.fileno()))
+    settings = SupervisorConfiguration.from_json(_read_line(sys.stdin.fileno()))
     try:
         with (
             _squid(directory, settings) as squid,
@@ -95,18 +95,18 @@ def main() -> None:
     except (SandwrightError, OSError) as fault:
         _notify(" ".join(str(fault).split()))
     finally:
-        clear(directory, settings.log, settings.keep_log)
+        clean_up(directory, settings.log, settings.keep_log)
 
 
-def clear(directory: Path, log: str, keep_log: str | None) -> None:
+def clean_up(directory: Path, log: str, keep_log: str | None) -> None:
     """Remove what a proxy had on disk, and put its log where it is kept: no link there leads elsewhere."""
     if keep_log is not None:
-        beside = Path(f"{keep_log}.part")
+        partial = Path(f"{keep_log}.part")
         with contextlib.suppress(OSError), open(log, "rb", opener=_plainly) as had:
-            beside.unlink(missing_ok=True)
-            with beside.open("xb") as kept:
-                shutil.copyfileobj(had, kept)
-            beside.replace(keep_log)
+            partial.unlink(missing_ok=True)
+            with partial.open("xb") as copy:
+                shutil.copyfileobj(had, copy)
+            partial.replace(keep_log)
     shutil.rmtree(directory, ignore_errors=True)
 
 
@@ -114,7 +114,7 @@ def _plainly(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
-def _line(descriptor: int) -> bytes:
+def _read_line(descriptor: int) -> bytes:
     """The first line, byte for byte, so that nothing behind it is taken."""
     text = b""
     while not text.endswith(b"\n"):
@@ -134,9 +134,11 @@ def _notify(text: str) -> None:
 def _squid(directory: Path, settings: SupervisorConfiguration) -> Iterator[_Started]:
     """Squid, once it answers as it was rendered."""
     with contextlib.ExitStack() as stack:
-        said = stack.enter_context((directory / "squid.err").open("wb"))
+        error_log = stack.enter_context((directory / "squid.err").open("wb"))
         stack.callback(_forget_memory, settings.service)
-        squid = stack.enter_context(process.start(*settings.argv, stdout=said, stderr=said, cwd="/"))
+        squid = stack.enter_context(
+            process.start(*settings.argv, stdout=error_log, stderr=error_log, cwd="/")
+        )
         until = time.monotonic() + settings.patience
         while not _answers(settings):
             if squid.poll() is not None:
@@ -156,12 +158,12 @@ def _answers(settings: SupervisorConfiguration) -> bool:
     try:
         with socket.create_connection((settings.host, settings.port), timeout=1) as connection:
             connection.sendall(settings.greeting.encode() + request)
-            said = b""
-            while b"\r\n\r\n" not in said and (block := connection.recv(4096)):
-                said += block
+            response = b""
+            while b"\r\n\r\n" not in response and (block := connection.recv(4096)):
+                response += block
     except OSError:
         return False
-    return said.startswith(b"HTTP/1.1 403 ") and b"ERR_SANDWRIGHT_METHOD" in said
+    return response.startswith(b"HTTP/1.1 403 ") and b"ERR_SANDWRIGHT_METHOD" in response
 
 
 def _last_words(directory: Path) -> str:
@@ -203,19 +205,19 @@ class _Supervisor:
                 if descriptor in (sys.stdin.fileno(), ended):
                     return
                 if descriptor == self._ask:
-                    self._questions()
+                    self._read_questions()
                 elif descriptor in self._sandboxes:
-                    self._forget(descriptor)
+                    self._remove_sandbox(descriptor)
             self._relay.turn()
 
     def close(self) -> None:
         """Close every way in."""
         for descriptor in list(self._sandboxes):
-            self._forget(descriptor)
+            self._remove_sandbox(descriptor)
         self._relay.close()
         os.close(self._ask)
 
-    def _questions(self) -> None:
+    def _read_questions(self) -> None:
         for line in os.read(self._ask, 4096).splitlines():
             found = _ASKED.fullmatch(line)
             if found:
@@ -226,21 +228,21 @@ class _Supervisor:
             descriptor = os.pidfd_open(pid)
             listener = listen_in(pid, *self._settings.inside, raise_loopback=up)
         except (SandwrightError, OSError) as fault:
-            self._answer(way, " ".join(str(fault).split()))
+            self._write_answer(way, " ".join(str(fault).split()))
             return
         self._sandboxes[descriptor] = listener
         self._poll.register(descriptor, select.POLLIN)
         self._relay.listen(listener)
-        self._answer(way, "ok")
+        self._write_answer(way, "ok")
 
-    def _answer(self, way: str, text: str) -> None:
+    def _write_answer(self, way: str, text: str) -> None:
         with contextlib.suppress(OSError):
             flags = os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
             answer = os.open(self._directory / way / ANSWER, flags)
             os.write(answer, f"{text}\n".encode())
             os.close(answer)
 
-    def _forget(self, descriptor: int) -> None:
+    def _remove_sandbox(self, descriptor: int) -> None:
         self._poll.unregister(descriptor)
         self._relay.forget(self._sandboxes.pop(descriptor))
         os.close(descriptor)
@@ -249,6 +251,6 @@ class _Supervisor:
 def _raise_limit() -> None:
     """Room for the relay's connections."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = 65536 if hard == resource.RLIM_INFINITY else min(hard, 65536)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    raised = 65536 if hard == resource.RLIM_INFINITY else min(hard, 65536)
+    if soft != resource.RLIM_INFINITY and soft < raised:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))

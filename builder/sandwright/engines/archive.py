@@ -64,7 +64,7 @@ def empty_image(
     engine doesn't take the image.
     """
     reference = f"localhost/sandwright-{purpose}-{uuid.uuid4().hex[:12]}:latest"
-    layer = _layer(links, reference)
+    layer = _link_layer(links, reference)
 
     def write(sink: BinaryIO, name: str) -> None:
         write_docker_archive(sink, name, platform, layer, {"Cmd": ["/none"]})
@@ -76,7 +76,7 @@ def empty_image(
         engine.untag(reference)
 
 
-def _layer(links: Mapping[str, str], comment: str) -> bytes:
+def _link_layer(links: Mapping[str, str], comment: str) -> bytes:
     # The comment differs each time: an engine keeps equal images as one, which others may be removing.
     layer = io.BytesIO()
     with tarfile.open(fileobj=layer, mode="w", pax_headers={"comment": comment}) as tar:

@@ -35,7 +35,7 @@ def own_daemon(directory: Path, *, limit: float = 60.0) -> Iterator[str]:
         process.start(program, *_options(directory, address), stdout=log, stderr=log) as running,
     ):
         try:
-            _await(address, lambda: running.poll() is not None, log, limit)
+            _await_daemon(address, lambda: running.poll() is not None, log, limit)
             yield address
         finally:
             running.terminate()
@@ -47,12 +47,17 @@ def _options(directory: Path, address: str) -> list[str]:
     """Everything below `directory`, and a containerd namespace of its own, should it share a containerd."""
     paths = {"data-root": "data", "exec-root": "exec", "pidfile": "pid"}
     words = [word for name, path in paths.items() for word in (f"--{name}", str(directory / path))]
-    own = f"sandwright-{hashlib.sha256(os.fsencode(directory)).hexdigest()[:16]}"  # it takes few
-    namespaces = ["--containerd-namespace", own, "--containerd-plugins-namespace", f"{own}-plugins"]
+    bridge_name = f"sandwright-{hashlib.sha256(os.fsencode(directory)).hexdigest()[:16]}"  # it takes few
+    namespaces = [
+        "--containerd-namespace",
+        bridge_name,
+        "--containerd-plugins-namespace",
+        f"{bridge_name}-plugins",
+    ]
     return [*words, *namespaces, "--host", address, "--bridge", "none", "--iptables=false"]
 
 
-def _await(address: str, ended: Callable[[], bool], log: IO[bytes], limit: float) -> None:
+def _await_daemon(address: str, ended: Callable[[], bool], log: IO[bytes], limit: float) -> None:
     deadline = time.monotonic() + limit
     while not answers(address):
         late = time.monotonic() > deadline

@@ -149,7 +149,7 @@ class DockerEngine:
                 timeout=int(BUILD_TIMEOUT),
             )
             with contextlib.closing(events):
-                image = _follow(events, lines, step)
+                image = _follow_build(events, lines, step)
         if image is None:
             raise BuildError(f"docker build ended without an image{tail(lines)}")
         return image
@@ -185,17 +185,17 @@ class DockerEngine:
     ) -> Ended:
         """As the contract says."""
         try:
-            return self._run(container, limit, stop)
+            return self._run_container(container, limit, stop)
         except (DockerException, RequestException) as error:
             raise HostError(f"docker: {error}") from error
 
-    def _run(self, spec: ContainerSpec, limit: float, stop: threading.Event) -> Ended:
+    def _run_container(self, spec: ContainerSpec, limit: float, stop: threading.Event) -> Ended:
         started = time.monotonic()
         container = None
         try:
-            container = self._create(spec)
+            container = self._create_container(spec)
             container.start()
-            how, status = _wait(container, started + limit, stop)
+            how, status = _wait_for_exit(container, started + limit, stop)
             stdout, stderr = (container.logs(stdout=out, stderr=not out) for out in (True, False))
             return Ended(how, status, stdout, stderr.decode(errors="replace"), time.monotonic() - started)
         except APIError as error:
@@ -205,7 +205,7 @@ class DockerEngine:
             if container is not None:
                 container.remove(force=True, v=True)
 
-    def _create(self, spec: ContainerSpec) -> Container:
+    def _create_container(self, spec: ContainerSpec) -> Container:
         rights: dict[str, Any] = {"cap_drop": ["ALL"], "security_opt": ["no-new-privileges"]}
         return self._client.containers.create(
             spec.image,
@@ -234,7 +234,7 @@ class DockerEngine:
                 self._client.images.remove(image, force=True)
 
 
-def _wait(container: Container, deadline: float, stop: threading.Event) -> tuple[How, int | None]:
+def _wait_for_exit(container: Container, deadline: float, stop: threading.Event) -> tuple[How, int | None]:
     while True:
         container.reload()
         if container.status in {"exited", "dead"}:
@@ -245,7 +245,7 @@ def _wait(container: Container, deadline: float, stop: threading.Event) -> tuple
             return "timeout", None
 
 
-def _follow(events: Iterator[Mapping[str, Any]], lines: deque[str], step: ProgressStep) -> str | None:
+def _follow_build(events: Iterator[Mapping[str, Any]], lines: deque[str], step: ProgressStep) -> str | None:
     """Read the daemon's events; give the image's id. Raise BuildError for an error, or when time is up."""
     image, deadline = None, time.monotonic() + BUILD_TIMEOUT
     for event in events:

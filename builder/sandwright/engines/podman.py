@@ -36,8 +36,8 @@ from sandwright.host import MachineFacts
 from sandwright.outputs import disk_errors
 from sandwright.progress import ProgressStep
 from sandwright.setup.requirements import how_to_get
-from sandwright.signalling import own
-from sandwright.watchdog import Ended, base_environment, kill_all, run_bounded
+from sandwright.signalling import is_same_user_process
+from sandwright.watchdog import Ended, kill_all, run_bounded, runtime_environment
 
 OLDEST = {"podman": (4, 0), "buildah": (1, 24)}
 _LIMITS = {"nofile": 4096, "nproc": 4096}
@@ -101,7 +101,7 @@ class PodmanEngine(EngineClient):
         try:
             self.ask("images", "--quiet", timeout=_SHORT)
         except CommandFailed as error:
-            raise HostError(f"{self.name} can't be used here: {_reason(error)}") from error
+            raise HostError(f"{self.name} can't be used here: {_failure_reason(error)}") from error
         return version
 
     def inspect_image(self, reference: str) -> EngineImage | None:
@@ -162,7 +162,7 @@ class PodmanEngine(EngineClient):
         settings = {"CONTAINERS_CONF": str(scratch / "containers.conf")}
         return PodmanEngine(
             "podman",
-            {**base_environment(), **settings},
+            {**runtime_environment(), **settings},
             self.options,
             host=self.host,
             runtime=self.runtime,
@@ -245,12 +245,12 @@ def _see_out(monitor: Path) -> None:
     with contextlib.suppress(OSError, ValueError):
         pid = int(monitor.read_text())
         deadline = time.monotonic() + _MONITOR_END
-        while own(pid) and monitor.name in Path(f"/proc/{pid}/cmdline").read_text():
+        while is_same_user_process(pid) and monitor.name in Path(f"/proc/{pid}/cmdline").read_text():
             if time.monotonic() > deadline:
                 kill_all([pid])
             time.sleep(0.02)
 
 
-def _reason(error: CommandFailed) -> str:
+def _failure_reason(error: CommandFailed) -> str:
     lines = [line for line in error.stderr.splitlines() if line.strip()]
     return lines[-1].strip() if lines else str(error)

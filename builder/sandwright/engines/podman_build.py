@@ -36,17 +36,17 @@ def follow_build(argv: Sequence[str], lines: deque[str], step: ProgressStep) -> 
         with os.fdopen(write_end, "wb") as sink:
             running = stack.enter_context(process.start(*argv, stdout=sink, stderr=sink))
         try:
-            for line in _lines(output.fileno(), deadline):
+            for line in _read_lines(output.fileno(), deadline):
                 lines.append(line)
                 if _STEP.match(line):
                     step.advance(1)
             if not process.ended_within(running.poll, deadline - time.monotonic()):
                 raise _Late
         except _Late as late:
-            _end(running.pid, running.poll)
+            _end_build(running.pid, running.poll)
             raise CommandFailed(argv, None, quoted(lines), timeout=BUILD_TIMEOUT) from late
         except BaseException:
-            _end(running.pid, running.poll)
+            _end_build(running.pid, running.poll)
             raise
     return running.returncode
 
@@ -55,7 +55,7 @@ class _Late(Exception):
     """Time is up."""
 
 
-def _lines(fd: int, deadline: float) -> Iterator[str]:
+def _read_lines(fd: int, deadline: float) -> Iterator[str]:
     """The lines that come from a pipe, cut, until its last writer closes it. Raise _Late at the deadline."""
     rest = b""
     while True:
@@ -73,20 +73,20 @@ def _lines(fd: int, deadline: float) -> Iterator[str]:
             return
 
 
-def _end(pid: int, poll: Callable[[], int | None]) -> None:
+def _end_build(pid: int, poll: Callable[[], int | None]) -> None:
     """See a build out: what runs in its container is killed, so that it fails and removes what it worked in.
 
     After SIGTERM it would leave containers and mounts behind (seen with Podman 4.3).
     """
     end = time.monotonic() + _END
     while poll() is None and time.monotonic() < end:
-        for each in _contained(pid):
+        for each in _containerized_pids(pid):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(each, signal.SIGKILL)
         time.sleep(_PAUSE)
 
 
-def _contained(pid: int) -> set[int]:
+def _containerized_pids(pid: int) -> set[int]:
     """The processes that descend from one and are in another process namespace: what runs in containers."""
     ours, found = Path("/proc/self/ns/pid").readlink(), set()
     for each in descendants({pid}):

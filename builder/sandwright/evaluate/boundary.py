@@ -48,8 +48,3 @@ def boundary_hosts(policy: ResolvedPolicy) -> Iterator[tuple[str, int]]:
         if not host[-1].isdigit() and ":" not in host:
             yield f"x{host}", 443
             yield f"{host}.invalid", 443
-
-
-def parent(path: str) -> str:
-    """The directory that a path is in; of `/` itself."""
-    return path.rpartition("/")[0] or "/"

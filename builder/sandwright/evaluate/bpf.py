@@ -85,7 +85,7 @@ def read_program(raw: bytes, *, file: str = "filter") -> tuple[Instruction, ...]
         raise DocumentError(file, [Problem(0, 0, "", f"must have {counts}; it has {len(raw)} bytes")])
     program = tuple(Instruction(*fields) for fields in _INSTRUCTION.iter_unpack(raw))
     for index, instruction in enumerate(program):
-        fault = _fault(instruction, index, len(program))
+        fault = _instruction_fault(instruction, index, len(program))
         if fault:
             raise DocumentError(file, [Problem(0, 0, f"instruction {index}", fault)])
     unset = _reads_unset_memory(program)
@@ -103,7 +103,9 @@ def run_program(program: Sequence[Instruction], call: SystemCall) -> Action:
 
 def listing(program: Sequence[Instruction]) -> str:
     """The program as text: a line for each instruction, jumps by the lines they lead to."""
-    return "".join(f"{index:4}  {_text(instruction, index)}\n" for index, instruction in enumerate(program))
+    return "".join(
+        f"{index:4}  {_disassemble(instruction, index)}\n" for index, instruction in enumerate(program)
+    )
 
 
 class _Machine:
@@ -128,7 +130,7 @@ class _Machine:
                 if not self._calculate(instruction):
                     return 0
             else:
-                self._move(instruction, kind)
+                self._run_move(instruction, kind)
 
     def _jump(self, instruction: Instruction) -> int:
         test = instruction.code & 0xF0
@@ -154,7 +156,7 @@ class _Machine:
         self._a = _OPERATIONS[operation](self._a, other) & _U32
         return True
 
-    def _move(self, instruction: Instruction, kind: int) -> None:
+    def _run_move(self, instruction: Instruction, kind: int) -> None:
         if kind == _MISC:
             if instruction.code & 0xF8 == 0x80:
                 self._a = self._x
@@ -163,11 +165,11 @@ class _Machine:
         elif kind in (_ST, _STX):
             self._memory[instruction.k] = self._a if kind == _ST else self._x
         elif kind == _LD:
-            self._a = self._value(instruction)
+            self._a = self._load_value(instruction)
         else:
-            self._x = self._value(instruction)
+            self._x = self._load_value(instruction)
 
-    def _value(self, instruction: Instruction) -> int:
+    def _load_value(self, instruction: Instruction) -> int:
         mode = instruction.code & 0xE0
         if mode == _ABS:
             return self._data[instruction.k // 4]
@@ -176,7 +178,7 @@ class _Machine:
         return instruction.k if mode == _IMM else DATA_SIZE
 
 
-def _fault(instruction: Instruction, index: int, length: int) -> str:
+def _instruction_fault(instruction: Instruction, index: int, length: int) -> str:
     """Why the kernel would refuse an instruction; empty when it would not."""
     if instruction.code not in _TAKEN:
         return f"code {instruction.code:#06x} is not taken in a seccomp filter"
@@ -189,14 +191,14 @@ def _fault(instruction: Instruction, index: int, length: int) -> str:
         return "divides by zero"
     if instruction.code in (0x64, 0x74) and instruction.k >= 32:
         return f"shifts by {instruction.k} bits"
-    if kind == _JMP and index + 1 + max(_steps(instruction)) >= length:
+    if kind == _JMP and index + 1 + max(_jump_distances(instruction)) >= length:
         return "jumps behind the end"
     if index == length - 1 and kind != _RET:
         return "is the last one and does not return"
     return ""
 
 
-def _steps(instruction: Instruction) -> list[int]:
+def _jump_distances(instruction: Instruction) -> list[int]:
     """How many instructions an instruction may skip."""
     if instruction.code & 0x07 == _RET:
         return []
@@ -215,7 +217,7 @@ def _reads_unset_memory(program: Sequence[Instruction]) -> int | None:
             have |= 1 << instruction.k
         elif kind in (_LD, _LDX) and instruction.code & 0xE0 == _MEM and not have >> instruction.k & 1:
             return index
-        for step in _steps(instruction):
+        for step in _jump_distances(instruction):
             written[index + 1 + step] &= have
     return None
 
@@ -234,7 +236,7 @@ _TAKEN = frozenset(
 )
 
 
-def _text(instruction: Instruction, index: int) -> str:
+def _disassemble(instruction: Instruction, index: int) -> str:
     kind = instruction.code & 0x07
     if kind == _RET:
         return "ret a" if instruction.code & 0x18 == _RETURN_A else f"ret {from_value(instruction.k)}"

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from sandwright.errors import ArtifactsTooWide
-from sandwright.evaluate.boundary import CHILD, boundary_hosts, boundary_paths, parent
+from sandwright.evaluate.boundary import CHILD, boundary_hosts, boundary_paths
 from sandwright.evaluate.explain.known import is_own, why_looser
 from sandwright.evaluate.explain.own import own_answer
 from sandwright.evaluate.explain.reading import ReadBack
@@ -20,7 +20,7 @@ from sandwright.evaluate.explain.verdict import Asked, MethodVerdict
 from sandwright.evaluate.isolation import Exposure, exposures
 from sandwright.policy.declaration import Declaration
 from sandwright.policy.explain import explain
-from sandwright.policy.paths import ancestors, below, followed, is_inside
+from sandwright.policy.paths import ancestors, below, canonical_with_links, is_inside, parent
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.rules import Action
 from sandwright.policy.uses import RenderFinding
@@ -53,7 +53,7 @@ class Excess:
 
     def __str__(self) -> str:
         """`write /p/a/b: denied by deny $PROJECT/a/b (sandbox.yaml:3:4), allowed by args: --bind /p /p`."""
-        where = str(self.verdict.place) if self.verdict.place else self.verdict.because
+        where = str(self.verdict.position) if self.verdict.position else self.verdict.because
         return f"{self.case.kind} {self.case.subject}: denied by {self.denied_by}, allowed by {where}"
 
 
@@ -66,11 +66,11 @@ def check_artifacts(
     """
     policy = _with_closed_facts(policy)
     findings = {each.use.feature: each for each in rendered.findings}
-    questions = tuple(_questions(policy))
+    questions = tuple(_denied_questions(policy))
     found: list[Excess | Exposure] = []
     for sandbox in sandboxes:
         filtered = _has_filter(policy, sandbox)
-        cases = (*questions, *(_calls(policy) if filtered else ()))
+        cases = (*questions, *(_refused_calls(policy) if filtered else ()))
         found += (*_excesses(policy, sandbox, findings, cases), *_through_proxy(policy, sandbox))
         found += exposures(policy, declaration, sandbox, _arch(policy))
         if filtered:
@@ -97,7 +97,7 @@ def excesses(
 ) -> Iterator[Excess]:
     """Each such case. Takes time in proportion to the number of rules and protected names."""
     policy = _with_closed_facts(policy)
-    yield from _excesses(policy, sandbox, findings, (*_questions(policy), *_calls(policy)))
+    yield from _excesses(policy, sandbox, findings, (*_denied_questions(policy), *_refused_calls(policy)))
 
 
 def _with_closed_facts(policy: ResolvedPolicy) -> ResolvedPolicy:
@@ -105,10 +105,10 @@ def _with_closed_facts(policy: ResolvedPolicy) -> ResolvedPolicy:
     return replace(policy, facts=policy.facts.closed())
 
 
-def _questions(policy: ResolvedPolicy) -> Iterator[Asked]:
+def _denied_questions(policy: ResolvedPolicy) -> Iterator[Asked]:
     """What the policy denies."""
-    yield from _paths(policy)
-    yield from _others(policy)
+    yield from _boundary_questions(policy)
+    yield from _denied_resources(policy)
 
 
 def _has_filter(policy: ResolvedPolicy, sandbox: ReadBack) -> bool:
@@ -117,7 +117,7 @@ def _has_filter(policy: ResolvedPolicy, sandbox: ReadBack) -> bool:
     return sandbox.answer(case, policy.facts, _arch(policy)).allowed is not None
 
 
-def _calls(policy: ResolvedPolicy) -> Iterator[Asked]:
+def _refused_calls(policy: ResolvedPolicy) -> Iterator[Asked]:
     """System calls that the policy's filter refuses."""
     for name in _DENIED_CALLS:
         case = Asked("syscall", name, name=name)
@@ -139,8 +139,8 @@ def _excesses(
         if not why_looser(policy, case, findings, sandbox):
             answer = own_answer(policy, case, arch)
             yield Excess(case, f"{answer.ground.text} ({answer.ground.source})", verdict)
-    yield from _moves(policy, sandbox, findings)
-    yield from _bound(policy, sandbox, findings)
+    yield from _renamable_directories(policy, sandbox, findings)
+    yield from _bind_excesses(policy, sandbox, findings)
     yield from _passed(policy, sandbox)
 
 
@@ -154,29 +154,29 @@ def _check_filter(policy: ResolvedPolicy, method: str, sandbox: ReadBack) -> Non
     if verdict.allowed is False and own_answer(policy, case, _arch(policy)).allowed:
         raise ArtifactsTooWide(
             f"{method}: the rendered filter of system calls is not the policy's, so it is not used: "
-            f"it refuses {_ALLOWED_CALL} ({verdict.place or verdict.because})"
+            f"it refuses {_ALLOWED_CALL} ({verdict.position or verdict.because})"
         )
 
 
-def _paths(policy: ResolvedPolicy) -> Iterator[Asked]:
+def _boundary_questions(policy: ResolvedPolicy) -> Iterator[Asked]:
     """What the policy denies of reading and writing at its boundaries."""
     tree = policy.filesystem.tree
-    for path in _near(policy):
+    for path in _boundary_neighbours(policy):
         denied = [action for action in _ACTIONS if not tree.allows(action, path)]
         image = bool(denied) and policy.denies_image(path)
         yield from (Asked(action, path, path=path, image=image) for action in denied)
 
 
-def _near(policy: ResolvedPolicy) -> Iterator[str]:
+def _boundary_neighbours(policy: ResolvedPolicy) -> Iterator[str]:
     """Canonical paths, each once: of the boundaries, above and below."""
     found: dict[str, None] = {}
     for spelled in dict.fromkeys(boundary_paths(policy)):
-        path = followed(spelled, policy.facts)[0]
+        path = canonical_with_links(spelled, policy.facts)[0]
         found |= {parent(path): None, path: None, below(path, CHILD): None}
     yield from found
 
 
-def _moves(
+def _renamable_directories(
     policy: ResolvedPolicy, sandbox: ReadBack, findings: Mapping[str, RenderFinding]
 ) -> Iterator[Excess]:
     """Directories that can be renamed, with a restricted path that is in them: its name is then free."""
@@ -197,7 +197,7 @@ def _moves(
                 yield Excess(case, f"{rule.kind} {rule.written or rule.path} ({rule.source})", verdict)
 
 
-def _bound(
+def _bind_excesses(
     policy: ResolvedPolicy, sandbox: ReadBack, findings: Mapping[str, RenderFinding]
 ) -> Iterator[Excess]:
     """Paths of the host that mounts of the artifacts show, there or under another name."""
@@ -209,14 +209,14 @@ def _bound(
                 case = Asked(action, inside, path=inside)
                 verdict = sandbox.answer(case, policy.facts, _arch(policy))
                 reason = why_looser(policy, replace(case, path=path), findings, sandbox)
-                if verdict.allowed and verdict.place == position and not reason:
+                if verdict.allowed and verdict.position == position and not reason:
                     answer = explain(policy, action, path)
                     yield Excess(case, f"{answer.ground.text} ({answer.ground.source})", verdict)
 
 
 def _shown_by(policy: ResolvedPolicy, mount: Mount) -> Iterator[tuple[str, str]]:
     """Paths of the host that a mount may show, with their names inside."""
-    near = () if mount.source == mount.target else _near(policy)
+    near = () if mount.source == mount.target else _boundary_neighbours(policy)
     for path in (mount.source, *near):
         if is_inside(path, mount.source):
             rest = path[len(mount.source.rstrip("/")) :].rstrip("/")
@@ -253,7 +253,7 @@ def _through_proxy(policy: ResolvedPolicy, sandbox: ReadBack) -> Iterator[Excess
             yield Excess(case, f"{answer.ground.text} ({answer.ground.source})", verdict)
 
 
-def _others(policy: ResolvedPolicy) -> Iterator[Asked]:
+def _denied_resources(policy: ResolvedPolicy) -> Iterator[Asked]:
     """Hosts, ports, sockets and variables that the policy denies."""
     for subject in ("192.0.2.1:443", "localhost:1", *(f"localhost:{port}" for port in policy.network.expose)):
         host, _, port = subject.partition(":")

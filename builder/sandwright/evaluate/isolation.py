@@ -46,14 +46,14 @@ def exposures(
                 f"{declaration.method} declares namespaces or masks, and nothing reads them back"
             )
         return
-    yield from _namespaces(declaration, isolation)
-    yield from _rights(policy, isolation)
+    yield from _missing_namespaces(declaration, isolation)
+    yield from _excess_rights(policy, isolation)
     for device, position in isolation.devices.items():
         yield Exposure(f"device {device}", f"{declaration.method}: no device of the host", position)
     for word, position in isolation.unmasked.items():
         yield Exposure(f"masks of /proc and /sys ({word})", f"{declaration.method}: process.kernel", position)
     if isinstance(sandbox, Enclosure):
-        yield from _links(policy, sandbox)
+        yield from _foreign_links(policy, sandbox)
         if declaration.masks_kernel and not isolation.engine_masks:
             yield from _kernel_paths(policy, declaration, sandbox)
 
@@ -66,15 +66,15 @@ def _default_action(policy: ResolvedPolicy, sandbox: ReadBack, arch: str) -> Ite
         expected = own_answer(policy, call, arch)
         if not expected.allowed:
             ground = f"{expected.ground.text} ({expected.ground.source})"
-            yield Exposure(UNLISTED, ground, verdict.place or ArtifactPosition("", verdict.because))
+            yield Exposure(UNLISTED, ground, verdict.position or ArtifactPosition("", verdict.because))
 
 
-def _namespaces(declaration: Declaration, isolation: Isolation) -> Iterator[Exposure]:
+def _missing_namespaces(declaration: Declaration, isolation: Isolation) -> Iterator[Exposure]:
     for kind in sorted(declaration.namespaces - isolation.namespaces):
         yield Exposure(f"namespace {kind} of the host", f"{declaration.method}: a separate one", isolation.at)
 
 
-def _rights(policy: ResolvedPolicy, isolation: Isolation) -> Iterator[Exposure]:
+def _excess_rights(policy: ResolvedPolicy, isolation: Isolation) -> Iterator[Exposure]:
     """What `process.sandbox_root` grants is capabilities for root inside, and set-user-id programs."""
     sandbox_root = policy.process.sandbox_root
     ground = f"process.sandbox_root: {str(sandbox_root).lower()} ({policy.source('process.sandbox_root')})"
@@ -111,7 +111,7 @@ def _kernel_paths(policy: ResolvedPolicy, declaration: Declaration, sandbox: Enc
             yield Exposure(f"write {path}", ground, at)
 
 
-def _links(policy: ResolvedPolicy, sandbox: Enclosure) -> Iterator[Exposure]:
+def _foreign_links(policy: ResolvedPolicy, sandbox: Enclosure) -> Iterator[Exposure]:
     """Links that are not the host's: under another one a path has another meaning than in the policy.
 
     bubblewrap creates such links on the host if their parent directory is bind-mounted.

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sandwright.errors import UsageError
+from sandwright.nested import reversed_components
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.paths import MAX_LINKS, same_name
 from sandwright.policy.tree import PathTree
@@ -49,11 +50,11 @@ class Mounts:
         if not path.startswith("/") or "\0" in path:
             raise UsageError(f"{path!r} is no absolute path")
         if path not in self._answers:
-            self._answers[path] = self._access(path)
+            self._answers[path] = self._decide_access(path)
         return self._answers[path]
 
-    def _access(self, path: str) -> MountAccess:
-        found = self._follow(path)
+    def _decide_access(self, path: str) -> MountAccess:
+        found = self._resolve_links(path)
         if found is None:
             return MountAccess(
                 path, readable=False, writable=False, mount=None, because="its links form a loop"
@@ -69,10 +70,10 @@ class Mounts:
     def governing(self, path: str) -> Mount | None:
         """The last mount that was made at a path or above it; None where an image's own files are."""
         if path not in self._governing:
-            self._governing[path] = self._last(path)
+            self._governing[path] = self._last_mount(path)
         return self._governing[path]
 
-    def _last(self, path: str) -> Mount | None:
+    def _last_mount(self, path: str) -> Mount | None:
         last: tuple[int, Mount] | None = None
         for _, mounts in self._tree.prefixes(path):
             for each in mounts:
@@ -98,7 +99,7 @@ class Mounts:
                 return False, f"{mount.target} is a file, and a mount point, which nothing replaces"
             case "bind":
                 right = "writable" if mount.writable else "read-only"
-                return True, f"the host's {_host_path(path, mount)} is bound there, {right}"
+                return True, f"the host's {_host_path_of(path, mount)} is bound there, {right}"
             case "mask":
                 return False, f"{mount.target} is hidden by an empty mount"
             case "tmpfs" if not mount.writable:
@@ -109,40 +110,40 @@ class Mounts:
     def _is_file(self, mount: Mount) -> bool:
         return self._facts.kind(mount.source) in ("file", "fifo", "socket", "device")
 
-    def _follow(self, path: str) -> str | None:
-        pending = [part for part in reversed(path.split("/")) if part not in ("", ".")]
+    def _resolve_links(self, path: str) -> str | None:
+        pending = reversed_components(path)
         current, links = "", 0
         while pending:
             part = pending.pop()
             if part == "..":
                 current = current.rpartition("/")[0]
                 continue
-            text = self._link(f"{current}/{part}")
+            text = self._link_at(f"{current}/{part}")
             if text is None:
                 current = f"{current}/{part}"
                 continue
             links += 1
             if links > MAX_LINKS:
                 return None
-            pending += [step for step in reversed(text.split("/")) if step not in ("", ".")]
+            pending += reversed_components(text)
             current = "" if text.startswith("/") else current
         return current or "/"
 
-    def _link(self, path: str) -> str | None:
+    def _link_at(self, path: str) -> str | None:
         """The text of the link that is seen at a path inside; kept, as each path has its directories."""
         if path not in self._links:
-            self._links[path] = self._text(path)
+            self._links[path] = self._link_text(path)
         return self._links[path]
 
-    def _text(self, path: str) -> str | None:
+    def _link_text(self, path: str) -> str | None:
         mount = self.governing(path)
         if mount is None:
             return None
         if mount.kind == "symlink" and mount.target == path:
             return mount.source
-        return self._facts.link(_host_path(path, mount)) if mount.kind == "bind" else None
+        return self._facts.link(_host_path_of(path, mount)) if mount.kind == "bind" else None
 
 
-def _host_path(path: str, mount: Mount) -> str:
+def _host_path_of(path: str, mount: Mount) -> str:
     rest = path if mount.target == "/" else path[len(mount.target) :]
     return f"{mount.source.rstrip('/')}{rest}" or "/"

@@ -24,7 +24,7 @@ def settings(text: str) -> Iterator[tuple[str, str]]:
         if rest[0] in "#;":
             rest = rest.partition("\n")[2]
         elif rest[0] == "[":
-            section, rest = _section(rest[1:])
+            section, rest = _parse_section(rest[1:])
         else:
             key, value, rest = _setting(rest)
             if not key:
@@ -32,7 +32,7 @@ def settings(text: str) -> Iterator[tuple[str, str]]:
             yield f"{section}.{key}" if section else key, value
 
 
-def _section(text: str) -> tuple[str, str]:
+def _parse_section(text: str) -> tuple[str, str]:
     """The name of a section and what is behind it."""
     name, position, quoted = "", 0, False
     while position < len(text):
@@ -65,7 +65,7 @@ def _setting(text: str) -> tuple[str, str, str]:
 
 def _value(text: str) -> tuple[str, str]:
     """A value, and what is behind its line."""
-    value, kept, position, quoted = "", 0, 0, False
+    value, trimmed_length, position, quoted = "", 0, 0, False
     while position < len(text):
         char = text[position]
         position += 1
@@ -80,9 +80,9 @@ def _value(text: str) -> tuple[str, str]:
         else:
             value += char
         if quoted or char not in " \t\r":
-            kept = len(value)
+            trimmed_length = len(value)
     rest = text[position:] if text[position - 1 : position] == "\n" else text[position:].partition("\n")[2]
-    return value[:kept], rest
+    return value[:trimmed_length], rest
 
 
 def is_include(key: str) -> bool:

@@ -13,7 +13,7 @@ LARGEST = 1 << 20
 """Bytes of a file of another commit: what a policy or a filter may have. Packed, any size takes little."""
 
 
-def head(directory: Path) -> str:
+def head_commit(directory: Path) -> str:
     """The commit that is checked out in a work tree; empty where there is none, or no Git."""
     try:
         return run_git(directory, "rev-parse", "--verify", "--quiet", "HEAD^{commit}").text.strip()
@@ -21,7 +21,7 @@ def head(directory: Path) -> str:
         return ""
 
 
-def top(directory: Path) -> Path:
+def top_directory(directory: Path) -> Path:
     """The top of the work tree that a directory is in. Raise UsageError where there is none."""
     try:
         found = run_git(directory, "rev-parse", "--show-toplevel").stdout.removesuffix(b"\n")

@@ -41,13 +41,13 @@ def gitlinks(data: bytes) -> set[bytes]:
         return set()
     if int.from_bytes(data[4:8], "big") == 4:
         return {path for length in _NAMES for path in _compressed(data, length)}
-    found = {path for length in _NAMES for path in _plain(data, length)}
+    found = {path for length in _NAMES for path in _plain_entries(data, length)}
     at = data.find(MODE, 12)
     for _ in range(len(data) // _LEAST):
         if at == -1 or len(found) >= MOST_LINKS:
             break
         for length in _NAMES:
-            start, size = _path(data, at, length)
+            start, size = _path_offset(data, at, length)
             path = data[start : start + min(size, MOST_PATH)].partition(b"\0")[0]
             if path and (len(path) == size or size == _LENGTH):
                 found.add(path)
@@ -55,7 +55,7 @@ def gitlinks(data: bytes) -> set[bytes]:
     return found
 
 
-def _path(data: bytes, mode: int, length: int) -> tuple[int, int]:
+def _path_offset(data: bytes, mode: int, length: int) -> tuple[int, int]:
     """Where the path of an entry begins, and how long its flags say that it is."""
     at = mode + 4 + _BETWEEN + length
     flags = int.from_bytes(data[at : at + 2], "big")
@@ -67,11 +67,11 @@ def _is_link(data: bytes, mode: int) -> bool:
     return mode + 2 < len(data) and data[mode + 2] & 0xF0 == MODE[2]
 
 
-def _plain(data: bytes, length: int) -> Iterator[bytes]:
+def _plain_entries(data: bytes, length: int) -> Iterator[bytes]:
     """Those of versions 2 and 3; nothing more where the names of objects are of another length."""
     at, found = 12, 0
     for _ in range(int.from_bytes(data[8:12], "big")):
-        start, size = _path(data, at + _BEFORE, length)
+        start, size = _path_offset(data, at + _BEFORE, length)
         end = data.find(b"\0", start) if size == _LENGTH else start + size
         if data[end : end + 1] != b"\0" or found >= MOST_LINKS // 2:
             return
@@ -87,8 +87,8 @@ def _compressed(data: bytes, length: int) -> Iterator[bytes]:
     found: list[bytes] = []
     for _ in range(int.from_bytes(data[8:12], "big")):
         mode = at + _BEFORE
-        start, size = _path(data, mode, length)
-        removed, start = _offset(data, start)
+        start, size = _path_offset(data, mode, length)
+        removed, start = _parse_offset(data, start)
         end = data.find(b"\0", start)
         if end == -1 or removed > len(path):
             return
@@ -103,7 +103,7 @@ def _compressed(data: bytes, length: int) -> Iterator[bytes]:
     yield from found
 
 
-def _offset(data: bytes, at: int) -> tuple[int, int]:
+def _parse_offset(data: bytes, at: int) -> tuple[int, int]:
     """A number of variable length, as pack files have offsets, and where it ends (gitformat-pack(5))."""
     value = -1
     while at < len(data):

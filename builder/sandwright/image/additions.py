@@ -25,8 +25,7 @@ def add(definition: ImageDefinition, overlay: Overlay) -> None:
     """Add everything in the definition. Raise BuildError for a path in the way or an unknown owner."""
     if "accounts" not in definition.declare:
         _add_accounts(definition, overlay)
-    content = overlay.tree.content
-    names = accounts.names(content(accounts.PASSWD) or b"", content(accounts.GROUP) or b"")
+    names = account_names(overlay)
     account = definition.config.init
     if account is not None and names.uid(account) == 0:
         raise BuildError(f"config.init: '{account}' has the uid 0, and commands are not to run as root")
@@ -43,6 +42,12 @@ def add(definition: ImageDefinition, overlay: Overlay) -> None:
         elif file.source is not None:
             source, size = source_of(definition, file.source)
             overlay.file(path, source, size=size, mode=file.mode, uid=uid, gid=gid)
+
+
+def account_names(overlay: Overlay) -> accounts.Names:
+    """The accounts in the tree."""
+    content = overlay.tree.content
+    return accounts.names(content(accounts.PASSWD) or b"", content(accounts.GROUP) or b"")
 
 
 def checksums(definition: ImageDefinition) -> dict[str, str]:

@@ -1,7 +1,4 @@
-"""Builds the layers of an image for one platform, from packages, scripts or a base.
-
-Each function returns the layers, the lowest first.
-"""
+"""Builds the layers of an image for one platform, from packages, scripts or a base."""
 
 from __future__ import annotations
 
@@ -11,7 +8,9 @@ from pathlib import Path
 
 from sandwright.host import MachineFacts
 from sandwright.image import additions, declared, init
+from sandwright.image.accounts import Names
 from sandwright.image.buildcontext import BuildContext
+from sandwright.image.compress import Compression
 from sandwright.image.configured import DebianSystem, write_system
 from sandwright.image.deb import ExpectedDigest
 from sandwright.image.definition import ImageDefinition
@@ -32,6 +31,7 @@ class PlatformBuild:
     definition: ImageDefinition
     platform: str
     epoch: int
+    compression: Compression
 
     @property
     def architecture(self) -> str:
@@ -42,6 +42,14 @@ class PlatformBuild:
     def label(self) -> str:
         """The name in progress and messages."""
         return f"{self.definition.name} {self.platform}"
+
+
+@dataclass(frozen=True)
+class PlatformLayers:
+    """The layers of an image for one platform, the lowest first, and the accounts in them."""
+
+    layers: list[LayerHistory]
+    names: Names
 
 
 def sources(packages: Sequence[LockedPackage], files: Mapping[str, Path]) -> list[PackageSource]:
@@ -69,7 +77,7 @@ def share_out(packages: Sequence[PackageSource], budget: int) -> list[list[Packa
 
 def from_packages(
     shop: BuildContext, task: PlatformBuild, packages: Sequence[PackageSource]
-) -> list[LayerHistory]:
+) -> PlatformLayers:
     """Layers of the packages' files, and one layer with the declarations that replace their scripts."""
     definition = task.definition
     rules = PackageRules(
@@ -81,7 +89,7 @@ def from_packages(
     groups = share_out(packages, definition.layers.budget)
     weights = [sum(each.promise.size for each in group) for group in groups]
     with shop.progress.step(task.label, sum(weights)) as step:
-        tasks = [_package_layer(shop, group, rules, step.advance) for group in groups]
+        tasks = [_package_layer(shop, task.compression, group, rules, step.advance) for group in groups]
         made = shop.for_layers(tasks, weights=weights)
     brought = [contents for written, _ in made for contents in written.packages]
     tree = merge(sorted(brought, key=lambda each: each.owner))
@@ -96,12 +104,12 @@ def from_packages(
         if name in definition.declare:
             declared.declare(name, overlay, given)
     steps = [_step(layer, _names(group), task) for (_, layer), group in zip(made, groups, strict=True)]
-    return [*steps, _last_layer(shop, task, overlay)]
+    return _with_last_layer(shop, task, overlay, steps)
 
 
 def from_scripts(
     shop: BuildContext, task: PlatformBuild, packages: Sequence[PackageSource], facts: MachineFacts
-) -> list[LayerHistory]:
+) -> PlatformLayers:
     """A layer of the system that the packages' own scripts configure, and one of additions."""
     definition = task.definition
     assert definition.suite is not None
@@ -110,7 +118,7 @@ def from_scripts(
     )
     with (
         shop.progress.step(f"{task.label}: packages configure themselves", None, unit="packages"),
-        shop.layer() as writer,
+        shop.layer(task.compression) as writer,
     ):
         found = write_system(
             system,
@@ -126,10 +134,10 @@ def from_scripts(
     overlay = Overlay(tree, epoch=task.epoch)
     declared.mount_points(overlay)
     said = f"mmdebstrap {definition.suite}: {_names(packages)}"
-    return [_step(writer.layer, said, task), _last_layer(shop, task, overlay)]
+    return _with_last_layer(shop, task, overlay, [_step(writer.layer, said, task)])
 
 
-def from_base(shop: BuildContext, task: PlatformBuild, base: BaseImage) -> list[LayerHistory]:
+def from_base(shop: BuildContext, task: PlatformBuild, base: BaseImage) -> PlatformLayers:
     """The layers of the base, unchanged, and one of the definition's additions."""
     image = base.images[task.platform]
     with shop.progress.step(f"{task.label}: look into {base.name}", image.size) as step:
@@ -139,32 +147,41 @@ def from_base(shop: BuildContext, task: PlatformBuild, base: BaseImage) -> list[
     for blob, diff_id, told, media_type in parts:
         shop.staging.adopt(blob, base.file(blob))
         steps.append(LayerHistory(blob, diff_id, str(told["created_by"]), str(told["created"]), media_type))
-    return [*steps, _last_layer(shop, task, Overlay(tree, epoch=task.epoch))]
+    return _with_last_layer(shop, task, Overlay(tree, epoch=task.epoch), steps)
 
 
 def _package_layer(
-    shop: BuildContext, group: Sequence[PackageSource], rules: PackageRules, advance: Callable[[int], object]
+    shop: BuildContext,
+    compression: Compression,
+    group: Sequence[PackageSource],
+    rules: PackageRules,
+    advance: Callable[[int], object],
 ) -> Callable[[], tuple[WrittenPackages, WrittenLayer]]:
     def write() -> tuple[WrittenPackages, WrittenLayer]:
-        with shop.layer() as writer:
+        with shop.layer(compression) as writer:
             written = write_packages(group, rules, writer, advance)
         return written, writer.layer
 
     return write
 
 
-def _last_layer(shop: BuildContext, task: PlatformBuild, overlay: Overlay) -> LayerHistory:
+def _with_last_layer(
+    shop: BuildContext, task: PlatformBuild, overlay: Overlay, below: list[LayerHistory]
+) -> PlatformLayers:
+    """The layers with one more on top: the additions of the definition."""
     additions.add(task.definition, overlay)
     if task.definition.config.init is not None:
         overlay.file(INIT.lstrip("/").encode(), init.program(task.platform), mode=0o755)
-    with shop.layer() as writer:
+    with shop.layer(task.compression) as writer:
         overlay.write(writer)
-    return _step(writer.layer, f"sandwright: {task.definition.name}", task)
+    last = _step(writer.layer, f"sandwright: {task.definition.name}", task)
+    return PlatformLayers([*below, last], additions.account_names(overlay))
 
 
 def _names(packages: Sequence[PackageSource]) -> str:
-    return " ".join(f"{each.name}={each.version}" for each in packages)
+    # As files of packages are named. Scanners of secrets take `passwd=1:4.13` for a password.
+    return " ".join(f"{each.name}_{each.version}" for each in packages)
 
 
 def _step(layer: WrittenLayer, created_by: str, task: PlatformBuild) -> LayerHistory:
-    return LayerHistory(layer.blob, layer.diff_id, created_by, timestamp(task.epoch))
+    return LayerHistory(layer.blob, layer.diff_id, created_by, timestamp(task.epoch), layer.media_type)

@@ -10,12 +10,12 @@ from pathlib import Path
 from sandwright.errors import LockError, SandwrightError
 from sandwright.host import MachineFacts, collect_host
 from sandwright.image import assemble
-from sandwright.image.assemble import PlatformBuild
+from sandwright.image.assemble import PlatformBuild, PlatformLayers
 from sandwright.image.baselock import BaseLock
 from sandwright.image.buildcontext import BuildContext, open_build_context
 from sandwright.image.cache import Cache
 from sandwright.image.definition import ImageDefinition
-from sandwright.image.documents import LayerHistory
+from sandwright.image.documents import BaseReference
 from sandwright.image.existing import ImageLayout, PlatformImage
 from sandwright.image.fetch import fetch
 from sandwright.image.inherit import ImageSettings, inherited
@@ -26,9 +26,12 @@ from sandwright.image.mirrors import Mirrors
 from sandwright.image.plan import BuildPlan, PlannedImage, inputs, plan_build
 from sandwright.image.publish import ImageOrigin, Make, PlatformSplit, publish
 from sandwright.image.registrybase import BaseGone, RegistryImage, fetch_base
+from sandwright.image.variant import ImageVariant
 from sandwright.progress import SILENT, Progress
 from sandwright.registry.failure import Unavailable, Unreachable
 from sandwright.registry.settings import RegistrySettings
+
+_NO_VARIANT = ImageVariant()
 
 Relock = Callable[[ImageDefinition], Lock | BaseLock]
 """Locks an image again, writes its lock file, and gives the new lock."""
@@ -100,6 +103,7 @@ def build_images(
     platforms: Collection[str] | None = None,
     frozen: bool = False,
     epoch: int | None = None,
+    variant: ImageVariant = _NO_VARIANT,
     verify: bool = False,
     jobs: int | None = None,
     facts: MachineFacts | None = None,
@@ -109,8 +113,8 @@ def build_images(
     """Build the images `names`, none meaning all, and their bases, as OCI layouts in `output/images`.
 
     Platforms that were built from the same inputs stay as they are, requested or not. `epoch` is the time of
-    the images, in seconds since 1970 (SOURCE_DATE_EPOCH), by default that of their lock. `jobs` bounds the
-    packages read at a time. With `frozen`, locks are never renewed.
+    the images, in seconds since 1970 (SOURCE_DATE_EPOCH), by default that of their lock. `variant` is for all
+    images, bases too. `jobs` bounds the packages read at a time. With `frozen`, locks are never renewed.
 
     When the registry of a base can't be reached and the base is not cached, `leave_out` is called for the
     image and for every image on top of it, and the rest is built. Without `leave_out` that is an error.
@@ -123,7 +127,14 @@ def build_images(
 
     def plan() -> BuildPlan:
         return plan_build(
-            catalogue, names, output=output, platforms=platforms, frozen=frozen, epoch=epoch, verify=verify
+            catalogue,
+            names,
+            output=output,
+            platforms=platforms,
+            frozen=frozen,
+            epoch=epoch,
+            variant=variant,
+            verify=verify,
         )
 
     current = plan()
@@ -133,7 +144,7 @@ def build_images(
     with staging(output / "images", progress=progress) as area:
         current = plan()  # another build may have finished while we waited for the lock
         with open_build_context(area, progress, jobs=jobs) as shop:
-            return _Build(shop, supply, current.epoch, facts).run(current, leave_out)
+            return _Build(shop, supply, current, facts).run(leave_out)
 
 
 class _BaseLeftOut(LockError):
@@ -144,23 +155,25 @@ class _Build:
     """Builds the images of a plan, one after another."""
 
     def __init__(
-        self, shop: BuildContext, supply: Fetcher, epoch: int | None, facts: MachineFacts | None
+        self, shop: BuildContext, supply: Fetcher, plan: BuildPlan, facts: MachineFacts | None
     ) -> None:
         self._shop = shop
         self._supply = supply
-        self._epoch = epoch
+        self._plan = plan
+        self._epoch = plan.epoch
         self._facts = facts
         self._done: dict[str, ImageLayout] = {}
         self._epochs: dict[str, int] = {}
         self._settings: dict[str, Mapping[str, ImageSettings]] = {}
         self._foreign: set[str] = set()
 
-    def run(self, plan: BuildPlan, leave_out: Callable[[SkippedImage], object] | None) -> list[BuiltImage]:
+    def run(self, leave_out: Callable[[SkippedImage], object] | None) -> list[BuiltImage]:
         """Build the images; call `leave_out` for those whose registry can't be reached."""
         made = []
         out: set[str] = set()
-        with self._shop.progress.step("build", len(plan.steps), unit="images") as whole:
-            for step in plan.steps:
+        steps = self._plan.steps
+        with self._shop.progress.step("build", len(steps), unit="images") as whole:
+            for step in steps:
                 try:
                     if step.definition.parent in out:
                         raise _BaseLeftOut(f"its base {step.definition.parent} is not built")
@@ -200,12 +213,12 @@ class _Build:
     def _of_packages(self, step: PlannedImage, lock: Lock | BaseLock) -> ImageLayout:
         assert isinstance(lock, Lock)
         definition, epoch = step.definition, lock.epoch if self._epoch is None else self._epoch
-        origin = ImageOrigin(epoch, lambda some: inputs(definition, lock, None, some, epoch))
+        origin = self._origin(definition, epoch, lock=lock)
         share = PlatformSplit.of(step, origin)
         packages = [package for platform in share.fresh for package in lock.packages(platform)]
         files = self._supply.fetch(packages, self._shop.progress)
 
-        def make(task: PlatformBuild) -> list[LayerHistory]:
+        def make(task: PlatformBuild) -> PlatformLayers:
             sources = assemble.sources(lock.packages(task.platform), files)
             if definition.configure == "scripts":
                 return assemble.from_scripts(self._shop, task, sources, self._host())
@@ -230,8 +243,9 @@ class _Build:
             platform: inherited(config.document, f"{base.name}: {platform}").under(definition.config)
             for platform, config in base.configs.items()
         }
-        below = (base.name, base.whole.digest)
-        origin = ImageOrigin(epoch, lambda some: inputs(definition, lock, None, some, epoch), below)
+        origin = self._origin(
+            definition, epoch, lock=lock, reference=BaseReference(base.whole.digest, base.name)
+        )
         return self._publish(
             PlatformSplit.of(step, origin), lambda task: assemble.from_base(self._shop, task, base)
         )
@@ -255,10 +269,26 @@ class _Build:
         parent = step.definition.parent
         assert parent is not None
         epoch = self._epochs[parent]
-        below = (parent, base.whole.digest)
-        origin = ImageOrigin(epoch, lambda some: inputs(step.definition, None, base, some, epoch), below)
+        origin = self._origin(step.definition, epoch, base=base, reference=BaseReference(base.whole.digest))
         return self._publish(
             PlatformSplit.of(step, origin), lambda task: assemble.from_base(self._shop, task, base)
+        )
+
+    def _origin(
+        self,
+        definition: ImageDefinition,
+        epoch: int,
+        *,
+        lock: Lock | BaseLock | None = None,
+        base: ImageLayout | None = None,
+        reference: BaseReference | None = None,
+    ) -> ImageOrigin:
+        variant = self._plan.variant
+        return ImageOrigin(
+            epoch,
+            lambda some: inputs(definition, lock, base, some, epoch=epoch, variant=variant),
+            variant,
+            reference,
         )
 
     def _publish(self, share: PlatformSplit, make: Make) -> ImageLayout:

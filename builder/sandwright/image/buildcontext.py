@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from threading import Event
 from typing import TypeVar
 
+from sandwright.image.compress import Compression
 from sandwright.image.layer import LayerWriter, writing_layer
 from sandwright.image.layout import StagingArea
 from sandwright.progress import Progress
@@ -34,9 +35,9 @@ class BuildContext:
     compressors: Executor
 
     @contextlib.contextmanager
-    def layer(self) -> Iterator[LayerWriter]:
+    def layer(self, compression: Compression) -> Iterator[LayerWriter]:
         """Write a layer, from any thread but a compressor's."""
-        with writing_layer(self.staging, self.compressors, self.cancelled) as writer:
+        with writing_layer(self.staging, self.compressors, self.cancelled, compression) as writer:
             yield writer
 
     def for_platforms(self, tasks: Sequence[Callable[[], T]]) -> list[T]:

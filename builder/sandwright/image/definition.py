@@ -17,7 +17,7 @@ from sandwright.documents.document import MAX_BYTES, Document
 from sandwright.documents.document import Path as FieldPath
 from sandwright.documents.yaml import parse_yaml
 from sandwright.errors import DocumentError, Problem, UsageError
-from sandwright.image.fields import Glob, Line, PackageName
+from sandwright.image.fields import CompressionName, Glob, Line, PackageName
 from sandwright.image.sections import (
     Accounts,
     Config,
@@ -36,6 +36,8 @@ from sandwright.image.sections import (
 from sandwright.reading import read_start
 
 FILE = "image.yaml"
+NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+"""Names of images: those of their directories."""
 
 Platform = Literal["linux/amd64", "linux/arm64"]
 Declaration = Literal[
@@ -79,6 +81,8 @@ class ImageDefinition:
     )
     smoke: Smoke = field(default_factory=Smoke)
     layers: Layers = field(default_factory=Layers)
+    compression: CompressionName | None = None
+    """How its own layers are compressed; absent: `gzip:1`. Layers of its base stay as they are."""
 
     folder: Path = field(default_factory=Path, metadata={"key": None})
     """The directory its definition is in, with its lock and its files."""
@@ -130,25 +134,37 @@ def _folder_faults(definition: ImageDefinition) -> Faults:
         message = _source_fault(definition.folder, file.source) if file.source else None
         if message:
             yield ("files", index, "source"), message
-    if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", definition.name):
+    if not re.fullmatch(NAME, definition.name):
         yield (), f"'{definition.name}' can't name an image: words of a-z and 0-9, joined by '-'"
 
 
-def load_catalogue(root: Path) -> dict[str, ImageDefinition]:
+def load_catalogue(root: Path, *, bases: Path | None = None) -> dict[str, ImageDefinition]:
     """Read every definition below a directory: name → definition, each after its base.
 
-    Raise DocumentError for the first that is invalid, has an unknown base, a platform that its base lacks, or
-    a circle of bases; UsageError when there is no definition.
+    `bases` is another directory, for bases that are not in this one. Raise DocumentError for the first that
+    is invalid, has an unknown base, a platform that its base lacks, or a circle of bases; UsageError when
+    there is no definition.
     """
     folders = sorted(path.parent for path in root.glob(f"*/{FILE}") if not path.parent.name.startswith("."))
     if not folders:
         raise UsageError(f"{root} holds no image definitions: nothing like NAME/{FILE}")
     definitions = {folder.name: load_definition(folder) for folder in folders}
+    if bases is not None:
+        _add_bases(definitions, bases)
     ordered: dict[str, ImageDefinition] = {}
     for definition in definitions.values():
         for each in reversed(_line_of_bases(definition, definitions)):
             ordered.setdefault(each.name, each)
     return ordered
+
+
+def _add_bases(definitions: dict[str, ImageDefinition], bases: Path) -> None:
+    wanted = [each.parent for each in definitions.values()]
+    while wanted:
+        name = wanted.pop()
+        if name is not None and name not in definitions and (bases / name / FILE).is_file():
+            definitions[name] = load_definition(bases / name)
+            wanted.append(definitions[name].parent)
 
 
 def _base_faults(definition: ImageDefinition, keys: Container[str]) -> Faults:

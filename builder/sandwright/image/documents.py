@@ -6,15 +6,15 @@ Formats: image-spec 1.1, config.md, manifest.md, image-index.md, annotations.md.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
 
-from sandwright.image.compress import IDENTITY
 from sandwright.image.layout import Blob
 from sandwright.image.sections import Config
-from sandwright.rootfs.descriptor import OCI_INDEX, OCI_LAYER, OCI_MANIFEST
+from sandwright.image.variant import PREFIX
+from sandwright.rootfs.descriptor import OCI_INDEX, OCI_MANIFEST
 
 REF_NAME = "org.opencontainers.image.ref.name"
 ALL_PLATFORMS = "latest"
@@ -25,44 +25,63 @@ INIT = "/usr/libexec/sandwright-init"
 
 CODEC = "dev.sandwright.layer.codec"
 INPUTS = "dev.sandwright.inputs"
-_IMAGE = "org.opencontainers.image."
+VARIANT = "dev.sandwright.variant"
 
 Document = dict[str, Any]
 
 
 @dataclass(frozen=True)
+class BaseReference:
+    """The base of an image: its digest, and its reference if it is in a registry."""
+
+    digest: str
+    reference: str | None = None
+
+    def annotations(self) -> dict[str, str]:
+        """The annotations about the base, without their prefix."""
+        # Tools resolve `base.name` in a registry: an image of ours has no reference before it is published.
+        name = {} if self.reference is None else {"base.name": self.reference}
+        return {"base.digest": self.digest, **name}
+
+
+@dataclass(frozen=True)
 class ImageDescription:
-    """Describes an image. `created` is in seconds since 1970; `base` is name and digest of the base."""
+    """Describes an image. `created` is in seconds since 1970.
+
+    `codec` is what determines the compressed bytes of its layers. `labels` are those that identify it, of its
+    definition and of the release.
+    """
 
     name: str
     description: str
     created: int
-    base: tuple[str, str] | None = None
+    codec: str
+    base: BaseReference | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     def annotations(self) -> dict[str, str]:
         """The annotations for manifests and indexes (image-spec, annotations.md)."""
-        base = {} if self.base is None else {"base.name": self.base[0], "base.digest": self.base[1]}
         found = {
             "title": self.name,
             "description": self.description,
             "created": timestamp(self.created),
-            **base,
+            **({} if self.base is None else self.base.annotations()),
         }
-        return {_IMAGE + key: value for key, value in found.items()}
+        return {**self.labels, **{PREFIX + key: value for key, value in found.items()}}
 
 
 @dataclass(frozen=True)
 class LayerHistory:
     """A layer with its line of history.
 
-    `created` is as `timestamp` writes it. Only layers of a registry's base have another `media_type`.
+    `created` is as `timestamp` writes it.
     """
 
     blob: Blob
     diff_id: str
     created_by: str
     created: str
-    media_type: str = OCI_LAYER
+    media_type: str
 
 
 def timestamp(seconds: int) -> str:
@@ -102,9 +121,10 @@ def config(
         "Entrypoint": entrypoint(settings),
         "Cmd": None if settings.command is None else list(settings.command),
         "Labels": {
-            _IMAGE + "title": about.name,
-            _IMAGE + "description": about.description,
+            PREFIX + "title": about.name,
+            PREFIX + "description": about.description,
             **settings.labels,
+            **about.labels,
         },
         "StopSignal": settings.stop_signal,
     }
@@ -139,7 +159,7 @@ def manifest(
         "mediaType": OCI_MANIFEST,
         "config": configuration,
         "layers": [step.blob.descriptor(step.media_type) for step in steps],
-        "annotations": {**about.annotations(), CODEC: IDENTITY},
+        "annotations": {**about.annotations(), CODEC: about.codec},
     }
 
 
@@ -156,11 +176,12 @@ def index(about: ImageDescription, manifests: Mapping[str, Blob]) -> Document:
     }
 
 
-def layout_index(whole: Blob, manifests: Mapping[str, Blob], inputs: str) -> Document:
+def layout_index(whole: Blob, manifests: Mapping[str, Blob], built: Mapping[str, str]) -> Document:
     """The `index.json` of a layout: the image under one name, and each platform's manifest under its own.
 
-    Most tools need a name for one manifest (umoci, podman); the others choose from an index. `inputs` is the
-    checksum of the image's inputs; no document with a digest contains it.
+    Most tools need a name for one manifest (umoci, podman); the others choose from an index. `built` has the
+    annotations `INPUTS`, the checksum of the image's inputs, and `VARIANT`; no document with a digest
+    contains them.
     """
     platforms = [
         blob.descriptor(
@@ -172,5 +193,5 @@ def layout_index(whole: Blob, manifests: Mapping[str, Blob], inputs: str) -> Doc
         "schemaVersion": 2,
         "mediaType": OCI_INDEX,
         "manifests": [whole.descriptor(OCI_INDEX, annotations={REF_NAME: ALL_PLATFORMS}), *platforms],
-        "annotations": {INPUTS: inputs},
+        "annotations": dict(built),
     }

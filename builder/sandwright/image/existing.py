@@ -5,15 +5,16 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
 from sandwright.documents.fields import INDEX
 from sandwright.documents.strictjson import parse_json
 from sandwright.errors import IntegrityError, SandwrightError
-from sandwright.image.documents import ALL_PLATFORMS, INPUTS, REF_NAME
+from sandwright.image.documents import ALL_PLATFORMS, INPUTS, REF_NAME, VARIANT
 from sandwright.image.layout import LAYOUT_FILE, Blob
+from sandwright.image.variant import ImageVariant, decode_variant
 from sandwright.reading import open_regular
 from sandwright.registry.graph import ManifestNode, walk
 from sandwright.registry.graph import verify as verify_content
@@ -69,6 +70,7 @@ class ImageLayout:
     inputs: str
     images: Mapping[str, PlatformImage]
     configs: Mapping[str, ImageConfig]
+    variant: ImageVariant = field(default_factory=ImageVariant)
 
     @property
     def name(self) -> str:
@@ -173,8 +175,9 @@ def _read(path: Path) -> ImageLayout:
             raise IntegrityError(f"its image for {platform} has {counts}")
         history = tuple(sequence(config.document.get("history"), "history"))
         images[platform] = PlatformImage.of(platform, node, config, history)
-    inputs = strings(index.get("annotations"), "annotations").get(INPUTS, "")
-    return ImageLayout(path, Blob.of(graph.root.descriptor), inputs, images, configs)
+    built = strings(index.get("annotations"), "annotations")
+    variant = decode_variant(built.get(VARIANT, ""), VARIANT)
+    return ImageLayout(path, Blob.of(graph.root.descriptor), built.get(INPUTS, ""), images, configs, variant)
 
 
 def _check_size(file: Path, blob: Blob) -> None:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
-from sandwright.documents.checks import NONEMPTY_LIST, between, matching, quoted
+from sandwright.documents.checks import NONEMPTY_LIST, in_range, matching, quoted
 from sandwright.documents.model import ValueCheck
 from sandwright.errors import UsageError
+from sandwright.image.compress import parse_compression
 from sandwright.registry.reference import parse_reference
 
 MAX_ID = 2**32 - 2
@@ -74,6 +75,11 @@ def _check_reference(text: str) -> str:
     return text
 
 
+def _check_compression(text: str) -> str:
+    parse_compression(text)
+    return text
+
+
 _ABSOLUTE = {"type": "string", "pattern": "^/"}
 
 RootPath = Annotated[str, ValueCheck(check_path, _ABSOLUTE)]
@@ -115,11 +121,16 @@ UserSpec = Annotated[
 ]
 """The user that a container runs as: `user` or `user:group`, names or numbers (image-spec, config.User)."""
 
-Id = Annotated[int, between(0, MAX_ID)]
+Id = Annotated[int, in_range(0, MAX_ID)]
 Owner = AccountName | Id
 """A user or group: by name, as the image's passwd or group file has it, or by number."""
 
 Line = Annotated[str, matching(r"[^\x00-\x1f\x7f]*[^\x00-\x20\x7f][^\x00-\x1f\x7f]*", "a line of text")]
+CompressionName = Annotated[
+    str, ValueCheck(_check_compression, {"type": "string", "pattern": "^(gzip|zstd)(:[0-9]+)?$"})
+]
+"""`gzip` or `zstd`, alone or with `:LEVEL`."""
+
 Text = Annotated[str, ValueCheck(_check_no_nul)]
 Word = Annotated[str, ValueCheck(_check_no_nul)]
 Command = Annotated[tuple[Word, ...], NONEMPTY_LIST]

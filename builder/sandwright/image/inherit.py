@@ -6,16 +6,15 @@ Fields: image-spec 1.1, config.md, and those that Docker adds.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sandwright.errors import ArchiveRefused
+from sandwright.image.accounts import Names
 from sandwright.image.documents import split_entrypoint
 from sandwright.image.sections import Config
+from sandwright.image.variant import inheritable
 from sandwright.rootfs.descriptor import mapping, sequence, strings
-
-_OURS = ("org.opencontainers.image.title", "org.opencontainers.image.description")
-"""Labels that identify the base itself, which an image on top must not inherit."""
 
 _KEPT = ("ExposedPorts", "Healthcheck", "Shell", "Volumes")
 """Fields that a definition can't set."""
@@ -32,6 +31,19 @@ class ImageSettings:
         """The settings of an image with this configuration on top."""
         return ImageSettings(config.over(self.config), self.more)
 
+    def with_user_id(self, names: Names) -> ImageSettings:
+        """The settings with user and group as numbers: Kubernetes' `runAsNonRoot` refuses names.
+
+        Raise BuildError for a name that the image does not know.
+        """
+        if not self.config.user:
+            return self
+        user, colon, group = self.config.user.partition(":")
+        numbers = [user if user.isdecimal() else str(names.uid(user))]
+        if colon:
+            numbers.append(group if group.isdecimal() else str(names.gid(group)))
+        return replace(self, config=replace(self.config, user=":".join(numbers)))
+
 
 def inherited(document: Mapping[str, Any], where: str) -> ImageSettings:
     """The settings in an image config. Raise ArchiveRefused for a value of the wrong type."""
@@ -46,7 +58,7 @@ def inherited(document: Mapping[str, Any], where: str) -> ImageSettings:
         init=account,
         entrypoint=entrypoint or None,
         command=_words(section.get("Cmd"), f"{where}: Cmd"),
-        labels={key: value for key, value in labels.items() if key not in _OURS},
+        labels=inheritable(labels),
         stop_signal=_text(section.get("StopSignal")),
     )
     return ImageSettings(config, {key: section[key] for key in _KEPT if section.get(key)})

@@ -9,7 +9,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from threading import Event
 
-from sandwright.image.compress import Compressor
+from sandwright.image.compress import DEFAULT, Compression, Compressor
 from sandwright.image.layout import Blob, StagingArea
 from sandwright.registry.failure import Cancelled
 from sandwright.rootfs.tar.entry import TarEntry
@@ -23,6 +23,7 @@ class WrittenLayer:
     """A finished layer. `diff_id` is the digest of the archive, `blob` the compressed file."""
 
     blob: Blob
+    media_type: str
     diff_id: str
     size: int
     entries: int
@@ -75,10 +76,13 @@ class LayerWriter:
 
 
 @contextlib.contextmanager
-def writing_layer(staging: StagingArea, pool: Executor, cancelled: Event) -> Iterator[LayerWriter]:
+def writing_layer(
+    staging: StagingArea, pool: Executor, cancelled: Event, compression: Compression = DEFAULT
+) -> Iterator[LayerWriter]:
     """A layer to write for the length of a `with`. Compression runs on `pool`, which others may share."""
     with staging.writing() as blob:
-        writer = LayerWriter(Compressor(blob.write, pool), cancelled)
+        writer = LayerWriter(Compressor(blob.write, pool, compression), cancelled)
         yield writer
         writer.close()
-    writer.layer = WrittenLayer(blob.blob, f"sha256:{writer.hash.hexdigest()}", writer.size, writer.entries)
+    diff_id = f"sha256:{writer.hash.hexdigest()}"
+    writer.layer = WrittenLayer(blob.blob, compression.media_type, diff_id, writer.size, writer.entries)

@@ -16,11 +16,12 @@ from sandwright.documents.model import plain
 from sandwright.errors import IntegrityError, LockError, UsageError
 from sandwright.image import additions, init
 from sandwright.image.baselock import BaseLock, load_base_lock
-from sandwright.image.compress import IDENTITY
+from sandwright.image.compress import DEFAULT, Compression, parse_compression
 from sandwright.image.definition import ImageDefinition
 from sandwright.image.existing import ImageLayout, read_layout
 from sandwright.image.lock import Lock, check_lock, load_lock
 from sandwright.image.lockfile import NotLocked
+from sandwright.image.variant import ImageVariant
 from sandwright.rootfs.descriptor import canonical
 
 _NO_PART = {"smoke"}
@@ -69,12 +70,16 @@ class PlannedImage:
         return f"of {len(packages)} packages ({megabytes:.1f} MB), {how}"
 
 
+_NO_VARIANT = ImageVariant()
+
+
 @dataclass(frozen=True)
 class BuildPlan:
     """The actions of a build, bases first. `epoch` is the caller's, None for that of the locks."""
 
     steps: tuple[PlannedImage, ...]
     epoch: int | None
+    variant: ImageVariant = _NO_VARIANT
 
     def describe(self) -> list[str]:
         """The plan, one line an image."""
@@ -94,6 +99,7 @@ def plan_build(
     platforms: Collection[str] | None = None,
     frozen: bool = False,
     epoch: int | None = None,
+    variant: ImageVariant = _NO_VARIANT,
     verify: bool = False,
 ) -> BuildPlan:
     """Plan the build of the images `names`, none meaning all, and their bases, in `output/images`.
@@ -113,9 +119,9 @@ def plan_build(
         base = steps[definition.parent] if definition.parent else None
         layout = output / "images" / definition.name
         steps[definition.name] = _examine(
-            definition, layout, chosen, base, epoch=epoch, frozen=frozen, verify=verify
+            definition, layout, chosen, base, epoch=epoch, variant=variant, frozen=frozen, verify=verify
         )
-    return BuildPlan(tuple(steps.values()), epoch)
+    return BuildPlan(tuple(steps.values()), epoch, variant)
 
 
 def inputs(
@@ -123,7 +129,9 @@ def inputs(
     lock: Lock | BaseLock | None,
     base: ImageLayout | None,
     platforms: Sequence[str],
+    *,
     epoch: int,
+    variant: ImageVariant,
 ) -> str:
     """The checksum of all inputs of an image: equal inputs give an equal image."""
     document = {
@@ -140,10 +148,17 @@ def inputs(
         **(_pins(lock, platforms) if isinstance(lock, BaseLock) else {}),
         "platforms": list(platforms),
         "epoch": epoch,
-        "codec": IDENTITY,
+        **variant.document(),
+        "codec": compression_of(definition, variant).identity,
         "builder": builder_checksum(),
     }
     return f"sha256:{hashlib.sha256(canonical(document)).hexdigest()}"
+
+
+def compression_of(definition: ImageDefinition, variant: ImageVariant) -> Compression:
+    """How an image's own layers are compressed."""
+    own = DEFAULT if definition.compression is None else parse_compression(definition.compression)
+    return variant.compression or own
 
 
 def standing(
@@ -188,6 +203,7 @@ def _examine(
     base: PlannedImage | None,
     *,
     epoch: int | None,
+    variant: ImageVariant,
     frozen: bool,
     verify: bool,
 ) -> PlannedImage:
@@ -201,7 +217,9 @@ def _examine(
     if base and base.reason:
         return replace(planned, reason=f"its base {base.name} is built")
     below = base.existing if base else None
-    there = standing(definition, existing, lambda some: inputs(definition, lock, below, some, time))
+    there = standing(
+        definition, existing, lambda some: inputs(definition, lock, below, some, epoch=time, variant=variant)
+    )
     if not there:
         return replace(planned, reason="it was made from something else")
     lacking = [platform for platform in platforms if platform not in there]

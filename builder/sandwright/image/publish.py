@@ -6,29 +6,31 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sandwright.image import documents
-from sandwright.image.assemble import PlatformBuild
+from sandwright.image.assemble import PlatformBuild, PlatformLayers
 from sandwright.image.buildcontext import BuildContext
-from sandwright.image.documents import ImageDescription, LayerHistory
+from sandwright.image.documents import BaseReference, ImageDescription, LayerHistory
 from sandwright.image.existing import ImageLayout, read_layout
 from sandwright.image.inherit import ImageSettings
 from sandwright.image.layout import Blob, StagingArea
-from sandwright.image.plan import PlannedImage, standing
+from sandwright.image.plan import PlannedImage, compression_of, standing
+from sandwright.image.variant import ImageVariant, identifying
 from sandwright.rootfs.descriptor import OCI_CONFIG, canonical
 
-Make = Callable[[PlatformBuild], list[LayerHistory]]
-"""Builds the layers of an image for one platform, the lowest first."""
+Make = Callable[[PlatformBuild], PlatformLayers]
+"""Builds the layers of an image for one platform."""
 
 
 @dataclass(frozen=True)
 class ImageOrigin:
     """The origin of an image: `checksum` computes the checksum of its inputs for some platforms.
 
-    `epoch` is the image's time, `base` the name and digest of its base image.
+    `epoch` is the image's time.
     """
 
     epoch: int
     checksum: Callable[[Sequence[str]], str]
-    base: tuple[str, str] | None = None
+    variant: ImageVariant
+    base: BaseReference | None = None
 
 
 @dataclass(frozen=True)
@@ -74,14 +76,25 @@ def publish(
     if share.dropped:
         names = ", ".join(share.dropped)
         shop.progress.note(f"{step.name}: {names} is dropped: it was made from something else")
-    tasks = [PlatformBuild(step.definition, platform, share.origin.epoch) for platform in share.fresh]
-    layers = shop.for_platforms([_later(make, task) for task in tasks])
-    about = ImageDescription(step.name, step.definition.description, share.origin.epoch, share.origin.base)
+    compression = compression_of(step.definition, share.origin.variant)
+    tasks = [
+        PlatformBuild(step.definition, platform, share.origin.epoch, compression) for platform in share.fresh
+    ]
+    built = shop.for_platforms([_later(make, task) for task in tasks])
+    about = _description(share)
     images = dict(_adopted(shop.staging, share))
-    for task, steps in zip(tasks, layers, strict=True):
-        written = _write_documents(shop.staging, about, task.platform, settings[task.platform], steps)
-        images[task.platform] = (*written, *(each.blob for each in steps))
+    for task, made in zip(tasks, built, strict=True):
+        own = settings[task.platform].with_user_id(made.names)
+        written = _write_documents(shop.staging, about, task.platform, own, made.layers)
+        images[task.platform] = (*written, *(each.blob for each in made.layers))
     return _put(shop.staging, share, about, images)
+
+
+def _description(share: PlatformSplit) -> ImageDescription:
+    definition, origin = share.step.definition, share.origin
+    labels = {**identifying(definition.config.labels), **origin.variant.labels}
+    codec = compression_of(definition, origin.variant).identity
+    return ImageDescription(definition.name, definition.description, origin.epoch, codec, origin.base, labels)
 
 
 def _adopted(area: StagingArea, share: PlatformSplit) -> Iterator[tuple[str, tuple[Blob, ...]]]:
@@ -100,13 +113,16 @@ def _put(
 ) -> ImageLayout:
     manifests = {platform: images[platform][0] for platform in share.platforms}
     whole = area.add(canonical(documents.index(about, manifests)))
-    index = documents.layout_index(whole, manifests, share.origin.checksum(share.platforms))
+    built = {documents.INPUTS: share.origin.checksum(share.platforms)}
+    if share.origin.variant.document():
+        built[documents.VARIANT] = share.origin.variant.encode()
+    index = documents.layout_index(whole, manifests, built)
     blobs = dict.fromkeys(blob for each in images.values() for blob in each)
     area.publish(index, [*blobs, whole], share.step.layout)
     return read_layout(share.step.layout)
 
 
-def _later(make: Make, task: PlatformBuild) -> Callable[[], list[LayerHistory]]:
+def _later(make: Make, task: PlatformBuild) -> Callable[[], PlatformLayers]:
     return lambda: make(task)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-from sandwright.documents.checks import NONEMPTY_TEXT, between
+from sandwright.documents.checks import NONEMPTY_TEXT, in_range
 from sandwright.documents.document import FieldErrors, Path
 from sandwright.documents.model import ValueCheck
 from sandwright.image.fields import (
@@ -25,6 +25,7 @@ from sandwright.image.fields import (
     UserSpec,
     VariableName,
 )
+from sandwright.image.variant import inheritable
 
 Faults = Iterator[tuple[Path, str]]
 """Faults, each with its path from the checked value."""
@@ -151,7 +152,7 @@ class Config:
             init=self.init or base.init,
             entrypoint=self.entrypoint or base.entrypoint,
             command=command,
-            labels={**base.labels, **self.labels},
+            labels={**inheritable(base.labels), **self.labels},
             stop_signal=self.stop_signal or base.stop_signal,
         )
 
@@ -162,7 +163,7 @@ class SmokeCheck:
 
     name: Line
     run: Command
-    status: Annotated[int, between(0, 255)] = 0
+    status: Annotated[int, in_range(0, 255)] = 0
     """Exit status."""
     prints: Text | None = None
     """Text that its standard output must hold."""
@@ -181,7 +182,7 @@ class Smoke:
 class Layers:
     """How the files of packages are shared out between layers."""
 
-    budget: Annotated[int, between(1, 100)] = 6
+    budget: Annotated[int, in_range(1, 100)] = 6
     """At most so many layers of packages: the biggest alone, the rest together."""
 
 

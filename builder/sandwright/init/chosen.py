@@ -15,20 +15,20 @@ from sandwright.session import preflights
 class Chosen:
     """A method, and what starting sandboxes showed: of those tried before it, and of itself last.
 
-    `tried` is empty for a method that was named and is not run from here.
+    `attempts` is empty for a method that was named and is not run from here.
     """
 
     method: str
-    tried: tuple[Preflight, ...] = ()
+    attempts: tuple[Preflight, ...] = ()
 
     @property
     def ready(self) -> bool:
         """Whether a sandbox of it was started here, and hid what it should."""
-        return bool(self.tried) and self.tried[-1].ready
+        return bool(self.attempts) and self.attempts[-1].ready
 
     def without_last(self) -> Chosen:
         """The first that was tried, where the one that starts is not enough."""
-        first, *others = self.tried[:-1]
+        first, *others = self.attempts[:-1]
         return Chosen(first.method, (*others, first))
 
 
@@ -40,20 +40,20 @@ def choose(requested: str = "") -> Chosen:
     """
     host = collect_host()
     if requested:
-        return _asked(requested)
-    tried = []
-    for name in registry.proposed(host.os, last_resort=True):
-        found = preflights.known(registry.backend(name), host)
-        tried.append(found)
+        return _named_method(requested)
+    attempts = []
+    for name in registry.default_methods(host.os, last_resort=True):
+        found = preflights.cached_preflight(registry.backend(name), host)
+        attempts.append(found)
         if found.ready:
-            return Chosen(name, tuple(tried))
-    if not tried:
+            return Chosen(name, tuple(attempts))
+    if not attempts:
         raise UsageError(f"no method is known for {host.os}; name one with --method")
-    return Chosen(tried[0].method, (*tried[1:], tried[0]))
+    return Chosen(attempts[0].method, (*attempts[1:], attempts[0]))
 
 
-def _asked(name: str) -> Chosen:
+def _named_method(name: str) -> Chosen:
     if name in METHODS and not registry.declaration(name).enforces:
         raise UsageError(f"{name} enforces nothing; a policy with it is written by hand, with the reason")
     backend = registry.backend(name)
-    return Chosen(name, (preflights.known(backend, collect_host()),))
+    return Chosen(name, (preflights.cached_preflight(backend, collect_host()),))

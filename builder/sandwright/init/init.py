@@ -10,11 +10,11 @@ from pathlib import Path
 from sandwright.errors import HostError, RenderError, UsageError
 from sandwright.init.chosen import Chosen, choose
 from sandwright.init.files import create, keep_from_git
-from sandwright.init.project import ProjectFacts, look
+from sandwright.init.project import ProjectFacts, examine_project
 from sandwright.init.proposal import SCHEMA_FILE, Choice, proposal
 from sandwright.methods import registry
 from sandwright.outputs import write_output
-from sandwright.policy.collect import collect
+from sandwright.policy.collect import collect_facts
 from sandwright.policy.facts import HostEntry
 from sandwright.policy.load import layer, layers_for
 from sandwright.policy.merged import MergedPolicy
@@ -70,63 +70,63 @@ def propose(directory: Path, *, method: str = "", agent: str = "") -> Proposed:
     """
     _refuse_existing(directory)
     _refuse_others(directory / SCHEMA_FILE)
-    project = look(directory)
+    project = examine_project(directory)
     chosen = choose(method)
     notes: list[str] = []
     try:
-        text = _checked(directory, project, chosen, agent)
+        text = _checked_proposal(directory, project, chosen, agent)
     except RenderError as error:
         if method or not registry.properties(chosen.method).last_resort:
             raise
         notes = [f"it starts here, and is not enough: {line}" for line in str(error).splitlines()[:-1]]
         chosen = chosen.without_last()
-        text = _checked(directory, project, chosen, agent)
+        text = _checked_proposal(directory, project, chosen, agent)
     return Proposed(
         directory,
         chosen.method,
         text,
-        (*_notes(project, chosen), *notes),
+        (*_proposal_notes(project, chosen), *notes),
         _next_steps(project, chosen.method, agent),
     )
 
 
-def _checked(directory: Path, project: ProjectFacts, chosen: Chosen, agent: str) -> str:
-    """The text for a method. Raise like `check`."""
+def _checked_proposal(directory: Path, project: ProjectFacts, chosen: Chosen, agent: str) -> str:
+    """The text for a method. Raise like `check_proposal`."""
     support = registry.declaration(chosen.method).support
-    text = proposal(project, Choice(chosen.method, _why(chosen), support, agent))
-    check(directory, text, chosen.method)
+    text = proposal(project, Choice(chosen.method, _why_chosen(chosen), support, agent))
+    check_proposal(directory, text, chosen.method)
     return text
 
 
-def check(directory: Path, text: str, method: str) -> None:
+def check_proposal(directory: Path, text: str, method: str) -> None:
     """See that a text is a policy that renders for a method, with all layers that hold here.
 
     Raise what loading and rendering raise: DocumentError, UsageError, RenderError.
     """
     target = directory.absolute() / POLICY
     registered = registry.registered()
-    own = replace(layer(text, file=POLICY, methods=registered), file=str(target))
+    written_layer = replace(layer(text, file=POLICY, methods=registered), file=str(target))
     others = [
         each
         for each in layers_for(directory, os.environ, methods=registered)
         if each.kind not in ("project", "run")
     ]
-    policy = MergedPolicy.from_layers([*others, own])
+    policy = MergedPolicy.from_layers([*others, written_layer])
     written = {str(target): HostEntry("file"), os.path.realpath(target): HostEntry("file")}
-    resolved = policy.resolve(collect(policy).with_entries(written))
+    resolved = policy.resolve(collect_facts(policy).with_entries(written))
     registry.render(resolved, method)
 
 
-def _why(chosen: Chosen) -> str:
+def _why_chosen(chosen: Chosen) -> str:
     if chosen.ready:
         return "A sandbox of it was started here, and hid what it should. Others: `sandwright doctor`."
-    if not chosen.tried:
+    if not chosen.attempts:
         return "It was asked for, and is not started from here."
     return "On the machine of `sandwright init` it did not work: see `sandwright doctor`."
 
 
-def _notes(project: ProjectFacts, chosen: Chosen) -> list[str]:
-    notes = [f"does not work here: {each.describe()}" for each in chosen.tried if not each.ready]
+def _proposal_notes(project: ProjectFacts, chosen: Chosen) -> list[str]:
+    notes = [f"does not work here: {each.describe()}" for each in chosen.attempts if not each.ready]
     notes += [f"it looks like a secret and can't be named in a policy: {each!r}" for each in project.strange]
     if not project.whole:
         notes.append("the project has more files than were looked at: look for secrets in it yourself")
@@ -135,10 +135,10 @@ def _notes(project: ProjectFacts, chosen: Chosen) -> list[str]:
 
 def _next_steps(project: ProjectFacts, method: str, agent: str) -> tuple[str, ...]:
     command = (project.try_out or ("COMMAND",))[0]
-    own = registry.properties(method)
-    trust = ("sandwright trust",) if agent or project.git == "worktree" or own.last_resort else ()
+    properties = registry.properties(method)
+    trust = ("sandwright trust",) if agent or project.git == "worktree" or properties.last_resort else ()
     needed = "dev" if agent else "debian"
-    image = (f"sandwright build-images --name {needed}",) if own.needs_image else ()
+    image = (f"sandwright build-images --name {needed}",) if properties.needs_image else ()
     if agent:
         return (*image, *trust, "sandwright verify", f"sandwright run -- {agent}")
     return (*image, *trust, "sandwright render", "sandwright verify", f"sandwright run -- {command}")

@@ -61,31 +61,33 @@ class ProjectFacts:
     try_out: tuple[str, ...] = ()
 
 
-def look(directory: Path) -> ProjectFacts:
+def examine_project(directory: Path) -> ProjectFacts:
     """Look at a project. Raise UsageError for what is no directory, or can't be one to sandbox."""
     if not directory.is_dir():
         raise UsageError(f"{directory} is no directory")
     _refuse_too_much(directory)
-    git = _git(directory)
+    git = _git_kind(directory)
     ignored = ignored_directories(directory) if git else frozenset()
-    names = list(_names(directory, ignored))
-    beside = list(islice(_in_ignored(directory, ignored), MOST))
+    names = list(_file_names(directory, ignored))
+    ignored_files = list(islice(_in_ignored(directory, ignored), MOST))
     found = [(path, path.rpartition("/")[2]) for path in names]
     pairs = [(path, each) for path, name in found for each in languages.languages(name)]
-    secrets = sorted(path for path in (*names, *beside) if languages.is_secret(path.rpartition("/")[2]))
-    known = {each.name for _, each in pairs}
+    secrets = sorted(
+        path for path in (*names, *ignored_files) if languages.is_secret(path.rpartition("/")[2])
+    )
+    language_names = {each.name for _, each in pairs}
     with_git = tracked(directory) if secrets else frozenset()
     shared = {path for path in secrets if path in with_git or (directory / path).is_symlink()}
     return ProjectFacts(
-        languages=tuple(each for each in LANGUAGES if each.name in known),
+        languages=tuple(each for each in LANGUAGES if each.name in language_names),
         markers=tuple(sorted({path for path, _ in pairs})),
-        secrets=tuple(path for path in secrets if spellable(path) and path not in shared),
-        shared=tuple(path for path in secrets if spellable(path) and path in shared),
-        strange=tuple(path for path in secrets if not spellable(path)),
+        secrets=tuple(path for path in secrets if can_be_named(path) and path not in shared),
+        shared=tuple(path for path in secrets if can_be_named(path) and path in shared),
+        strange=tuple(path for path in secrets if not can_be_named(path)),
         git=git,
         containers=tuple(sorted(path for path, name in found if languages.is_container_file(name))),
-        pipelines=tuple(each for each in PIPELINES if _is_there(directory / each[0])),
-        whole=len(names) < MOST and len(beside) < MOST,
+        pipelines=tuple(each for each in PIPELINES if _exists(directory / each[0])),
+        whole=len(names) < MOST and len(ignored_files) < MOST,
         try_out=tuple(languages.try_out(frozenset(names), _has_test(directory))),
     )
 
@@ -102,16 +104,16 @@ def _has_test(directory: Path) -> bool:
     return False
 
 
-def spellable(path: str) -> bool:
+def can_be_named(path: str) -> bool:
     """Whether a policy can name a path of the project, as `$PROJECT/path`."""
     try:
-        checked_path(spelled(path))
+        checked_path(project_path(path))
     except ValueError:
         return False
     return path.isprintable() and all(part not in (".", "..") for part in path.split("/"))
 
 
-def spelled(path: str) -> str:
+def project_path(path: str) -> str:
     """A path of the project as a policy writes it."""
     return "$PROJECT/" + path.replace("$", "$$")
 
@@ -125,7 +127,7 @@ def _refuse_too_much(directory: Path) -> None:
         )
 
 
-def _names(directory: Path, ignored: Collection[str], below: str = "") -> Iterator[str]:
+def _file_names(directory: Path, ignored: Collection[str], below: str = "") -> Iterator[str]:
     """Paths of files below a directory, relative to it; links are names like others, and not followed.
 
     `ignored` are directories that are left out. `below` is what stands before each path.
@@ -152,10 +154,10 @@ def _in_ignored(directory: Path, ignored: Collection[str]) -> Iterator[str]:
     """Paths of files in directories that Git ignores, but for those that tools fill."""
     for each in sorted(ignored):
         if each.count("/") < DEPTH - 1 and PASSED_OVER.isdisjoint(each.split("/")):
-            yield from _names(directory / each, (), f"{each}/")
+            yield from _file_names(directory / each, (), f"{each}/")
 
 
-def _git(directory: Path) -> Git:
+def _git_kind(directory: Path) -> Git:
     if (directory / ".git").is_dir():
         return "repository"
     real = os.path.realpath(directory)
@@ -166,5 +168,5 @@ def _git(directory: Path) -> Git:
     return "elsewhere" if any((each / ".git").exists() for each in (directory, *above)) else ""
 
 
-def _is_there(path: Path) -> bool:
+def _exists(path: Path) -> bool:
     return os.path.lexists(path) and not path.is_symlink()

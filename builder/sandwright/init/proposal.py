@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sandwright.init.languages import Language
-from sandwright.init.project import ProjectFacts, spelled
+from sandwright.init.project import ProjectFacts, project_path
 from sandwright.policy.declaration import Support
 from sandwright.policy.names import CACHES
 
@@ -40,19 +40,19 @@ class Choice:
 def proposal(project: ProjectFacts, choice: Choice) -> str:
     """The text of a `sandbox.yaml`: the same for the same project and choice."""
     sections = [
-        _head(project),
+        _header_lines(project),
         _method(choice),
-        _filesystem(project, choice),
-        _network(project, choice),
-        _environment(project),
+        _filesystem_section(project, choice),
+        _network_section(project, choice),
+        _environment_section(project),
         _seatbelt(project, choice),
-        _resources(choice),
-        _accepted_gaps(project, choice),
+        _resources_section(choice),
+        _accepted_gaps_section(project, choice),
     ]
     return "\n".join("".join(f"{line}\n" for line in section) for section in map(list, sections) if section)
 
 
-def _head(project: ProjectFacts) -> Iterator[str]:
+def _header_lines(project: ProjectFacts) -> Iterator[str]:
     found = ", ".join(each.name for each in project.languages) or "no language that it knows"
     yield f"# yaml-language-server: $schema={SCHEMA_FILE}"
     yield from _comment(
@@ -78,7 +78,7 @@ def _method(choice: Choice) -> Iterator[str]:
     yield f"extends: [{f'agent-{choice.agent}' if choice.agent else 'default'}]"
 
 
-def _filesystem(project: ProjectFacts, choice: Choice) -> Iterator[str]:
+def _filesystem_section(project: ProjectFacts, choice: Choice) -> Iterator[str]:
     yield "filesystem:"
     git = _GIT[project.git]
     yield from _comment(
@@ -130,7 +130,7 @@ _GIT = {
 }
 
 
-def _network(project: ProjectFacts, choice: Choice) -> Iterator[str]:
+def _network_section(project: ProjectFacts, choice: Choice) -> Iterator[str]:
     yield "network:"
     hosts = ", ".join(dict.fromkeys(host for each in project.languages for host in each.registries))
     if choice.agent:
@@ -146,19 +146,21 @@ def _network(project: ProjectFacts, choice: Choice) -> Iterator[str]:
     yield "  mode: proxy" if choice.agent else "  mode: none"
     if project.containers:
         yield from _comment(
-            f"{_shown(project.containers)}: the sockets of container engines are closed whatever is listed, "
-            "since whoever reaches one owns the host. Build images outside.",
+            f"{_example_paths(project.containers)}: the sockets of container engines are closed whatever is"
+            " listed, since whoever reaches one owns the host. Build images outside.",
             2,
         )
 
 
-def _environment(project: ProjectFacts) -> Iterator[str]:
-    caches = _merged(project.languages)
+def _environment_section(project: ProjectFacts) -> Iterator[str]:
+    caches = _merge_caches(project.languages)
     if not caches:
         return
     yield "environment:"
-    known = [name for name, variables in CACHES.items() if not caches.keys().isdisjoint(variables)]
-    keeps = f" `cache: [{', '.join(known)}]` keeps them for this project instead." if known else ""
+    cache_names = [name for name, variables in CACHES.items() if not caches.keys().isdisjoint(variables)]
+    keeps = (
+        f" `cache: [{', '.join(cache_names)}]` keeps them for this project instead." if cache_names else ""
+    )
     yield from _comment(
         "Of the host's variables only harmless ones are passed (LANG, PATH, TERM, …). The home can't be "
         f"written, so caches go to the run's own directory.{keeps}",
@@ -176,16 +178,16 @@ def _seatbelt(project: ProjectFacts, choice: Choice) -> Iterator[str]:
         yield f'macos: ["...", {", ".join(fragments)}]'
 
 
-def _resources(choice: Choice) -> Iterator[str]:
+def _resources_section(choice: Choice) -> Iterator[str]:
     if choice.can("resources.time"):
         yield "resources:"
         yield from _comment("A run that hangs is ended.", 2)
         yield "  time: 8h"
 
 
-def _accepted_gaps(project: ProjectFacts, choice: Choice) -> Iterator[str]:
+def _accepted_gaps_section(project: ProjectFacts, choice: Choice) -> Iterator[str]:
     """What the method lacks of what is proposed, each with the reason for accepting it."""
-    lacking = {name: why for name, why in _asked(project).items() if not choice.can(name)}
+    lacking = {name: why for name, why in _gap_reasons(project).items() if not choice.can(name)}
     if not lacking:
         return
     yield from _comment(
@@ -199,7 +201,7 @@ def _accepted_gaps(project: ProjectFacts, choice: Choice) -> Iterator[str]:
         yield f"    reason: {reason}"
 
 
-def _asked(project: ProjectFacts) -> Mapping[str, str]:
+def _gap_reasons(project: ProjectFacts) -> Mapping[str, str]:
     """What some method lacks of what any proposal asks for, and why one may take that.
 
     Another checkout may lack what is denied here, which most methods could not keep from being made. That
@@ -220,12 +222,12 @@ def _asked(project: ProjectFacts) -> Mapping[str, str]:
     }
 
 
-def _merged(languages: Sequence[Language]) -> dict[str, str]:
+def _merge_caches(languages: Sequence[Language]) -> dict[str, str]:
     return {name: value for each in languages for name, value in each.caches.items()}
 
 
 def _items(paths: Iterator[str] | Sequence[str]) -> Iterator[str]:
-    yield from (f"    - {_scalar(spelled(path))}" for path in paths)
+    yield from (f"    - {_scalar(project_path(path))}" for path in paths)
 
 
 def _scalar(text: str) -> str:
@@ -233,7 +235,7 @@ def _scalar(text: str) -> str:
     return text if _PLAIN.fullmatch(text) else json.dumps(text, ensure_ascii=False)
 
 
-def _shown(paths: Sequence[str]) -> str:
+def _example_paths(paths: Sequence[str]) -> str:
     names = [path for path in paths if path.isascii() and path.isprintable()][:2]
     return ", ".join([*names, *(["…"] if len(names) < len(paths) else [])])
 

@@ -235,14 +235,14 @@ def plan_bytes(plan: LaunchPlan) -> bytes:
 
 def document_bytes(document: Any, head: Words) -> bytes:  # noqa: ANN401 - a dataclass of such fields
     """A dataclass of such fields as it is written. Raise like `plan_bytes`."""
-    return b"".join(word.encode("utf-8", "surrogateescape") + b"\0" for word in _words(document, head))
+    return b"".join(word.encode("utf-8", "surrogateescape") + b"\0" for word in _plan_words(document, head))
 
 
-def _words(document: Any, head: Words) -> Iterator[str]:  # noqa: ANN401
+def _plan_words(document: Any, head: Words) -> Iterator[str]:  # noqa: ANN401
     yield from head
     for name, kind in fields_of(type(document)).items():
         found = attrgetter(name)(document)
-        values = _values(name, kind, found)
+        values = _encode_value(name, kind, found)
         if any("\0" in value for value in values):
             raise RenderError(f"{name} holds a NUL, which no path and no argument can have")
         if values or (kind == "FLAG" and found):
@@ -250,7 +250,7 @@ def _words(document: Any, head: Words) -> Iterator[str]:  # noqa: ANN401
     yield "end"
 
 
-def _values(name: str, kind: str, value: Any) -> Words:  # noqa: ANN401 - as the field's type says
+def _encode_value(name: str, kind: str, value: Any) -> Words:  # noqa: ANN401 - as the field's type says
     if kind == "NUMBER" and value is not None:
         if not 0 <= value <= MOST:
             raise RenderError(f"{name} is {value}, and must be from 0 to {MOST}")
@@ -277,7 +277,7 @@ def parse_document(document: type[Document], content: bytes, head: Words) -> Doc
         while (name := next(words)) != "end":
             section, _, field = name.rpartition(".")
             into = sections.setdefault(section, {}) if section else found
-            into[field] = _read(fields[name], [next(words) for _ in range(int(next(words)))])
+            into[field] = _decode_value(fields[name], [next(words) for _ in range(int(next(words)))])
         inner = {name: dataclasses.replace(defaults[name], **values) for name, values in sections.items()}
         made = document(**found, **inner)
     except (LookupError, StopIteration, TypeError, ValueError):
@@ -287,7 +287,7 @@ def parse_document(document: type[Document], content: bytes, head: Words) -> Doc
     return made
 
 
-def _read(kind: str, values: list[str]) -> object:
+def _decode_value(kind: str, values: list[str]) -> object:
     if kind in ("WORDS", "PAIRS"):
         return tuple(values) if kind == "WORDS" else tuple(zip(values[::2], values[1::2], strict=True))
     if kind == "FLAG":

@@ -12,7 +12,7 @@ from pathlib import Path
 from sandwright.errors import HostError
 from sandwright.methods import registry
 from sandwright.session import state
-from sandwright.session.access_log import AccessLog, RequestedHost, read
+from sandwright.session.access_log import AccessLog, RequestedHost, read_access_log
 from sandwright.session.recording import Recording
 from sandwright.session.request import RunRequest
 from sandwright.session.run import run
@@ -41,14 +41,14 @@ class RecordedCommand:
     def request(self, settings: Sequence[str] = (), recording: Recording | None = None) -> RunRequest:
         """A run with more settings: they come in place of the command's own for the same fields."""
         named = {each.partition("=")[0] for each in settings}
-        own = [each for each in self.settings if each.partition("=")[0] not in named]
+        fixed_settings = [each for each in self.settings if each.partition("=")[0] not in named]
         return RunRequest(
             list(self.argv),
             policy=self.policy,
             named=self.named,
             method=recording_method(),
             presets=list(self.presets),
-            settings=[*own, *settings],
+            settings=[*fixed_settings, *settings],
             time=self.time,
             quiet=True,
             trusted=self.trusted,
@@ -75,7 +75,7 @@ def attempt(
             status = run(command.request(settings, recording), notify=notify)
         if not file.exists():
             raise HostError("nothing was recorded: the command was not started, or the launcher was killed")
-        found = read(file)
+        found = read_access_log(file)
     finally:
         file.unlink(missing_ok=True)
     hosts = frozenset(
@@ -87,10 +87,10 @@ def attempt(
 @contextlib.contextmanager
 def _output_to_errors() -> Iterator[None]:
     """Our own output is the proposal alone."""
-    kept = os.dup(1)
+    saved_stdout = os.dup(1)
     try:
         os.dup2(2, 1)
         yield
     finally:
-        os.dup2(kept, 1)
-        os.close(kept)
+        os.dup2(saved_stdout, 1)
+        os.close(saved_stdout)

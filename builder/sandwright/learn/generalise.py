@@ -37,11 +37,11 @@ def read_grants(
     for path, kinds in sorted(reads.items()):
         if covered(path):
             continue
-        place, why = _thing(path, home, whole)
-        if place == path and os.path.isdir(path) and not os.path.islink(path) and not whole(path):
+        granted, why = _thing(path, home, whole)
+        if granted == path and os.path.isdir(path) and not os.path.islink(path) and not whole(path):
             continue  # a directory of many things, that was listed: it stays as empty as it is
-        known = found.get(place, (why or ", ".join(sorted(kinds)), 0))
-        found[place] = ("the project" if place == project else known[0], known[1] + 1)
+        previous = found.get(granted, (why or ", ".join(sorted(kinds)), 0))
+        found[granted] = ("the project" if granted == project else previous[0], previous[1] + 1)
     collapsed = _collapsed(found, whole)
     return [PathGrant(path, why, count) for path, (why, count) in sorted(collapsed.items())][:MOST_GRANTS]
 
@@ -56,16 +56,16 @@ def link_grants(
     """
     places = {each.path for each in granted}
 
-    def shown(path: str) -> bool:
+    def is_visible(path: str) -> bool:
         return covered(path) or any(each in places for each in (path, *ancestors(path)))
 
     for link, reached in sorted(links.items()):
-        if shown(link):
+        if is_visible(link):
             continue
         target = os.path.realpath(link)
-        below = [each for each in sorted(reached) if is_inside(each, target) and shown(each)]
+        below = [each for each in sorted(reached) if is_inside(each, target) and is_visible(each)]
         names = (link + each[len(target.rstrip("/")) :] for each in below)
-        name = link if shown(target) else next(names, None)
+        name = link if is_visible(target) else next(names, None)
         if name is not None:
             yield PathGrant(name, "by a link", 1)
 
@@ -90,8 +90,8 @@ def write_grants(writes: Mapping[str, set[str]], bounds: Bounds) -> list[PathGra
 
 def _thing(path: str, home: str, whole: Callable[[str], bool]) -> tuple[str, str]:
     """What a path is a part of, by the tables, and what that is; else itself."""
-    for place, tool in KEPT.items():
-        cache = _at_home(place, home)
+    for cache_path, tool in KEPT.items():
+        cache = _at_home(cache_path, home)
         if (path == cache or path.startswith(f"{cache}/")) and whole(cache):
             return cache, f"a cache of {tool}"
     for above in (path, *ancestors(path)):
@@ -114,7 +114,9 @@ def _collapsed(
         children: dict[str, list[str]] = defaultdict(list)
         for path in now:
             children[os.path.dirname(path)].append(path)
-        many = [each for each, own in children.items() if len(own) >= SIBLINGS and whole(each)]
+        many = [
+            each for each, names_below in children.items() if len(names_below) >= SIBLINGS and whole(each)
+        ]
         if not many:
             return {
                 path: each for path, each in now.items() if not any(above in now for above in ancestors(path))

@@ -11,8 +11,8 @@ from sandwright.inputs import LiveHost
 from sandwright.learn import profile
 from sandwright.learn.attempt import RecordedCommand, RecordedRun, attempt
 from sandwright.learn.generalise import PathGrant, link_grants, read_grants, write_grants
-from sandwright.learn.needs import Bounds, Needs, needs
-from sandwright.learn.proposal import Item, Proposal, spelled
+from sandwright.learn.needs import Bounds, Needs, measure_needs
+from sandwright.learn.proposal import Item, Proposal, policy_path
 from sandwright.policy.hosts import WEB_PORTS, host_pattern
 from sandwright.policy.load import layer
 from sandwright.policy.merged import MergedPolicy
@@ -59,32 +59,32 @@ class Learner:
 
     def __post_init__(self) -> None:
         """Read the policy that is recorded under. Raise SandwrightError."""
-        self.bounds = bounds(self.command)
+        self.bounds = grant_bounds(self.command)
         self.current = self.bounds.current
 
     def learn(self, *, again: bool = True, necessary: bool = False) -> Learned:
         """AccessLog, propose, try. `again`: run it under the proposal. Raise SandwrightError."""
-        first = self._run((), "recording")
+        first = self._record_run((), "recording")
         if first.status:
             self.notify(f"it ended with {first.status} when recorded: nothing is tried under a proposal")
         learned = self.proposed()
         learned.first = first.status
         if again and not first.status:
-            learned = self._tried(learned, first.status)
+            learned = self._try_proposals(learned, first.status)
         if again and necessary and learned.passed:
             self._ablate(learned, first.status)
         return learned
 
     def proposed(self, way: tuple[str | None, bool] | None = None) -> Learned:
         """What the records lead to. `way`: the filter, and whether what was only looked at is granted."""
-        found = needs(self.records, self.bounds)
-        names = profile.sufficient(self.current, profile.call_names(self.current, found.calls))
+        found = measure_needs(self.records, self.bounds)
+        names = profile.sufficient_profiles(self.current, profile.call_names(self.current, found.calls))
         seccomp, looks = way or (names[0] if names else None, False)
         return Learned(self._proposal(found, seccomp, looks=looks), found, self.records)
 
-    def _run(self, settings: Sequence[str], what: str) -> RecordedRun:
+    def _record_run(self, settings: Sequence[str], what: str) -> RecordedRun:
         self.notify(f"{what}: {os.path.basename(self.command.argv[0])}")
-        made = attempt(self.command, settings, profile.watched(self.current), notify=self.notify)
+        made = attempt(self.command, settings, profile.watched_calls(self.current), notify=self.notify)
         self.records.append(made.record)
         return made
 
@@ -93,7 +93,7 @@ class Learner:
         names = profile.candidates(self.current)
         return [(name, looks) for name in names or (None,) for looks in (False, True)]
 
-    def _tried(self, learned: Learned, status: int) -> Learned:
+    def _try_proposals(self, learned: Learned, status: int) -> Learned:
         """Under each proposal in turn, until the command ends as it did when it was recorded."""
         turns = 0
         for way in self._combinations():
@@ -102,15 +102,15 @@ class Learner:
             while learned.proposal != before and turns < MOST_TURNS:
                 turns += 1
                 before = learned.proposal
-                ended = self._run(before.settings(), f"run {turns} under a proposal").status
+                ended = self._record_run(before.settings(), f"run {turns} under a proposal").status
                 if ended == status:
-                    return self._ended(learned, status, turns, passed=True)
+                    return self._finish_learning(learned, status, turns, passed=True)
                 learned = self.proposed(way)
-        learned.repeatable = self._run((), "under the current policy again").status == status
-        return self._ended(learned, status, turns, passed=False)
+        learned.repeatable = self._record_run((), "under the current policy again").status == status
+        return self._finish_learning(learned, status, turns, passed=False)
 
     @staticmethod
-    def _ended(learned: Learned, status: int, turns: int, *, passed: bool) -> Learned:
+    def _finish_learning(learned: Learned, status: int, turns: int, *, passed: bool) -> Learned:
         learned.first, learned.turns, learned.passed = status, turns, passed
         return learned
 
@@ -148,8 +148,8 @@ class Learner:
         proxied = network.mode == "proxy"
         hosts = tuple(self._hosts(found)) if proxied else None
         return Proposal(
-            tuple(self._items(granted)),
-            tuple(self._items(written)),
+            tuple(self._grant_items(granted)),
+            tuple(self._grant_items(written)),
             allow=hosts,
             mode=("proxy" if hosts else "none") if proxied else None,
             localhost=tuple(Item(each, "was connected to") for each in sorted(found.localhost))
@@ -163,12 +163,12 @@ class Learner:
 
     def _with_nothing(self, written: Sequence[PathGrant]) -> ResolvedPolicy:
         """The policy with nothing to read but what programs need to start, and what is written."""
-        nothing = Proposal((), tuple(self._items(written)))
-        return resolved(self.command, nothing.settings())
+        nothing = Proposal((), tuple(self._grant_items(written)))
+        return resolve_with(self.command, nothing.settings())
 
-    def _items(self, grants: Sequence[PathGrant]) -> Iterator[Item]:
+    def _grant_items(self, grants: Sequence[PathGrant]) -> Iterator[Item]:
         for each in grants:
-            path_text = spelled(each.path, self.current.facts)
+            path_text = policy_path(each.path, self.current.facts)
             if path_text is None:
                 self.notify("a path was used that no policy can spell; it is not proposed")
             else:
@@ -204,17 +204,17 @@ def _covered(policy: ResolvedPolicy) -> Callable[[str], bool]:
     return lambda path: path in links or policy.filesystem.tree.allows("read", path)
 
 
-def bounds(command: RecordedCommand) -> Bounds:
+def grant_bounds(command: RecordedCommand) -> Bounds:
     """What may be granted to a command. Raise SandwrightError."""
-    return Bounds(resolved(command, ()), _default(command))
+    return Bounds(resolve_with(command, ()), _default_policy(command))
 
 
-def resolved(command: RecordedCommand, settings: Sequence[str]) -> ResolvedPolicy:
+def resolve_with(command: RecordedCommand, settings: Sequence[str]) -> ResolvedPolicy:
     """The command's policy with some settings, on this host. Raise SandwrightError."""
     return resolved_with(command.request(settings))
 
 
-def _default(command: RecordedCommand) -> ResolvedPolicy:
+def _default_policy(command: RecordedCommand) -> ResolvedPolicy:
     """The preset `default` alone, in the same project."""
     request = command.request()
     only = MergedPolicy.from_layers([layer(_DEFAULT, file=str(Path(request.policy)))])

@@ -40,7 +40,7 @@ class Bounds:
         rules = (each.filesystem.tree.deciding(path) for each in (self.default, self.current))
         return any(found and found[0].kind == "deny" for found in rules)
 
-    def own(self, path: str) -> bool:
+    def is_private(self, path: str) -> bool:
         """Whether it is the sandbox's own: its temporary directory, its devices."""
         found = self.current.filesystem.tree.deciding(path)
         return path.startswith(("/proc/", "/dev/")) or (bool(found) and found[0].private)
@@ -58,11 +58,11 @@ class Bounds:
 
 @dataclass
 class Needs:
-    """What was needed and may be granted, by canonical path; `asked` is what may not, with why.
+    """What was needed and may be granted, by canonical path; `requested` is what may not, with why.
 
     `looks` were only looked at. `writes` are directories in which something was changed that the run found
-    there, or made. `links` are the symbolic links on the way, each with what was reached through it. `asked`
-    says why, by what was asked for and how.
+    there, or made. `links` are the symbolic links on the way, each with what was reached through it.
+    `requested` says why, by what was asked for and how.
     """
 
     reads: dict[str, set[str]] = field(default_factory=dict)
@@ -76,7 +76,7 @@ class Needs:
     calls: set[int] = field(default_factory=set)
 
 
-def needs(records: Iterable[AccessLog], bounds: Bounds) -> Needs:
+def measure_needs(records: Iterable[AccessLog], bounds: Bounds) -> Needs:
     """What runs needed together."""
     found = Needs()
     for record in records:
@@ -97,8 +97,8 @@ def _add_paths(found: Needs, record: AccessLog, bounds: Bounds) -> None:
 
 def _add_read(found: Needs, access: Access, made: set[str], bounds: Bounds) -> None:
     kinds = access.kinds & READS
-    path = _placed(access)
-    if path is None or bounds.own(path) or path in made:
+    path = _resolved_path(access)
+    if path is None or bounds.is_private(path) or path in made:
         return
     if not os.path.lexists(path) and not bounds.denied(path):
         return  # it is nowhere, so nothing is missing
@@ -110,18 +110,18 @@ def _add_read(found: Needs, access: Access, made: set[str], bounds: Bounds) -> N
         found.looks.add(path)
         return
     for named, real in ((access.path, path), *(started_by(path) if "exec" in kinds else ())):
-        if not bounds.readable(real) or bounds.own(real):
+        if not bounds.readable(real) or bounds.is_private(real):
             continue
         found.reads.setdefault(real, set()).update(kinds)
         for link in links_to(named):
-            if bounds.readable(link) and not bounds.own(link):
+            if bounds.readable(link) and not bounds.is_private(link):
                 found.links.setdefault(link, set()).add(real)
 
 
 def _add_write(found: Needs, access: Access, made: set[str], bounds: Bounds) -> None:
     """In the directory of what was changed: it is replaced, as editors do, or made anew."""
-    path = _placed(access)
-    if path is None or bounds.own(path):
+    path = _resolved_path(access)
+    if path is None or bounds.is_private(path):
         return
     if not bounds.writable(path):
         why = "denied" if bounds.denied(path) else "not writable"
@@ -159,7 +159,7 @@ def _add_network(found: Needs, record: AccessLog, bounds: Bounds) -> None:
             )
 
 
-def _placed(access: Access) -> str | None:
+def _resolved_path(access: Access) -> str | None:
     """Where a path leads on this host now; a link at its end is followed where the call did so.
 
     None where it leads nowhere: a directory on the way is not there.
@@ -171,9 +171,9 @@ def _placed(access: Access) -> str | None:
         above = os.path.realpath(head, strict=True)
     except OSError:
         return None
-    place = os.path.join(above, name) if name else above
+    resolved = os.path.join(above, name) if name else above
     changes_it = access.found == "link" or access.kinds <= CHANGES
-    return place if changes_it else os.path.realpath(place)
+    return resolved if changes_it else os.path.realpath(resolved)
 
 
 def links_to(path: str) -> Iterator[str]:

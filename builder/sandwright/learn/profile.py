@@ -12,11 +12,11 @@ from sandwright.seccomp import abi, profile
 
 def candidates(policy: ResolvedPolicy) -> tuple[str, ...]:
     """The profiles that are no looser than the policy's, the strictest first; none for one from a file."""
-    own = policy.process.seccomp
-    return SECCOMP_PROFILES[: SECCOMP_PROFILES.index(own) + 1] if own in SECCOMP_PROFILES else ()
+    current = policy.process.seccomp
+    return SECCOMP_PROFILES[: SECCOMP_PROFILES.index(current) + 1] if current in SECCOMP_PROFILES else ()
 
 
-def watched(policy: ResolvedPolicy) -> Sequence[int]:
+def watched_calls(policy: ResolvedPolicy) -> Sequence[int]:
     """Numbers of the calls that the policy's profile allows, and the strictest refuses.
 
     Not those that it refuses by their arguments, which the record hasn't got (every program opens files), nor
@@ -32,11 +32,11 @@ def watched(policy: ResolvedPolicy) -> Sequence[int]:
 
 def call_names(policy: ResolvedPolicy, numbers: Collection[int]) -> list[str]:
     """What calls are called on the policy's host."""
-    known = abi.names(_abi(policy))
-    return sorted(known.get(each, f"number {each}") for each in numbers)
+    syscalls = abi.syscall_names(_abi(policy))
+    return sorted(syscalls.get(each, f"number {each}") for each in numbers)
 
 
-def sufficient(policy: ResolvedPolicy, names: Collection[str]) -> tuple[str, ...]:
+def sufficient_profiles(policy: ResolvedPolicy, names: Collection[str]) -> tuple[str, ...]:
     """Of `candidates` those that allow some calls, whatever their arguments are; the loosest always."""
     found = candidates(policy)
     return tuple(each for each in found if set(names) <= profile(each).outright()) or found[-1:]

@@ -31,13 +31,13 @@ class Item:
     why: str
     private: bool = False
 
-    def said(self) -> str | int | dict[str, Any]:
+    def policy_value(self) -> str | int | dict[str, Any]:
         """The value as a policy has it."""
         return {"host": self.value, "private": True} if self.private else self.value
 
     def text(self) -> str:
         """The value as YAML."""
-        text = _scalar(self.value)
+        text = _yaml_scalar(self.value)
         return f"{{host: {text}, private: true}}" if self.private else text
 
 
@@ -56,23 +56,25 @@ class Proposal:
 
     def settings(self) -> list[str]:
         """The settings of a run that say the same."""
-        said = []
+        lines = []
         for (section, key), value in self._fields().items():
             listed = value if isinstance(value, str) else ", ".join(each.text() for each in value)
-            said.append(f"{section}.{key}={listed if isinstance(value, str) else f'[{listed}]'}")
-        return said
+            lines.append(f"{section}.{key}={listed if isinstance(value, str) else f'[{listed}]'}")
+        return lines
 
     def without(self, item: Item) -> Proposal:
         """The same without one grant."""
 
-        def left(items: tuple[Item, ...]) -> tuple[Item, ...]:
+        def remaining(items: tuple[Item, ...]) -> tuple[Item, ...]:
             return tuple(each for each in items if each is not item)
 
         optional = {
-            name: None if (own := getattr(self, name)) is None else left(own)
+            name: None if (listed := getattr(self, name)) is None else remaining(listed)
             for name in ("allow", "localhost", "unix_sockets", "variables")
         }
-        return Proposal(left(self.read), left(self.write), mode=self.mode, seccomp=self.seccomp, **optional)
+        return Proposal(
+            remaining(self.read), remaining(self.write), mode=self.mode, seccomp=self.seccomp, **optional
+        )
 
     def items(self) -> tuple[Item, ...]:
         """Every grant that can be left out."""
@@ -84,13 +86,13 @@ class Proposal:
 
         A text that isn't in block style, or has anchors, is written anew.
         """
-        expected = _data(text)
+        expected = _parse_mapping(text)
         for (section, key), value in self._fields().items():
-            said = value if isinstance(value, str) else [each.said() for each in value]
-            expected[section] = {**(expected.get(section) or {}), key: said}
-        for attempt in (text, yaml.safe_dump(_data(text), sort_keys=False, allow_unicode=True)):
+            new_value = value if isinstance(value, str) else [each.policy_value() for each in value]
+            expected[section] = {**(expected.get(section) or {}), key: new_value}
+        for attempt in (text, yaml.safe_dump(_parse_mapping(text), sort_keys=False, allow_unicode=True)):
             edited = self._edited(attempt)
-            if edited is not None and _data(edited) == expected:
+            if edited is not None and _parse_mapping(edited) == expected:
                 return edited
         raise UsageError("the policy's text can't be edited: write it in block style")
 
@@ -98,7 +100,7 @@ class Proposal:
         """Edit it as block style is edited; None where it is no YAML after that."""
         try:
             for (section, key), value in self._fields().items():
-                text = _with_field(text, section, key, list(_lines(key, value)))
+                text = _with_field(text, section, key, list(_field_lines(key, value)))
             parse_yaml(text, file="sandbox.yaml")
         except (yaml.YAMLError, DocumentError):
             return None
@@ -127,23 +129,23 @@ def difference(old: str | None, new: str, name: str) -> str:
     return visible("".join(each if each.endswith("\n") else f"{each}\n" for each in lines))
 
 
-def spelled(path: str, facts: HostFacts) -> str | None:
+def policy_path(path: str, facts: HostFacts) -> str | None:
     """A canonical path as a policy writes it; None for one that no policy can name."""
-    shown = path.replace("$", "$$")
-    for name, place in (("$PROJECT", facts.project), ("~", facts.home)):
-        if path == place or path.startswith(f"{place.rstrip('/')}/"):
-            shown = name + path[len(place) :].replace("$", "$$")
-            shown = "$HOME" if shown == "~" else shown
+    written = path.replace("$", "$$")
+    for name, prefix in (("$PROJECT", facts.project), ("~", facts.home)):
+        if path == prefix or path.startswith(f"{prefix.rstrip('/')}/"):
+            written = name + path[len(prefix) :].replace("$", "$$")
+            written = "$HOME" if written == "~" else written
             break
     try:
-        checked_path(shown)
+        checked_path(written)
         path.encode()
     except ValueError:
         return None
-    return shown if path.isprintable() else None
+    return written if path.isprintable() else None
 
 
-def _data(text: str) -> dict[str, Any]:
+def _parse_mapping(text: str) -> dict[str, Any]:
     found = parse_yaml(text, file="sandbox.yaml").data
     return dict(found) if isinstance(found, dict) else {}
 
@@ -162,7 +164,7 @@ _EMPTY = {
 }
 
 
-def _lines(key: str, value: str | tuple[Item, ...]) -> Iterator[str]:
+def _field_lines(key: str, value: str | tuple[Item, ...]) -> Iterator[str]:
     if isinstance(value, str):
         yield f"  {key}: {value}  # learned: {_COMMENTS[key][value]}"
     elif not value:
@@ -172,7 +174,7 @@ def _lines(key: str, value: str | tuple[Item, ...]) -> Iterator[str]:
         yield from (f"    - {each.text()}  # learned: {each.why}" for each in value)
 
 
-def _scalar(value: str | int) -> str:
+def _yaml_scalar(value: str | int) -> str:
     if isinstance(value, int) or _PLAIN.fullmatch(value):
         return str(value)
     return f'"{"".join(map(_quoted, value))}"'
@@ -194,19 +196,23 @@ def _with_field(text: str, section: str, key: str, lines: Sequence[str]) -> str:
         return "".join(f"{row}\n" for row in (*rows, f"{section}:", *lines))
     name, value = found
     if not isinstance(value, yaml.MappingNode) or value.flow_style:
-        data = {each: own for each, own in (_data(text).get(section) or {}).items() if each != key}
-        kept = yaml.safe_dump(data, sort_keys=False, allow_unicode=True) if data else ""
-        rest = [f"  {row}" for row in kept.splitlines() if kept.strip() != "{}"]
-        rows[name.start_mark.line : _end(rows, value) + 1] = [f"{section}:", *rest, *lines]
+        data = {
+            each: section_data
+            for each, section_data in (_parse_mapping(text).get(section) or {}).items()
+            if each != key
+        }
+        other_fields = yaml.safe_dump(data, sort_keys=False, allow_unicode=True) if data else ""
+        rest = [f"  {row}" for row in other_fields.splitlines() if other_fields.strip() != "{}"]
+        rows[name.start_mark.line : _end_line(rows, value) + 1] = [f"{section}:", *rest, *lines]
         return "".join(f"{row}\n" for row in rows)
-    own = _pair(value, key)
+    section_data = _pair(value, key)
     margin = " " * value.start_mark.column
     shifted = [margin + row[2:] for row in lines]
-    if own is None:
-        at = _end(rows, value) + 1
+    if section_data is None:
+        at = _end_line(rows, value) + 1
         rows[at:at] = shifted
     else:
-        rows[own[0].start_mark.line : _end(rows, own[1]) + 1] = shifted
+        rows[section_data[0].start_mark.line : _end_line(rows, section_data[1]) + 1] = shifted
     return "".join(f"{row}\n" for row in rows)
 
 
@@ -215,11 +221,11 @@ def _pair(mapping: Any, key: str) -> tuple[Any, Any] | None:  # noqa: ANN401 - P
     return next((pair for pair in pairs if pair[0].value == key), None)
 
 
-def _end(rows: Sequence[str], node: Any) -> int:  # noqa: ANN401
+def _end_line(rows: Sequence[str], node: Any) -> int:  # noqa: ANN401
     """The last line of a node: the end mark of a block stands where the next thing begins."""
     if isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
         last = node.value[-1]
-        return _end(rows, last[1] if isinstance(node, yaml.MappingNode) else last)
+        return _end_line(rows, last[1] if isinstance(node, yaml.MappingNode) else last)
     line = node.end_mark.line - (node.end_mark.column == 0 and node.end_mark.line > node.start_mark.line)
     line = min(line, len(rows) - 1)
     while line > node.start_mark.line and (not rows[line].strip() or rows[line].lstrip().startswith("#")):

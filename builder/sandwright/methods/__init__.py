@@ -53,7 +53,7 @@ class ShippedMethods(Mapping[str, Method]):
 
     def __getitem__(self, name: str) -> Method:
         """The method of a name. Raise KeyError."""
-        return _HERE[name] if name in _HERE else _load(_separate()[name])
+        return _HERE[name] if name in _HERE else _load_entry_point(_separate()[name])
 
     def __contains__(self, name: object) -> bool:
         """Whether it is one of ours, without importing it."""
@@ -90,7 +90,7 @@ def _separate() -> Mapping[str, EntryPoint]:
 
 
 @functools.cache
-def _load(point: EntryPoint) -> Method:
+def _load_entry_point(point: EntryPoint) -> Method:
     found = point.load()
     assert isinstance(found, Method), point
     return found

@@ -22,18 +22,18 @@ from sandwright.render.artifact import Artifact
 from sandwright.render.rendered import Rendered
 
 Notify = Callable[[str], None]
-"""Tells a person one line."""
+"""Shows the user one line."""
 
 
 def quiet(_: str) -> None:
-    """Nobody is told."""
+    """Discard the line."""
 
 
 @dataclass(frozen=True)
 class Parts:
-    """Where the parts of a method are, each as `module:attribute`; empty where there is none.
+    """The parts of a method, each as `module:attribute`; an empty string for a part it does not have.
 
-    A part is imported when it is first needed: most starts need few, and of one method.
+    A part is imported when it is first used. Most commands use a few parts of one method.
     """
 
     declaration: str = ""
@@ -44,7 +44,7 @@ class Parts:
     expected: str = ""
 
     def load(self, part: str) -> Any:  # noqa: ANN401 - a test loads each, and looks at its type
-        """A part by its field's name. Raise ImportError or AttributeError where it can't be imported."""
+        """Import a part by its field name. Raise ImportError or AttributeError if that fails."""
         return lazy.load(getattr(self, part))
 
 
@@ -52,7 +52,7 @@ class Parts:
 class Method:
     """One method: its properties, its parts, and its variants by name.
 
-    A method of another distribution is one, too. It names its parts, or overrides the functions below.
+    A third-party method is an instance as well. It names its parts or overrides the functions below.
     """
 
     properties: Properties
@@ -60,22 +60,22 @@ class Method:
     variants: Mapping[str, MethodVariant] = field(default_factory=dict)
 
     def declare(self) -> Declaration:
-        """Which features of a policy it can enforce, and how well."""
+        """The features of a policy that the method enforces, and how completely."""
         declaration: Declaration = self.parts.load("declaration")
         return declaration
 
     def make_artifacts(self, policy: ResolvedPolicy) -> tuple[Artifact, ...]:
-        """The artifacts for a policy, of which `launch` starts a sandbox. Pure.
+        """Render the artifacts for a policy; the artifact `launch` starts a sandbox. A pure function.
 
-        Raise RenderError for a policy that they can't express.
+        Raise RenderError for a policy that the artifacts cannot express.
         """
         artifacts: tuple[Artifact, ...] = self.parts.load("render")(policy)
         return artifacts
 
     def read_artifacts(self, rendered: Rendered, policy: ResolvedPolicy) -> ReadBack:
-        """What its artifacts allow, read back as their consumers read them.
+        """Parse the artifacts as their consumers do, and return the access that they allow.
 
-        Raise RenderError where nothing reads them.
+        Raise RenderError if the method has no reader.
         """
         if not self.parts.read_back:
             raise RenderError(f"{rendered.method} is rendered, but not read back yet")
@@ -83,31 +83,32 @@ class Method:
         return sandbox
 
     def read_others(self, rendered: Rendered, policy: ResolvedPolicy) -> Sequence[ReadBack]:
-        """What its artifacts make other tools start than the launcher, such as Compose."""
+        """The sandboxes that other tools, such as Compose, start from the artifacts."""
         if not self.parts.read_others:
             return ()
         sandboxes: Sequence[ReadBack] = self.parts.load("read_others")(rendered, policy)
         return sandboxes
 
     def make_backend(self) -> Backend | None:
-        """The backend that starts its sandboxes here; None where they run elsewhere."""
+        """The backend that starts sandboxes on this machine; None if they run elsewhere."""
         backend: Backend | None = self.parts.load("backend")() if self.parts.backend else None
         return backend
 
     def expect(self) -> Mapping[str, Answers]:
-        """The answers of probes that differ from those of other methods, by claim."""
+        """The expected answers of probes that differ from those of other methods, by claim."""
         answers: Mapping[str, Answers] = self.parts.load("expected") if self.parts.expected else {}
         return answers
 
 
 @dataclass(frozen=True)
 class MethodVariant:
-    """Another sandbox of a method under its own name, which no policy can give as its `method`.
+    """A variant of a method, with a name that a policy cannot use as its `method`.
 
-    `engine` is the value of the policy's field that asks for it, `none` where nothing does. A part that it
-    lacks is the method's, but for the backend: without one it is only rendered. Artifacts of its own are read
-    back by `read_back` of its own, or not at all. One with `fallback` is taken where the method itself does
-    not start; the text says how it differs. Its expected answers come before the method's.
+    `engine` is the value of `gvisor.engine` that selects the variant, `none` if no value does. Missing parts
+    are those of the method, except for `backend` and `read_back`: a variant without a backend is only
+    rendered, and artifacts that it renders itself are read back by its own reader or not at all. A variant
+    with `fallback` is used if the method itself does not start; the text describes the difference. Expected
+    answers of the variant take precedence over those of the method.
     """
 
     parts: Parts
@@ -116,7 +117,7 @@ class MethodVariant:
 
 
 class NoAccount(HostError):
-    """A project has no account here, and the message says what makes one."""
+    """The project has no account on this machine. The message names the command that creates one."""
 
 
 Code = Literal[
@@ -137,30 +138,36 @@ Code = Literal[
     "not-started",
     "not-denied",
 ]
-"""What a preflight found. All but `ready` say why the method can't be taken:
+"""The result of a preflight: `ready`, or the reason why the method does not work on this machine.
 
-`wrong-system` it is another system's; `program-missing`; `namespaces-off` user namespaces are switched off;
-`namespaces-restricted` AppArmor restricts them; `container-masks`, `container-filter` the container that we
-are in keeps them from us, by what lies over its /proc or by its seccomp profile; `kernel-lacks` the kernel
-lacks what it is made of; `daemon-dead` no engine answers; `no-permission` it turns this user away;
-`image-missing`; `cgroups` the control groups are not as it needs them; `no-root` it needs root;
-`hangs` it did not end within its time; `not-started` it failed in another way; `not-denied` it started, and
-what it should hide was read.
+- `wrong-system`: the method belongs to another operating system.
+- `program-missing`: a program is not installed.
+- `namespaces-off`, `namespaces-restricted`: user namespaces are disabled, or restricted by AppArmor.
+- `container-masks`, `container-filter`: this process runs in a container that prevents it, by masked paths
+  of /proc or by its seccomp profile.
+- `kernel-lacks`: the kernel lacks a feature.
+- `daemon-dead`, `no-permission`: the engine does not answer, or refuses this user.
+- `image-missing`: the image is not built or not loaded.
+- `cgroups`: the cgroup hierarchy is not usable.
+- `no-root`: the method needs root.
+- `hangs`: the sandbox did not end within the time limit.
+- `not-started`: the sandbox failed for another reason.
+- `not-denied`: the sandbox started, but a file that it should hide was readable.
 """
 
 CODES: tuple[Code, ...] = get_args(Code)
 
 LIMIT = 20.0
-"""Seconds that the sandbox of a preflight may take."""
+"""Time limit of the preflight sandbox, in seconds."""
 
 
 @dataclass(frozen=True)
 class Preflight:
-    """What starting a real sandbox of a method showed.
+    """The result of starting a real sandbox of a method.
 
-    `message` says what was found, `remedy` how to change it; both are empty for `ready`, unless there is
-    something to say about it all the same. `runtime` is what the runtime behind it said of its version, where
-    that stays while what the method depends on does; else it has to be asked (`Backend.runtime_version`).
+    `message` describes the problem, `remedy` the solution. Both are usually empty for `ready`. `runtime` is
+    the version of the runtime if it can only change together with an answer to `Backend.depends`; otherwise
+    it is empty, and callers use `Backend.runtime_version`.
     """
 
     method: str
@@ -171,21 +178,21 @@ class Preflight:
 
     @property
     def ready(self) -> bool:
-        """Whether the method can be taken."""
+        """Whether the method works on this machine."""
         return self.code == "ready"
 
     def describe(self) -> str:
-        """One line for a person: method, what, and the way out."""
+        """One line for the user: method, problem and remedy."""
         what = f"{self.method}: {self.message or self.code}"
         return f"{what}; {self.remedy}" if self.remedy else what
 
 
 @dataclass(frozen=True)
 class Leftover:
-    """Something that a session left behind.
+    """An object that a session left behind.
 
-    `kind` says what (container, process, mount, directory, file, state), `name` which, as `remove` of its
-    method understands it. `session` is empty when it can't be told whose it was.
+    `kind` is container, process, mount, directory, file or state; `name` identifies the object for
+    `Backend.remove`. `session` is empty if its session is unknown.
     """
 
     method: str
@@ -198,104 +205,106 @@ class Leftover:
 
 
 Terminal = Literal["passed", "controlling", "taken"]
-"""What a launcher gets from a session on a terminal: `passed` that terminal itself, as engines make one of
-their own behind it; `controlling` a new one that it controls; `taken` a new one that its command takes
-control of."""
+"""The terminal that a launcher gets from an interactive session.
+
+`passed`: the user's terminal, because engines create another one behind it. `controlling`: a new
+pseudo-terminal that is the launcher's controlling terminal. `taken`: a new one that the command makes its
+controlling terminal."""
 
 Delivery = Literal["", "sent", "killed"]
-"""What became of a signal: nobody is there yet; it was sent; the command would die of it, and was killed."""
+"""The result of a signal: no receiver yet, sent, or killed because the signal would end the command."""
 
 
 class RemoteCanary(Protocol):
-    """A listener on the network where sandboxes run that don't run here: at an address and a TCP port."""
+    """A TCP listener on the network of sandboxes that run on another machine."""
 
     @property
     def address(self) -> str:
-        """Its IP address there."""
+        """The IP address on that network."""
         ...
 
     @property
     def port(self) -> int:
-        """Its port."""
+        """The TCP port."""
         ...
 
     def first_word(self, control: str) -> str:
-        """What was said there first, after something without a policy has come and said `control`.
+        """The first data that the listener received, after a client without a policy has sent `control`.
 
-        Raise SandwrightError where nothing could come.
+        Raise SandwrightError if the client could not connect.
         """
         ...
 
 
 class Backend(Protocol):
-    """A method that runs sandboxes here."""
+    """Runs sandboxes of one method on this machine."""
 
     @property
     def name(self) -> str:
-        """What a policy calls it."""
+        """The name of the method in a policy."""
         ...
 
     @property
     def terminal(self) -> Terminal:
-        """What its launcher gets when a session is on a terminal."""
+        """The terminal that the launcher gets from an interactive session."""
         ...
 
     def depends(self, host: MachineFacts) -> Iterable[Question]:
-        """Questions to this machine: while the answers stay, so does what preflight found."""
+        """Questions about this machine. A preflight result is valid until an answer changes."""
         ...
 
     def preflight(self, host: MachineFacts, *, limit: float = LIMIT) -> Preflight:
-        """Start a real sandbox, within `limit` seconds, and have it read what it must not see."""
+        """Start a real sandbox within `limit` seconds that tries to read a hidden file."""
         ...
 
     def wrap(self, directory: Path, argv: Sequence[str], *, terminal: bool = False) -> tuple[str, ...]:
-        """The command line that runs `argv` in the sandbox whose artifacts lie in `directory`.
+        """The command line that runs `argv` in the sandbox with the artifacts in `directory`.
 
-        `terminal`: its standard input and output are a terminal of its own.
+        `terminal`: standard input and output are a pseudo-terminal of the session.
         """
         ...
 
     def environment(
         self, policy: ResolvedPolicy, inputs: LiveHost | None = None, *, notify: Notify = quiet
     ) -> Mapping[str, str]:
-        """Variables that the launcher needs beside the caller's, such as where the image is unpacked.
+        """Additional environment variables of the launcher, such as the directory of the unpacked image.
 
-        `inputs` keeps what was asked of the host to find them; `notify` is told what takes seconds. Raise
-        HostError, with the command that helps, when something of it is not there.
+        `inputs` records the questions to the host. `notify` receives a line before a step that takes seconds.
+        Raise HostError, with the command that helps, if a requirement is missing.
         """
         ...
 
     def send_signal(self, launcher: int, number: int) -> Delivery:
-        """Send a signal to the command that a launcher (its process id) runs."""
+        """Send a signal to the command of a launcher, which is given by its process ID."""
         ...
 
     def leftovers(self, running: Iterable[str]) -> Iterable[Leftover]:
-        """What sessions left behind. `running` are the ids of those that still run, whose things stay."""
+        """Find objects that ended sessions left behind. `running` are the IDs of sessions to ignore."""
         ...
 
     def remove(self, leftover: Leftover) -> None:
-        """Remove one thing that `leftovers` named. Raise SandwrightError when it stays."""
+        """Remove one object that `leftovers` found. Raise SandwrightError if it remains."""
         ...
 
     def canary(self, policy: ResolvedPolicy) -> AbstractContextManager[RemoteCanary | None]:
-        """A listener for the length of a `with` where a policy's sandboxes run; None where that is here.
+        """A context with a listener where the policy's sandboxes run; None if they run on this machine.
 
         Raise SandwrightError.
         """
         ...
 
     def purge(self, policy: ResolvedPolicy) -> None:
-        """Remove what runs of a policy leave where they run for the next one, as far as we may."""
+        """Remove objects that runs of a policy keep for the next run, if this user has permission."""
         ...
 
     def owner(self, policy: ResolvedPolicy) -> int:
-        """The user id on the host of what the sandbox makes. Raise NoAccount."""
+        """The user ID on the host that owns files created in the sandbox. Raise NoAccount."""
         ...
 
     def without_image(self) -> Preflight | None:
-        """What is wrong where the image that a policy has by default is not here."""
+        """The preflight result if the default image is missing, else None."""
         ...
 
     def runtime_version(self, host: MachineFacts) -> str:
-        """What the runtime behind it says of its version; empty for none."""
+        """The version string of the runtime; empty if the method has none."""
         ...

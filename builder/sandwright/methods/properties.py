@@ -1,4 +1,4 @@
-"""The properties of a method, by which other rooms decide: none of them knows a method by its name."""
+"""The properties of a method. Other packages decide by these, never by the name of a method."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 
 class Answers(NamedTuple):
-    """The answers that show a claim of `verify`, between blanks, and why this method gives others."""
+    """Accepted answers of a probe, separated by blanks, and the reason for the difference."""
 
     answers: str
     reason: str
@@ -16,72 +16,71 @@ class Answers(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Properties:
-    """What a method is, as far as others have to know. The defaults are those of the plainest method."""
+    """The properties of a method."""
 
     root: Literal["host", "image"] = "host"
-    """Whose files are at the root inside."""
+    """The root file system of the sandbox: the host's or an image's."""
 
     needs_image: bool = False
-    """It runs an image that has to be built or pulled first."""
+    """An image must be built or pulled first."""
 
     system: Literal["linux", "darwin", "any"] = "linux"
-    """Whose system calls are made inside."""
+    """The operating system whose system calls programs in the sandbox use."""
 
     own_kernel: bool = False
-    """Another kernel than the host's answers inside."""
+    """System calls are handled by another kernel than the host's."""
 
     own_user_namespace: bool = False
-    """The command is in a user namespace whose mounts we choose: none honours set-user-id."""
+    """The command runs in a user namespace in which all mounts are `nosuid`."""
 
     remote: bool = False
-    """It runs the sandbox on another machine with the user's credentials, so an unapproved policy may not
-    choose it."""
+    """The sandbox runs on another machine with the user's credentials, which needs approval of the policy."""
 
     copies_project: str = ""
-    """Where it runs elsewhere, and of the host only the project travels there and back: the variable that
-    says which way. Without a value nothing travels."""
+    """For methods on another machine that copy the project there and back: the environment variable with the
+    direction. Empty if nothing is copied."""
 
     engine: bool = False
-    """Its launcher is a client of the container engine of its name."""
+    """The launcher is a client of the container engine with the method's name."""
 
     outer_container: bool = False
-    """A policy's `gvisor.engine` may put it into a container of an engine."""
+    """The policy key `gvisor.engine` can run the method in a container."""
 
     own_account: bool = False
-    """The command runs as an account of the project's own."""
+    """The command runs as a dedicated account of the project."""
 
     unpacked_image: bool = False
-    """It runs on the root that an image of ours is unpacked to, by the image's digest."""
+    """The root file system is an unpacked image, selected by its digest."""
 
     proxy: Literal["session", "launcher"] = "session"
-    """Who starts the proxy of a filtered network: the session, or the launcher beside the sandbox."""
+    """The component that starts the proxy for `network.mode: proxy`: the session or the launcher."""
 
     shims: bool = False
-    """Its launcher brings the shims in, and a session has a bridge."""
+    """The launcher mounts shims, and a session starts the bridge."""
 
     placeholders: bool = False
-    """Its mounts need something to lie on, which the launcher puts into the project for a run."""
+    """Mounts need mount points, which the launcher creates in the project for a run."""
 
     records: bool = False
-    """Its launcher can record what programs inside ask for (`learn`)."""
+    """The launcher can record accesses of programs (`learn`)."""
 
     verifiable: bool = False
     """`verify` can prove it."""
 
     simulated_by: str = ""
-    """The artifact that the SBPL evaluator answers for where this system is not the method's."""
+    """The artifact that the SBPL evaluator decides by on systems where the method does not run."""
 
     foreign_paths: str = ""
-    """What to say where it is rendered for the paths of another system, which is for a look only."""
+    """The warning if the method is rendered with paths of another system, for inspection only."""
 
     proposed: Mapping[str, int] = field(default_factory=dict)
-    """By system: its place among the methods that `init` tries."""
+    """The position among the methods that `init` tries, by operating system."""
 
     isolation_layers: tuple[str, ...] = ()
-    """What stands between the command and the user's files, outermost last; each is one more to get past."""
+    """The barriers between the command and the user's files, outermost last."""
 
     kernel_exploit_impact: str = ""
-    """What a bug of a kernel, in what the command may call, would open."""
+    """The impact of a kernel bug that the command can reach."""
 
     last_resort: bool = False
-    """It lacks what any policy asks for: only `init` tries it, last, and proposes to accept that."""
+    """The method lacks features that every policy needs. `init` tries it last and proposes to accept gaps."""

@@ -73,7 +73,7 @@ def verifiable() -> tuple[str, ...]:
     )
 
 
-def proposed(system: str, *, last_resort: bool = False) -> tuple[str, ...]:
+def default_methods(system: str, *, last_resort: bool = False) -> tuple[str, ...]:
     """The methods to try where a policy names none, the one that needs least first.
 
     `last_resort`: with those that no policy can have without accepting what they lack.
@@ -102,7 +102,7 @@ def method(name: str) -> Method:
         return METHODS[name]
     installed = _installed()
     if name in installed:
-        return _loaded(name, installed[name])
+        return _load_method(name, installed[name])
     if name in NAMES:
         raise UsageError(f"the method {name} needs the package {package_of(name)}: install sandwright again")
     raise UsageError(f"there is no method {name!r}; there is {', '.join(policy_names())}")
@@ -161,15 +161,15 @@ def expected(name: str) -> dict[str, Answers]:
     return {**find(name)[1].expect(), **_with_parts(name).expect()}
 
 
-def placed(name: str, policy: ResolvedPolicy) -> str:
+def variant_name(name: str, policy: ResolvedPolicy) -> str:
     """The name of what runs a policy's method: the variant that `gvisor.engine` asks for, or itself."""
     variants, engine = method(name).variants.items(), policy.gvisor_engine
     return next((variant for variant, each in variants if each.engine == engine != "none"), name)
 
 
-def tried(name: str, policy: ResolvedPolicy) -> tuple[str, ...]:
-    """What may run a policy's method, in the order in which it is tried: `placed`, and what is instead."""
-    first = placed(name, policy)
+def method_candidates(name: str, policy: ResolvedPolicy) -> tuple[str, ...]:
+    """What may run a policy's method, in the order in which it is tried: `variant_name`, then fallbacks."""
+    first = variant_name(name, policy)
     others = (variant for variant, each in method(name).variants.items() if each.fallback)
     return (first, *others) if first == name else (first,)
 
@@ -207,7 +207,7 @@ def render(policy: ResolvedPolicy, name: str) -> Rendered:
     return rendered
 
 
-def _loaded(name: str, point: EntryPoint) -> Method:
+def _load_method(name: str, point: EntryPoint) -> Method:
     where = f"the method {name} ({point.value})"
     try:
         found = point.load()

@@ -23,7 +23,7 @@ from sandwright.policy.git_repositories import Repositories
 from sandwright.policy.git_worktree import linked_worktree
 from sandwright.policy.hidden import hidden_of_host, hidden_paths
 from sandwright.policy.installation import ask_installation, writable_parts
-from sandwright.policy.live_entries import LiveEntries, look
+from sandwright.policy.live_entries import LiveEntries, look_up
 from sandwright.policy.machine_facts import machine_facts, network_devices
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.own_directories import account_home, with_own_directories
@@ -38,7 +38,7 @@ MAX_TEXT = 1 << 20
 """Bytes of a file that a policy takes over; the largest seccomp profile of an engine is a tenth of that."""
 
 
-def collect(
+def collect_facts(
     policy: MergedPolicy,
     *,
     project: Path | str | None = None,
@@ -60,14 +60,16 @@ def collect(
     neither Linux nor macOS, UsageError for a project that is no directory.
     """
     inputs = LiveHost() if inputs is None else inputs
-    given = dict(os.environ if environ is None else environ)
-    project = _project(policy) if project is None else project
+    environment = dict(os.environ if environ is None else environ)
+    project = _project_directory(policy) if project is None else project
     if not Path(project).is_dir():
         raise UsageError(f"the project {project} is no directory")
-    facts = machine_facts(policy.environment_names(), given, os.fspath(Path(project).absolute()), tmp, inputs)
+    facts = machine_facts(
+        policy.environment_names(), environment, os.fspath(Path(project).absolute()), tmp, inputs
+    )
     facts = replace(facts, cwd=os.fspath(Path(cwd or project).absolute()))
     for name, path in (("project", facts.project), ("home", facts.home), ("cwd", facts.cwd)):
-        if path != spelling.plain(path):
+        if path != spelling.plain_spelling(path):
             raise UsageError(f"the {name} directory {path!r} is no path that a policy can name")
     entries = LiveEntries(inputs, facts)
     facts = replace(facts, entries=entries)
@@ -76,21 +78,21 @@ def collect(
     facts = replace(facts, unsearchable=_unsearchable(policy, facts, inputs))
     facts = _with_repositories(policy, facts, inputs)
     facts = _with_worktree(facts, inputs)
-    facts = replace(facts, texts=_texts(policy, facts, given, inputs))
+    facts = replace(facts, texts=_recorded_texts(policy, facts, environment, inputs))
     facts = with_own_directories(
         facts,
         entries,
-        None if environ is None else given,
+        None if environ is None else environment,
         writable=lambda seen: _writable_roots(policy, seen),
         account=account,
     )
     facts = _with_installation(policy, facts, inputs)
     for path in (
         *_always(facts),
-        *_named(policy, facts),
-        *_protected(policy, facts),
+        *_policy_paths(policy, facts),
+        *_protected_paths(policy, facts),
     ):
-        look(path, facts)
+        look_up(path, facts)
     return entries.recorded(facts)
 
 
@@ -107,15 +109,16 @@ def public_environment(environ: Mapping[str, str]) -> dict[str, str]:
     What holds the path of something that is there is where a secret lies, and none itself.
     """
     return {
-        name: value if not why_secret(name) or _is_there(value) else name for name, value in environ.items()
+        name: value if not why_secret(name) or _path_exists(value) else name
+        for name, value in environ.items()
     }
 
 
-def _is_there(value: str) -> bool:
+def _path_exists(value: str) -> bool:
     return value.startswith("/") and "\0" not in value and os.path.lexists(value)
 
 
-def _project(policy: MergedPolicy) -> Path:
+def _project_directory(policy: MergedPolicy) -> Path:
     file = policy.project_file()
     try:
         return Path(file).parent if file is not None else Path.cwd()
@@ -126,10 +129,10 @@ def _project(policy: MergedPolicy) -> Path:
 def _with_repositories(policy: MergedPolicy, facts: HostFacts, inputs: LiveHost) -> HostFacts:
     """The facts with repositories in writable directories, and what else there names programs."""
     roots, homes = _searched_roots(policy, facts), [follow(home, facts)[0] for home in facts.homes]
-    work = nested.searched(roots, homes)
+    work = nested.searched_roots(roots, homes)
     others = [path for path in roots if path not in work]
     git = Repositories([*roots, *nested.repositories(policy.settings, work, inputs)], facts.home, inputs)
-    found = nested.existing(policy.settings, work, others, inputs)
+    found = nested.existing_protected(policy.settings, work, others, inputs)
     return replace(facts, autorun=found, git_directories=git.directories, git_files=git.files)
 
 
@@ -138,9 +141,9 @@ def _with_worktree(facts: HostFacts, inputs: LiveHost) -> HostFacts:
     project, home = (follow(path, facts)[0] for path in (facts.project, facts.home))
     found = linked_worktree(project, home, facts.uid, inputs)
     paths = tuple(path for path in (found.directory, found.common) if path)
-    wanted = [f"{path}{name}" for path in paths for name in ("", "/worktrees", "/modules", "/index")]
-    for path in wanted:
-        look(path, facts)
+    candidates = [f"{path}{name}" for path in paths for name in ("", "/worktrees", "/modules", "/index")]
+    for path in candidates:
+        look_up(path, facts)
     return replace(facts, git_worktree=paths, git_worktree_fault=found.fault)
 
 
@@ -158,15 +161,15 @@ def _sockets(policy: MergedPolicy, facts: HostFacts, inputs: LiveHost) -> tuple[
     """
     if facts.os != "linux":
         return ()
-    shown = [*_canonical(policy, facts, "read"), *_canonical(policy, facts, "write")]
-    shown += _canonical(policy, facts, "readonly")
+    grants = [*_canonical(policy, facts, "read"), *_canonical(policy, facts, "write")]
+    grants += _canonical(policy, facts, "readonly")
     hidden = _canonical(policy, facts, "deny")
     shared = policy.settings.value("filesystem.tmp") == "shared"
-    (shown if shared else hidden).append(facts.tmp)
+    (grants if shared else hidden).append(facts.tmp)
     if not policy.settings.items("network.unix_sockets"):
-        shown = [path for path in shown if path != "/"]
-    paths = inputs.ask(*sockets_of(shown, hidden))
-    return tuple(path for path in paths if path == spelling.plain(path))
+        grants = [path for path in grants if path != "/"]
+    paths = inputs.ask(*sockets_of(grants, hidden))
+    return tuple(path for path in paths if path == spelling.plain_spelling(path))
 
 
 def _unsearchable(policy: MergedPolicy, facts: HostFacts, inputs: LiveHost) -> tuple[str, ...]:
@@ -185,7 +188,7 @@ def is_passable(path: str, inputs: LiveHost) -> bool:
     Capabilities hold there for no file of another user or group (user_namespaces(7)). What an access list
     lets in can't be told by the mode, and is taken for open.
     """
-    inputs.ask("groups")
+    inputs.ask("machine")
     _, mode, uid, gid, _ = inputs.status(path)
     if not mode or _has_access_list(path):
         return True
@@ -202,21 +205,21 @@ def _has_access_list(path: str) -> bool:
         return True
 
 
-def _texts(
-    policy: MergedPolicy, facts: HostFacts, given: Mapping[str, str], inputs: LiveHost
+def _recorded_texts(
+    policy: MergedPolicy, facts: HostFacts, environment: Mapping[str, str], inputs: LiveHost
 ) -> dict[str, str]:
     """The seccomp profile that the policy names, if that can be read, and certificates of authorities."""
-    found = bundle_text(policy.settings, given, inputs, uid=facts.uid)
+    found = bundle_text(policy.settings, environment, inputs, uid=facts.uid)
     file = policy.seccomp_file()
     try:
-        path = follow(spelling.expanded(file, facts.variables), facts)[0] if file else ""
+        path = follow(spelling.expand_path(file, facts.variables), facts)[0] if file else ""
     except ValueError:
         return found  # resolving the policy says so, with its place
     raw = inputs.content(path, MAX_TEXT) if path else None
     return found if raw is None else {**found, path: raw.decode("utf-8", "surrogateescape")}
 
 
-def _named(policy: MergedPolicy, facts: HostFacts) -> list[str]:
+def _policy_paths(policy: MergedPolicy, facts: HostFacts) -> list[str]:
     """Every path that the policy names, and those that are looked at under every policy."""
     always = [*SOCKETS, *CLOUD, *PATHS[facts.os], *BUNDLES]
     always += [*hidden_paths(), *hidden_of_host(), *network_devices()] if facts.os == "linux" else ()
@@ -228,7 +231,7 @@ def _named(policy: MergedPolicy, facts: HostFacts) -> list[str]:
     spelled += [(other, None) for text, _ in spelled for other in spelling.in_home(text, facts.account_home)]
     for text, _ in spelled:
         try:
-            found.append(spelling.expanded(text, facts.variables))
+            found.append(spelling.expand_path(text, facts.variables))
         except ValueError:
             continue  # resolving the policy says so, with its place
     return found
@@ -251,13 +254,13 @@ def _canonical(policy: MergedPolicy, facts: HostFacts, kind: str) -> list[str]:
     found = []
     for item in policy.settings.items(f"filesystem.{kind}"):
         try:
-            found.append(follow(spelling.expanded(item.value, facts.variables), facts)[0])
+            found.append(follow(spelling.expand_path(item.value, facts.variables), facts)[0])
         except ValueError:
             continue  # resolving the policy says so, with its place
     return found
 
 
-def _protected(policy: MergedPolicy, facts: HostFacts) -> list[str]:
+def _protected_paths(policy: MergedPolicy, facts: HostFacts) -> list[str]:
     """Where the names that the policy protects are, or would be, and what Git reads."""
     names = [item.value for item in policy.settings.items("filesystem.protect")]
     roots = [*_searched_roots(policy, facts), *([facts.account_home] if facts.account_home else [])]

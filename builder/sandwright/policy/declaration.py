@@ -1,8 +1,10 @@
-"""What a method makes of each feature of a policy: its declaration, which the method brings.
+"""The declaration of a method: how completely it enforces each feature of a policy.
 
-`exact` is enforced as written. `stricter` is enforced, and less is possible than the policy allows; reports
-say what. `partly` is enforced, but for a case that the reason names and reports show. `cannot` is not
-enforced: the policy is refused, unless its `accept_gaps` lists it. `unused` is not about this method.
+- `exact`: enforced as written.
+- `stricter`: enforced, and the sandbox allows less than the policy; reports name the difference.
+- `partly`: enforced except for the case that the reason describes; reports show it.
+- `cannot`: not enforced; the policy is refused unless `accept_gaps` lists the feature.
+- `unused`: the feature does not apply to this method.
 """
 
 from __future__ import annotations
@@ -14,8 +16,8 @@ from typing import Literal
 Level = Literal["exact", "stricter", "partly", "cannot", "unused"]
 
 Refused = Literal["calls", "sockets", "hosts", "bridge", "paths"]
-"""What a run may be told that it was refused: system calls, connections to Unix sockets of the host, hosts by
-the proxy, programs by the bridge, and paths."""
+"""Kinds of denials that a run can report: system calls, connections to Unix sockets of the host, hosts (by
+the proxy), programs (by the bridge) and paths."""
 
 REFUSED: Mapping[Refused, str] = {
     "calls": "system calls",
@@ -26,16 +28,15 @@ REFUSED: Mapping[Refused, str] = {
 }
 
 Namespace = Literal["mount", "pid", "ipc", "uts", "cgroup", "user"]
-"""Namespaces that artifacts ask for by name; that of the network follows from the policy's `network.mode`."""
+"""Namespaces that artifacts name. The network namespace depends on `network.mode`."""
 
 ControlGroups = Literal["own", "caller", "daemon"]
-"""Who makes the control groups that count processes together: the method by means of its own, the caller, who
-may have none without root, or an engine's daemon."""
+"""The creator of the cgroups: the method, the caller (who may need root), or the daemon of an engine."""
 
 
 @dataclass(frozen=True)
 class Support:
-    """What a method makes of a feature. `reason` says why, empty where nothing needs saying."""
+    """How completely a method enforces a feature, and the reason, which may be empty."""
 
     level: Level
     reason: str = ""
@@ -43,17 +44,17 @@ class Support:
 
 @dataclass(frozen=True)
 class Declaration:
-    """What a method makes of policies.
+    """The features that a method enforces.
 
-    `support` is by feature; a feature without an entry cannot be enforced. `unreported` lists the kinds of
-    denials that the method cannot report, each with the reason, which is empty if it can. The method itself
-    refuses `extra_denied_syscalls`, all or some of their arguments, whatever the policy's filter says.
-    `enforces` is False for the method that is no sandbox. `mounts`: a path is granted by a mount, so it must
-    exist. `preset_limits` is the reason why the method keeps no limit of a preset, empty if it may keep them.
-    `outer_control_groups` are those of an outer container, by engine. `other_account`: it runs as an account
-    that cannot enter the caller's directories of mode 0700. `namespaces` are the sandbox's own under every
-    policy, as far as artifacts name them and not the launcher makes them. `masks_kernel`: the artifacts name
-    the paths of /proc and /sys that are hidden or read-only, and no engine has a list of its own.
+    `support` is by feature; a feature without an entry is `cannot`. `enforces` is False for `noop`, which is
+    no sandbox. `mounts`: access to a path is granted by a mount, so the path must exist. `preset_limits` is
+    the reason why the method ignores resource limits of presets, empty if it applies them.
+    `outer_control_groups` are those of an outer container, by engine. `unreported` has an entry for every
+    kind of denial, with the reason why the method cannot report it, empty if it can. The method denies
+    `extra_denied_syscalls`, or some of their arguments, regardless of the seccomp profile. `other_account`:
+    the command runs as an account without access to directories of mode 0700 of the caller. `namespaces`
+    are unshared under every policy; those that the launcher creates are not listed. `masks_kernel`: the
+    artifacts list the masked and read-only paths of /proc and /sys, and no engine adds a list of its own.
     """
 
     method: str
@@ -70,9 +71,9 @@ class Declaration:
     masks_kernel: bool = False
 
     def of(self, feature: str) -> Support:
-        """What the method makes of a feature."""
+        """How completely the method enforces a feature."""
         return self.support.get(feature, Support("cannot", f"{self.method} doesn't declare it"))
 
     def why_unreported(self, refused: Refused) -> str:
-        """Why such refusals can't be told after a run; empty where they can."""
+        """The reason why the method cannot report this kind of denial; empty if it can."""
         return self.unreported.get(refused, f"{self.method} doesn't declare it")

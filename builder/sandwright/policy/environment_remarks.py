@@ -51,8 +51,8 @@ def unwritable_directories(policy: ResolvedPolicy, environ: Mapping[str, str]) -
     """A line for each variable that reaches the sandbox and names a directory that can't be written there."""
     for name, holds in DIRECTORIES.items():
         value = policy.environment.set.get(name, environ.get(name, ""))
-        known = name in policy.environment.set or policy.environment.passes(name)
-        if not known or not value.startswith("/") or "\0" in value:
+        chosen = name in policy.environment.set or policy.environment.passes(name)
+        if not chosen or not value.startswith("/") or "\0" in value:
             continue
         seen = with_path_facts(policy, value)
         path = seen.canonical(value)

@@ -80,19 +80,19 @@ def explain(policy: ResolvedPolicy, question: str, subject: str) -> Explanation:
         raise UsageError(str(error)) from None
 
 
-def _read(policy: ResolvedPolicy, path: str) -> Explanation:
-    return _path(policy, "read", path)
+def _explain_read(policy: ResolvedPolicy, path: str) -> Explanation:
+    return _explain_path(policy, "read", path)
 
 
-def _write(policy: ResolvedPolicy, path: str) -> Explanation:
-    return _path(policy, "write", path)
+def _explain_write(policy: ResolvedPolicy, path: str) -> Explanation:
+    return _explain_path(policy, "write", path)
 
 
 def _exec(policy: ResolvedPolicy, path: str) -> Explanation:
-    return replace(_path(policy, "read", path), question="exec")
+    return replace(_explain_path(policy, "read", path), question="exec")
 
 
-def _path(policy: ResolvedPolicy, action: Action, path: str) -> Explanation:
+def _explain_path(policy: ResolvedPolicy, action: Action, path: str) -> Explanation:
     canonical = policy.canonical(path)
     rules = policy.filesystem.tree.deciding(canonical)
     if not rules:
@@ -100,12 +100,14 @@ def _path(policy: ResolvedPolicy, action: Action, path: str) -> Explanation:
         return Explanation(action, canonical, allowed=False, ground=ground)
     allowed = rules[0].readable if action == "read" else rules[0].writable
     grounds = [RuleReason(_rule_text(rule), rule.source) for rule in rules]
-    void = next(filter(None, (_void(policy, rule) for rule in rules[1:])), "") or of_git(policy, canonical)
+    void = next(filter(None, (_why_without_effect(policy, rule) for rule in rules[1:])), "") or of_git(
+        policy, canonical
+    )
     void = "" if allowed else void
     return Explanation(action, canonical, allowed, grounds[0], tuple(grounds[1:]), void)
 
 
-def _void(policy: ResolvedPolicy, rule: PathRule) -> str:
+def _why_without_effect(policy: ResolvedPolicy, rule: PathRule) -> str:
     why = why_void(policy, rule)
     return f"{rule.kind} {rule.written} ({rule.source}) {why}" if why else ""
 
@@ -140,10 +142,10 @@ def why_void(policy: ResolvedPolicy, grant: PathRule) -> str:
     if holds or not named:
         return ""
     void = "lets nothing be written" if winner.readable else "grants nothing"
-    return f"{void}: {_rule_text(winner)} ({winner.source}) decides; {_way_out(winner, grant)}"
+    return f"{void}: {_rule_text(winner)} ({winner.source}) decides; {_how_to_allow(winner, grant)}"
 
 
-def _way_out(winner: PathRule, grant: PathRule) -> str:
+def _how_to_allow(winner: PathRule, grant: PathRule) -> str:
     field = winner.source.field.partition("[")[0]
     if winner.source.layer == "floor":
         return "only the operator changes that"
@@ -178,7 +180,7 @@ _WORDS: Mapping[str, str] = {
 _CLOUD: Mapping[str, str] = {"read": "credentials.cloud reads", "deny": "credentials.cloud: none denies"}
 
 
-def _connect(policy: ResolvedPolicy, target: str) -> Explanation:
+def _explain_connect(policy: ResolvedPolicy, target: str) -> Explanation:
     if target.startswith(("/", "~", "$", "./")):
         return _connect_socket(policy, policy.canonical(target))
     host, _, port = target.rpartition(":")
@@ -202,19 +204,19 @@ def _connect_localhost(policy: ResolvedPolicy, port: int) -> Explanation:
     mode = policy.network.mode
     subject = f"localhost:{port}"
     if mode == "host":
-        return Explanation("connect", subject, allowed=True, ground=_mode(policy))
+        return Explanation("connect", subject, allowed=True, ground=_network_mode_rule(policy))
     listed = port in policy.network.localhost
     source = policy.listed_at("network.localhost", port)
     text = f"localhost {port}" if listed else "localhost, which does not list it"
     return Explanation("connect", subject, listed, RuleReason(text, source))
 
 
-def _listen(policy: ResolvedPolicy, text: str) -> Explanation:
+def _explain_listen(policy: ResolvedPolicy, text: str) -> Explanation:
     if not (text.isascii() and text.isdigit()):
         raise ValueError(f"{text!r} is no port, 1 to 65535")
     port = values.port(int(text))
     if policy.network.mode == "host":
-        return Explanation("listen", str(port), allowed=True, ground=_mode(policy))
+        return Explanation("listen", str(port), allowed=True, ground=_network_mode_rule(policy))
     listed = port in policy.network.expose
     source = policy.listed_at("network.expose", port)
     ground = RuleReason(f"expose {port}" if listed else "expose, which does not list it", source)
@@ -225,16 +227,18 @@ def _connect_host(policy: ResolvedPolicy, host: str, port: int) -> Explanation:
     subject = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     mode = policy.network.mode
     if mode != "proxy":
-        return Explanation("connect", subject, allowed=mode == "host", ground=_mode(policy))
+        return Explanation("connect", subject, allowed=mode == "host", ground=_network_mode_rule(policy))
     item = policy.listed_host(host, port)
     if item is not None:
         ground = RuleReason(f"allow {item.value}", item.source)
-        return Explanation("connect", subject, allowed=True, ground=ground, others=(_mode(policy),))
+        return Explanation(
+            "connect", subject, allowed=True, ground=ground, others=(_network_mode_rule(policy),)
+        )
     ground = RuleReason("allow, which does not list it", policy.source("network.allow"))
-    return Explanation("connect", subject, allowed=False, ground=ground, others=(_mode(policy),))
+    return Explanation("connect", subject, allowed=False, ground=ground, others=(_network_mode_rule(policy),))
 
 
-def _mode(policy: ResolvedPolicy) -> RuleReason:
+def _network_mode_rule(policy: ResolvedPolicy) -> RuleReason:
     return RuleReason(f"mode: {policy.network.mode}", policy.source("network.mode"))
 
 
@@ -261,11 +265,11 @@ def _env(policy: ResolvedPolicy, name: str) -> Explanation:
 
 
 _ANSWERS: Mapping[str, Callable[[ResolvedPolicy, str], Explanation]] = {
-    "read": _read,
-    "write": _write,
+    "read": _explain_read,
+    "write": _explain_write,
     "exec": _exec,
-    "connect": _connect,
-    "listen": _listen,
+    "connect": _explain_connect,
+    "listen": _explain_listen,
     "env": _env,
 }
 

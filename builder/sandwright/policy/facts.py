@@ -51,15 +51,15 @@ STATE_KEYS = f"{KEPT}/keys"
 """Where sandwright keeps its keys, below the home: beside what sandboxes keep, and in none of them."""
 
 
-def kept(home: str, project: str) -> dict[str, str]:
+def persistent_directories(home: str, project: str) -> dict[str, str]:
     """Where sandboxes keep what outlives a run, by variable: a user's `$STATE`, and `$CACHE` of a project.
 
     Programs of the host look for nothing in either of them.
     """
-    place = f"{home}/{KEPT}"
+    base = f"{home}/{KEPT}"
     digest = hashlib.sha256(project.encode("utf-8", "surrogateescape")).hexdigest()
     name = f"{project.rpartition('/')[2][:40]}-{digest[:12]}"
-    return {"STATE": f"{place}/state", "CACHE": f"{place}/caches/{name}"}
+    return {"STATE": f"{base}/state", "CACHE": f"{base}/caches/{name}"}
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class RecordedEntries(dict[str, HostEntry]):
 
 def is_known(path: str, entries: Mapping[str, HostEntry], absent: Collection[str]) -> bool:
     """Whether a recording says what is at a path: also nothing, below what is absent or no directory."""
-    if path in absent or path in entries or is_process(path) or spelling.undecodable(path):
+    if path in absent or path in entries or is_process(path) or spelling.has_undecodable_bytes(path):
         return True
     above = path.rpartition("/")[0] or "/"
     if path == above or (above in entries and entries[above].kind == "directory"):
@@ -100,7 +100,7 @@ def is_known(path: str, entries: Mapping[str, HostEntry], absent: Collection[str
     return above in entries or is_known(above, entries, absent)
 
 
-def _entry(value: object) -> HostEntry:
+def _decode_entry(value: object) -> HostEntry:
     match value:
         case ["symlink", str(target)] if target:
             return HostEntry("symlink", target)
@@ -109,8 +109,8 @@ def _entry(value: object) -> HostEntry:
     raise ValueError('must be a kind, or ["symlink", target]')
 
 
-def _plain_path(path: str) -> str:
-    if path != spelling.plain(path):
+def _check_plain_path(path: str) -> str:
+    if path != spelling.plain_spelling(path):
         raise ValueError(f"must be an absolute path without '.', '..' or double slashes, not {path!r}")
     return path
 
@@ -127,21 +127,21 @@ def _user_id(number: int) -> int:
     return number
 
 
-def _bytes(number: int) -> int:
+def _check_byte_count(number: int) -> int:
     if number < 0:
         raise ValueError(f"must not be less than 0: {number}")
     return number
 
 
-PlainPath = Annotated[str, ValueCheck(_plain_path)]
+PlainPath = Annotated[str, ValueCheck(_check_plain_path)]
 CERTIFICATES = "network.ca"
 """The key of the authorities' certificates in `texts`. The first line is `# PATH`, the rest certificates."""
 
-TextName = Annotated[str, ValueCheck(lambda name: name if name == CERTIFICATES else _plain_path(name))]
-PathOrNone = Annotated[str, ValueCheck(lambda path: path and _plain_path(path))]
+TextName = Annotated[str, ValueCheck(lambda name: name if name == CERTIFICATES else _check_plain_path(name))]
+PathOrNone = Annotated[str, ValueCheck(lambda path: path and _check_plain_path(path))]
 UserName = Annotated[str, ValueCheck(_user_name)]
 UserId = Annotated[int, ValueCheck(_user_id)]
-Bytes = Annotated[int, ValueCheck(_bytes)]
+Bytes = Annotated[int, ValueCheck(_check_byte_count)]
 
 
 @dataclass(frozen=True)
@@ -186,7 +186,7 @@ class HostFacts:
     memory: Bytes = 0
     controllers: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
-    entries: Mapping[PlainPath, Annotated[HostEntry, ValueCheck(_entry, raw=True)]] = field(
+    entries: Mapping[PlainPath, Annotated[HostEntry, ValueCheck(_decode_entry, raw=True)]] = field(
         default_factory=dict
     )
     autorun: tuple[PlainPath, ...] = ()
@@ -212,15 +212,15 @@ class HostFacts:
     @property
     def variables(self) -> dict[str, str]:
         """The values that a path of a policy may use, by the variable's name."""
-        own = {
+        builtin = {
             "PROJECT": self.project,
             "HOME": self.home,
             "TMP": self.tmp,
             "CWD": self.cwd or self.project,
-            **kept(self.home, self.project),
+            **persistent_directories(self.home, self.project),
             "UID": str(self.uid),
         }
-        return {**self.environment, **own}
+        return {**self.environment, **builtin}
 
     def kind(self, path: str) -> EntryKind | None:
         """What is at a path, links not followed; None for nothing."""

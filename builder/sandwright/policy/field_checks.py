@@ -130,24 +130,24 @@ def protected_name(text: str) -> str:
         raise ValueError(
             f"{quoted(text)} must be relative to the writable paths, like .git/hooks; use readonly"
         )
-    if not text or text != spelling.plain(f"/{text}")[1:]:
+    if not text or text != spelling.plain_spelling(f"/{text}")[1:]:
         raise ValueError(f"{quoted(text)} must be a relative path without '.', '..' or double slashes")
     if "*" in text or "?" in text:
         raise ValueError(f"{quoted(text)} holds a glob; name the file or directory itself")
     return text
 
 
-def host_or_inherited(given: object) -> str | hosts.ListedHost:
+def host_or_inherited(value: object) -> str | hosts.ListedHost:
     """A pattern of hosts, `...`, or a mapping of a pattern to whether its names may be private."""
-    if isinstance(given, str):
-        return given if given == INHERITED else _checked(hosts.host_pattern, given)
-    if not isinstance(given, Mapping):
+    if isinstance(value, str):
+        return value if value == INHERITED else _check_with(hosts.host_pattern, value)
+    if not isinstance(value, Mapping):
         raise ValueError("must be a host, or a mapping like {host: mirror.example, private: true}")
     faults: list[tuple[tuple[str, ...], str]]
-    faults = [((name,), "no such key; there is host, private") for name in given.keys() - _HOST_KEYS]
-    host, private = given.get("host"), given.get("private", False)
+    faults = [((name,), "no such key; there is host, private") for name in value.keys() - _HOST_KEYS]
+    host, private = value.get("host"), value.get("private", False)
     if not isinstance(host, str) or host == INHERITED:
-        faults.append((("host",) if "host" in given else (), "host must be a host, like mirror.example"))
+        faults.append((("host",) if "host" in value else (), "host must be a host, like mirror.example"))
     if not isinstance(private, bool):
         faults.append((("private",), "must be true or false"))
     if faults:
@@ -184,12 +184,12 @@ def variable_or_inherited(text: str) -> str:
     return text if text == INHERITED else values.variable_pattern(text)
 
 
-def secrets(given: object) -> dict[str, str]:
+def secrets(value: object) -> dict[str, str]:
     """Variables of a shim and the host's they are filled from. No message repeats what was given."""
-    if not isinstance(given, Mapping):
+    if not isinstance(value, Mapping):
         raise ValueError("must be a mapping of variables to references like ${SANDBOX_GH_TOKEN}")
     faults = []
-    for name, text in given.items():
+    for name, text in value.items():
         try:
             values.variable(name)
             values.secret_reference(text if isinstance(text, str) else "")
@@ -197,22 +197,22 @@ def secrets(given: object) -> dict[str, str]:
             faults.append(((name,), str(error)))
     if faults:
         raise FieldErrors(faults)
-    return dict(given)
+    return dict(value)
 
 
 def command(text: str) -> str:
     """Arguments that a shim lets through."""
-    return _checked(values.command, text)
+    return _check_with(values.command, text)
 
 
 def size(text: str) -> str:
     """A number of bytes, or `unlimited`."""
-    return text if text == UNLIMITED else _checked(values.size, text)
+    return text if text == UNLIMITED else _check_with(values.size, text)
 
 
 def duration(text: str) -> str:
     """A time, or `unlimited`."""
-    return text if text == UNLIMITED else _checked(values.duration, text)
+    return text if text == UNLIMITED else _check_with(values.duration, text)
 
 
 def cpus(amount: float | str) -> float | str:
@@ -231,6 +231,6 @@ def _unlimited(text: str) -> str:
     return text
 
 
-def _checked(parse: Callable[[str], object], text: str) -> str:
+def _check_with(parse: Callable[[str], object], text: str) -> str:
     parse(text)
     return text

@@ -56,17 +56,17 @@ _ORDERS: Mapping[str, tuple[object, ...]] = {
 
 def check_values(floor: MergedSettings, settings: MergedSettings, faults: Faults) -> None:
     """Add a fault for each value of `settings` that is looser than the floor's; paths are not looked at."""
-    for fault in _faults(floor, settings):
+    for fault in _floor_faults(floor, settings):
         faults.add(*fault)
 
 
-def _faults(floor: MergedSettings, settings: MergedSettings) -> Iterator[tuple[PolicySource, str]]:
+def _floor_faults(floor: MergedSettings, settings: MergedSettings) -> Iterator[tuple[PolicySource, str]]:
     yield from _method_faults(floor, settings)
     for name, limit in floor.values.items():
-        given = settings.values.get(name)
+        setting = settings.values.get(name)
         at_most = _VALUES.get(name)
-        if given is not None and at_most is not None and not at_most(name, given.value, limit.value):
-            yield given.source, _looser(name, given.value, limit)
+        if setting is not None and at_most is not None and not at_most(name, setting.value, limit.value):
+            yield setting.source, _loosening_message(name, setting.value, limit)
     for name, covers in _LISTS.items():
         if name in floor.lists:
             yield from _list_faults(name, floor, settings, covers)
@@ -75,84 +75,89 @@ def _faults(floor: MergedSettings, settings: MergedSettings) -> Iterator[tuple[P
     yield from _shim_faults(floor, settings)
 
 
-def _looser(name: str, given: object, limit: Sourced[Any]) -> str:
-    if name == "process.seccomp" and not {given, limit.value} <= {*SECCOMP_PROFILES}:
+def _loosening_message(name: str, setting: object, limit: Sourced[Any]) -> str:
+    if name == "process.seccomp" and not {setting, limit.value} <= {*SECCOMP_PROFILES}:
         why = "what a file lets through is not compared with other profiles"
-        return f"{given} is not the floor's {limit.value} ({limit.source}): {why}"
-    return f"{_shown(given)} is looser than the floor's {_shown(limit.value)} ({limit.source})"
+        return f"{setting} is not the floor's {limit.value} ({limit.source}): {why}"
+    return (
+        f"{_format_value(setting)} is looser than the floor's {_format_value(limit.value)} ({limit.source})"
+    )
 
 
 def _method_faults(floor: MergedSettings, settings: MergedSettings) -> Iterator[tuple[PolicySource, str]]:
     """Methods that the floor doesn't name; where it names none, noop, which would not enforce it."""
     limits = [floor.values[name] for name in ("method", "methods") if name in floor.values]
-    allowed = [method for limit in limits for method in _methods(limit.value)]
+    allowed = [method for limit in limits for method in _method_names(limit.value)]
     for name in ("method", "methods"):
-        given = settings.values.get(name)
-        for method in _methods(given.value) if given else ():
-            if given and limits and method not in allowed:
+        setting = settings.values.get(name)
+        for method in _method_names(setting.value) if setting else ():
+            if setting and limits and method not in allowed:
                 names = ", ".join(allowed)
-                yield given.source, f"{method} is not among the floor's methods, {names} ({limits[0].source})"
-            elif given and not limits and method == "noop":
-                yield given.source, "noop enforces nothing, and there is a floor to enforce"
+                yield (
+                    setting.source,
+                    f"{method} is not among the floor's methods, {names} ({limits[0].source})",
+                )
+            elif setting and not limits and method == "noop":
+                yield setting.source, "noop enforces nothing, and there is a floor to enforce"
 
 
-def _methods(value: Any) -> tuple[str, ...]:  # noqa: ANN401 - of `method` or of `methods`
+def _method_names(value: Any) -> tuple[str, ...]:  # noqa: ANN401 - of `method` or of `methods`
     return (value,) if isinstance(value, str) else tuple(value)
 
 
-def _ordered(name: str, given: object, limit: object) -> bool:
+def _at_most_by_order(name: str, setting: object, limit: object) -> bool:
     order = _ORDERS[name]
-    return order.index(given) <= order.index(limit)
+    return order.index(setting) <= order.index(limit)
 
 
-def _same(_name: str, given: object, limit: object) -> bool:
-    return given == limit
+def _is_equal(_name: str, setting: object, limit: object) -> bool:
+    return setting == limit
 
 
-def _seccomp(_name: str, given: str, limit: str) -> bool:
-    if given in SECCOMP_PROFILES and limit in SECCOMP_PROFILES:
-        return SECCOMP_PROFILES.index(given) <= SECCOMP_PROFILES.index(limit)
-    return given == limit
+def _seccomp_at_most(_name: str, setting: str, limit: str) -> bool:
+    if setting in SECCOMP_PROFILES and limit in SECCOMP_PROFILES:
+        return SECCOMP_PROFILES.index(setting) <= SECCOMP_PROFILES.index(limit)
+    return setting == limit
 
 
-def _limit(name: str, given: Any, limit: Any) -> bool:  # noqa: ANN401 - of the field's type
-    if UNLIMITED in (given, limit):
+def _limit(name: str, setting: Any, limit: Any) -> bool:  # noqa: ANN401 - of the field's type
+    if UNLIMITED in (setting, limit):
         return bool(limit == UNLIMITED)
     match name:
         case "resources.memory":
-            return values.size(given) <= values.size(limit)
+            return values.size(setting) <= values.size(limit)
         case "resources.time":
-            return values.duration(given) <= values.duration(limit)
+            return values.duration(setting) <= values.duration(limit)
         case _:
-            return bool(given <= limit)
+            return bool(setting <= limit)
 
 
 _VALUES: Mapping[str, Callable[[str, Any, Any], bool]] = {
-    **dict.fromkeys(_ORDERS, _ordered),
+    **dict.fromkeys(_ORDERS, _at_most_by_order),
     **dict.fromkeys((f"resources.{each}" for each in ("memory", "cpus", "pids", "files", "time")), _limit),
-    "process.seccomp": _seccomp,
-    "network.ca": _same,
-    "image": _same,
-    "gvisor.engine": _same,
+    "process.seccomp": _seccomp_at_most,
+    "network.ca": _is_equal,
+    "image": _is_equal,
+    "gvisor.engine": _is_equal,
 }
 
 
-def _host_covers(limit: str | ListedHost, given: str | ListedHost) -> bool:
-    return listed_pattern(limit).covers(listed_pattern(given))
+def _host_covers(limit: str | ListedHost, setting: str | ListedHost) -> bool:
+    return listed_pattern(limit).covers(listed_pattern(setting))
 
 
-def _pattern_covers(limit: str, given: str) -> bool:
-    if given.endswith("*") and not limit.endswith("*"):
+def _pattern_covers(limit: str, setting: str) -> bool:
+    if setting.endswith("*") and not limit.endswith("*"):
         return False
-    return values.pattern_covers(limit, given.removesuffix("*") if given.endswith("*") else given)
+    return values.pattern_covers(limit, setting.removesuffix("*") if setting.endswith("*") else setting)
 
 
-def _equals(limit: object, given: object) -> bool:
-    return limit == given
+def _equals(limit: object, setting: object) -> bool:
+    return limit == setting
 
 
-def _accepts(limit: Any, given: Any) -> bool:  # noqa: ANN401 - entries of `accept_gaps`
-    return (limit.feature, limit.method) == (given.feature, given.method)
+def _accepts_gap(limit: Any, setting: Any) -> bool:  # noqa: ANN401 - entries of `accept_gaps`
+    return (limit.feature, limit.method) == (setting.feature, setting.method)
 
 
 _LISTS: Mapping[str, Callable[[Any, Any], bool]] = {
@@ -162,7 +167,7 @@ _LISTS: Mapping[str, Callable[[Any, Any], bool]] = {
     "filesystem.git": _equals,
     "macos": _equals,
     "environment.pass": _pattern_covers,
-    "accept_gaps": _accepts,
+    "accept_gaps": _accepts_gap,
 }
 
 
@@ -172,13 +177,16 @@ def _list_faults(
     limits = floor.items(name)
     for item in settings.items(name):
         if not any(covers(limit.value, item.value) for limit in limits):
-            yield item.source, f"{_shown(item.value)} is not in the floor's {name} ({floor.given[name]})"
+            yield (
+                item.source,
+                f"{_format_value(item.value)} is not in the floor's {name} ({floor.given[name]})",
+            )
 
 
 def _variable_faults(floor: MergedSettings, settings: MergedSettings) -> Iterator[tuple[PolicySource, str]]:
-    given = settings.entries.get("environment.set", {})
+    variables = settings.entries.get("environment.set", {})
     for name, limit in floor.entries.get("environment.set", {}).items():
-        item = given.get(name, limit)
+        item = variables.get(name, limit)
         if item.value != limit.value:
             yield item.source, f"{name} keeps the value that the floor sets ({limit.source})"
         passed = [
@@ -216,14 +224,14 @@ def _shim_faults(floor: MergedSettings, settings: MergedSettings) -> Iterator[tu
             yield item.source, f"{name} has more secrets or commands than the floor gives it ({limit.source})"
 
 
-def _shim_covers(limit: Sourced[Any], given: Sourced[Any]) -> bool:
+def _shim_covers(limit: Sourced[Any], setting: Sourced[Any]) -> bool:
     allowed = [values.command(text) for text in limit.value.allow]
-    return given.value.secrets.items() <= limit.value.secrets.items() and all(
-        any(each.covers(values.command(text)) for each in allowed) for text in given.value.allow
+    return setting.value.secrets.items() <= limit.value.secrets.items() and all(
+        any(each.covers(values.command(text)) for each in allowed) for text in setting.value.allow
     )
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     feature = getattr(value, "feature", None)
     if feature is not None:
         return f"{feature} for {getattr(value, 'method', '')}"

@@ -24,12 +24,13 @@ CONFIGURATION = (".git/config", ".git/config.worktree")
 """The protected names that `filesystem.git: [config]` opens."""
 
 
-def protections(
+def git_protections(
     names: Sequence[Sourced[str]], facts: HostFacts, excepted: Collection[str]
 ) -> Iterator[Protection]:
     """What keeps them, where `names` of Git's directories are protected.
 
-    A file that configuration includes, and that is missing, is left to `check`: nothing can lie in its place.
+    A file that configuration includes, and that is missing, is left to `check_git_protection`: nothing can
+    lie in its place.
     """
     by_name: dict[str, list[str]] = {}
     for path, why in facts.git_files.items() if names else ():
@@ -40,7 +41,7 @@ def protections(
         yield Protection((Sourced(name, names[0].source),), tuple(parents), frozenset(excepted))
 
 
-def check(facts: HostFacts, before: PathRules, tree: PathRules) -> None:
+def check_git_protection(facts: HostFacts, before: PathRules, tree: PathRules) -> None:
     """Raise UsageError for what can't be kept. `before` are the rules without protected names, `tree` all."""
     files = [path for path in facts.git_files if before.changes_host(path)]
     directories = [path for path in facts.git_directories if tree.changes_host(path)]
@@ -82,7 +83,7 @@ def bare_protection(
     """
     if not names or below(project, "HEAD") in excepted:
         return Protection((), (project,))
-    chosen = _chosen(project, facts, excepted)
+    chosen = _names_to_prevent(project, facts, excepted)
     if not chosen and PathRules(rules, key=same_name(facts)).changes_host(below(project, "HEAD")):
         raise UsageError(
             f"the project {project} can be a bare repository: whoever writes it decides what Git runs there; "
@@ -92,7 +93,7 @@ def bare_protection(
     return Protection(tuple(Sourced(name, names[0].source) for name in chosen), (project,))
 
 
-def _chosen(project: str, facts: HostFacts, excepted: Collection[str]) -> tuple[str, ...]:
+def _names_to_prevent(project: str, facts: HostFacts, excepted: Collection[str]) -> tuple[str, ...]:
     """The names to keep from being made; none where all are there that would have to be."""
     free = {
         name

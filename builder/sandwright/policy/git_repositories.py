@@ -52,40 +52,40 @@ class Repositories:
         self._directories: dict[str, None] = {}
         self._files: dict[str, GitFile] = {}
         for root in roots:
-            self._repository(Path(root) / ".git")
+            self._add_work_tree(Path(root) / ".git")
 
     @property
     def directories(self) -> tuple[str, ...]:
         """Where `.git` leads, and those that it keeps inside."""
-        return tuple(path for path in self._directories if path == spelling.plain(path))
+        return tuple(path for path in self._directories if path == spelling.plain_spelling(path))
 
     @property
     def files(self) -> Mapping[str, GitFile]:
         """Files by path, with what Git uses each for."""
-        return {path: why for path, why in self._files.items() if path == spelling.plain(path)}
+        return {path: why for path, why in self._files.items() if path == spelling.plain_spelling(path)}
 
-    def _repository(self, git: Path) -> None:
+    def _add_work_tree(self, git: Path) -> None:
         """A work tree's `.git`, a directory or a file, and what belongs to it."""
         for directory in _git_of(git, self._inputs):
             main = [directory.parent] if directory.name == ".git" else []
-            self._directory(directory, git.parent, *main)
-            for inner in _inner(directory, self._inputs):
+            self._add_git_directory(directory, git.parent, *main)
+            for inner in _nested_git_directories(directory, self._inputs):
                 if len(self._directories) <= MOST:
-                    self._directory(inner)
+                    self._add_git_directory(inner)
 
-    def _directory(self, directory: Path, *trees: Path) -> None:
+    def _add_git_directory(self, directory: Path, *trees: Path) -> None:
         """One of Git's directories, with work trees that led to it."""
-        self._links(directory)
+        self._record_links(directory)
         real = self._inputs.real(str(directory))
         if real in self._directories:
             return
         self._directories[real] = None
         read: set[str] = set()
-        named = [each for name in _FILES for each in self._named(directory / name, read)]
+        named = [each for name in _FILES for each in self._included_files(directory / name, read)]
         found = [*trees, *(directory / value for key, _, value in named if key == "core.worktree")]
         pointer = first_line(directory / "gitdir", self._inputs)
         if pointer:
-            self._file(directory / "gitdir", "pointer")  # or the next run would not find the work tree
+            self._record_file(directory / "gitdir", "pointer")  # or the next run would not find the work tree
             found.append((directory / pointer).parent)
         for tree in dict.fromkeys(os.path.normpath(each) for each in found):
             self._work_tree(Path(tree), directory, named)
@@ -93,29 +93,29 @@ class Repositories:
     def _work_tree(self, tree: Path, directory: Path, named: list[tuple[str, Path, str]]) -> None:
         """A work tree of a directory of Git's, its submodules, and what `named` says of it."""
         if not _is_directory(tree / ".git", self._inputs):
-            self._file(tree / ".git", "pointer")
+            self._record_file(tree / ".git", "pointer")
         for link in filter(_can_be, self._inputs.gitlinks(str(directory / "index"))):
             if len(self._directories) > MOST or len(self._files) > MOST:
                 return
             inner = tree / link / ".git"
             if _is_directory(inner, self._inputs):
-                self._repository(inner)
+                self._add_work_tree(inner)
             else:
-                self._file(inner, "pointer")
+                self._record_file(inner, "pointer")
         for key, file, value in named:
             if config.is_include(key):
-                self._file(self._expanded(value, file.parent), "include")
+                self._record_file(self._expanded(value, file.parent), "include")
             elif key == "core.hookspath":
-                self._file(self._expanded(value, tree), "hooks")
+                self._record_file(self._expanded(value, tree), "hooks")
             elif key == "core.attributesfile":
-                self._file(self._expanded(value, tree), "program")
+                self._record_file(self._expanded(value, tree), "program")
             else:
                 for word in config.files(key, value):
                     path = self._expanded(word, tree)
                     if self._inputs.kind_behind(str(path)) == "file":
-                        self._file(path, "program")
+                        self._record_file(path, "program")
 
-    def _named(self, file: Path, read: set[str]) -> Iterator[tuple[str, Path, str]]:
+    def _included_files(self, file: Path, read: set[str]) -> Iterator[tuple[str, Path, str]]:
         """Keys of a file of configuration and of those that it includes, with the file and the value."""
         real = os.path.realpath(file)
         if real in read or len(read) > _MOST_INCLUDES:
@@ -125,14 +125,14 @@ class Repositories:
         for key, value in config.settings((raw or b"").decode(errors="surrogateescape")):
             yield key, file, value
             if config.is_include(key):
-                yield from self._named(self._expanded(value, file.parent), read)
+                yield from self._included_files(self._expanded(value, file.parent), read)
 
     def _expanded(self, value: str, base: Path) -> Path:
         if value.startswith("~/"):
             return Path(self._home, value[2:])
         return base / value.replace("\0", "")
 
-    def _links(self, path: Path) -> None:
+    def _record_links(self, path: Path) -> None:
         """Note the links on the way to a path: they lead Git there as the files do that name it."""
         pending = [part for part in reversed(path.parts) if part != "/"]
         current, links = Path("/"), 0
@@ -150,8 +150,8 @@ class Repositories:
             else:
                 current /= part
 
-    def _file(self, path: Path, why: GitFile) -> None:
-        self._links(path.parent)
+    def _record_file(self, path: Path, why: GitFile) -> None:
+        self._record_links(path.parent)
         parent = self._inputs.real(str(path.parent))
         self._files.setdefault(os.path.normpath(f"{parent}/{path.name}"), why)
 
@@ -184,7 +184,7 @@ def _is_directory(path: Path, inputs: LiveHost) -> bool:
     return inputs.kind_behind(str(path)) == "directory"
 
 
-def _inner(directory: Path, inputs: LiveHost) -> list[Path]:
+def _nested_git_directories(directory: Path, inputs: LiveHost) -> list[Path]:
     """The directories of submodules and linked work trees that Git keeps in one of its directories.
 
     A program inside can make names there, and move some away. So what only looks like a repository is looked
@@ -193,24 +193,24 @@ def _inner(directory: Path, inputs: LiveHost) -> list[Path]:
     """
     found: list[Path] = []
     waiting = [(f"{directory}/{name}", 0) for name in ("worktrees", "modules")]
-    looked = 0
+    listed_names = 0
     while waiting and len(found) <= MOST:
         parent, depth = waiting.pop()
         inputs.real(parent)
         listed = inputs.ask("listing", parent)
         inner = [name.removesuffix("/") for name in listed if name.endswith("/")]
         names = {name.removesuffix("/") for name in listed}
-        looked += len(names)
-        if looked > _MOST_NAMES or depth > _DEEPEST:
+        listed_names += len(names)
+        if listed_names > _MOST_NAMES or depth > _DEEPEST:
             raise UsageError(
                 f"{directory}/modules has too many directories, or too deep ones, to be protected one by "
                 "one: remove what no submodule of yours needs"
             )
         if _MARKS & names - {*inner}:
             found.append(Path(parent))
-            own = (f"{parent}/{name}/config" for name in _NO_MODULES)
-            kept = {path.split("/")[-2] for path in own if inputs.kind_behind(path) is not None}
-            inner = [name for name in inner if name in kept or name not in _NO_MODULES]
+            configs = (f"{parent}/{name}/config" for name in _NO_MODULES)
+            submodules = {path.split("/")[-2] for path in configs if inputs.kind_behind(path) is not None}
+            inner = [name for name in inner if name in submodules or name not in _NO_MODULES]
         waiting += [(f"{parent}/{name}", depth + 1) for name in inner]
     return found
 

@@ -44,22 +44,24 @@ def linked_worktree(project: str, home: str, uid: int, inputs: LiveHost) -> Link
         return LinkedWorktree()
     line = first_line(Path(git), inputs)
     named = line.removeprefix(GITFILE)
-    directory = _real(os.path.join(project, named), inputs) if named != line else ""  # noqa: PTH118 - as Git does
+    directory = _real_path(os.path.join(project, named), inputs) if named != line else ""  # noqa: PTH118 - as Git does
     common = os.path.dirname(os.path.dirname(directory))  # noqa: PTH120 - a name
-    fault = next(_faults(git, directory, common, uid, inputs), "") or _place_fault(common, project, home)
+    fault = next(_worktree_faults(git, directory, common, uid, inputs), "") or _place_fault(
+        common, project, home
+    )
     fault = fault or _index_fault(common, project, inputs)
     return LinkedWorktree(fault=fault) if fault else LinkedWorktree(directory, common)
 
 
-def _faults(git: str, directory: str, common: str, uid: int, inputs: LiveHost) -> Iterator[str]:
+def _worktree_faults(git: str, directory: str, common: str, uid: int, inputs: LiveHost) -> Iterator[str]:
     """Why a directory is not the one that a repository keeps for a work tree, the first reason first."""
     if not directory or os.path.dirname(directory) != f"{common}/worktrees":  # noqa: PTH120 - a name
         yield f"{git} leads to no directory of a linked work tree"
         return
-    if _real(f"{directory}/{first_line(Path(directory, 'commondir'), inputs) or '?'}", inputs) != common:
+    if _real_path(f"{directory}/{first_line(Path(directory, 'commondir'), inputs) or '?'}", inputs) != common:
         yield f"{directory}/commondir doesn't lead to {common}"
     back = first_line(Path(directory, "gitdir"), inputs)
-    if not back or _spelled(directory, back, inputs) != git:
+    if not back or _git_file_of(directory, back, inputs) != git:
         yield f"{directory}/gitdir doesn't lead back to {git} (`git worktree repair` in the repository)"
     for path in (common, *(f"{common}/{name}" for name in ("objects", "refs", "worktrees"))):
         if inputs.kind(path) != "directory":
@@ -95,14 +97,14 @@ def _index_fault(common: str, project: str, inputs: LiveHost) -> str:
     return ""
 
 
-def _real(path: str, inputs: LiveHost) -> str:
+def _real_path(path: str, inputs: LiveHost) -> str:
     return inputs.real(path) if "\0" not in path else ""
 
 
-def _spelled(directory: str, back: str, inputs: LiveHost) -> str:
+def _git_file_of(directory: str, back: str, inputs: LiveHost) -> str:
     """The `.git` to which a work tree's directory leads back, in its real directory."""
     parent, _, name = os.path.join(directory, back).rpartition("/")  # noqa: PTH118 - as Git does
-    return f"{_real(parent, inputs)}/{name}"
+    return f"{_real_path(parent, inputs)}/{name}"
 
 
 def rules(facts: HostFacts, granted: Sequence[Sourced[str]], faults: Faults) -> Iterator[PathRule]:

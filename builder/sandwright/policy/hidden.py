@@ -6,7 +6,7 @@ import functools
 from collections.abc import Mapping
 
 from sandwright.policy.facts import HostFacts
-from sandwright.policy.paths import followed
+from sandwright.policy.paths import canonical_with_links
 from sandwright.resources import data_json
 
 NETWORK = ("/sys/class/net", "/sys/devices/virtual/net")
@@ -16,22 +16,22 @@ NETWORK = ("/sys/class/net", "/sys/devices/virtual/net")
 @functools.cache
 def hidden_paths() -> Mapping[str, str]:
     """The paths, each with the reason for which it is hidden."""
-    return _rows("masked")
+    return _reasons_by_path("masked")
 
 
 @functools.cache
 def hidden_of_host() -> Mapping[str, str]:
     """What is hidden besides where the host's own /sys is shown, with the reason."""
-    return _rows("masked_of_host")
+    return _reasons_by_path("masked_of_host")
 
 
 def network_devices(facts: HostFacts) -> list[str]:
     """The directories that describe physical network devices: links in /sys/class/net lead into them."""
     links = (path for path in facts.entries if path.startswith(f"{NETWORK[0]}/"))
-    found = {followed(path, facts)[0].rpartition("/")[0] for path in links}
+    found = {canonical_with_links(path, facts)[0].rpartition("/")[0] for path in links}
     return sorted(path for path in found if path.endswith("/net") and path not in NETWORK)
 
 
-def _rows(name: str) -> Mapping[str, str]:
+def _reasons_by_path(name: str) -> Mapping[str, str]:
     rows = data_json("oci", "paths.json")[name]
     return {row["path"]: row["reason"] for row in rows}

@@ -50,7 +50,7 @@ class HostPattern:
     def _covers_host(self, host: str) -> bool:
         if self.host in ("*", host):
             return True
-        if host == "*" or not self.host.startswith("*.") or _is_address(host):
+        if host == "*" or not self.host.startswith("*.") or _looks_like_address(host):
             return False
         return host.removeprefix("*").endswith(self.host[1:]) and host != self.host[2:]
 
@@ -78,7 +78,7 @@ class HostIndex:
         `host` may be a pattern's own: then those that match all that it matches.
         """
         keys = [host, "*"]
-        if not _is_address(host) and host != "*":
+        if not _looks_like_address(host) and host != "*":
             labels = host.split(".")
             keys += [f"*.{'.'.join(labels[start:])}" for start in range(1, len(labels))]
         return sorted(
@@ -122,8 +122,8 @@ def host_pattern(text: str) -> HostPattern:
 
     Raise ValueError that says what is wrong.
     """
-    host, port = _split(text)
-    ports = WEB_PORTS if port is None else None if port == "*" else frozenset({_port(port, text)})
+    host, port = _split_port(text)
+    ports = WEB_PORTS if port is None else None if port == "*" else frozenset({_parse_port(port, text)})
     if host == "*":
         return HostPattern(host, ports)
     if host.startswith("*."):
@@ -137,10 +137,10 @@ def host_pattern(text: str) -> HostPattern:
 
 def endpoint(text: str) -> tuple[str, int]:
     """The canonical host and the port of `host:port`, as somebody asks about it. The port is required."""
-    host, port = _split(text)
+    host, port = _split_port(text)
     if port is None:
         raise ValueError(f"{quoted(text)} has no port; write host:port")
-    return canonical_host(host), _port(port, text)
+    return canonical_host(host), _parse_port(port, text)
 
 
 def canonical_host(text: str) -> str:
@@ -149,7 +149,7 @@ def canonical_host(text: str) -> str:
         raise ValueError(f"{quoted(text)}: zone ids mean something on one machine only")
     if ":" in text:
         return str(_unmapped(_ip(text)))
-    name = _ascii(text.removesuffix(".").lower())
+    name = _to_a_labels(text.removesuffix(".").lower())
     labels = name.split(".")
     if _NUMERIC.fullmatch(labels[-1]):
         return str(_ip(name))
@@ -161,7 +161,7 @@ def canonical_host(text: str) -> str:
     return name
 
 
-def _split(text: str) -> tuple[str, str | None]:
+def _split_port(text: str) -> tuple[str, str | None]:
     """Host and port as written; the host of a bracketed address without its brackets."""
     _refuse_urls(text)
     if text.startswith("["):
@@ -191,7 +191,7 @@ def _refuse_urls(text: str) -> None:
         raise ValueError(f"{quoted(text)} holds a user; name only the host")
 
 
-def _port(text: str, whole: str) -> int:
+def _parse_port(text: str, whole: str) -> int:
     if not _PORT.fullmatch(text) or not 1 <= int(text) <= 65535 or text.startswith("0"):
         raise ValueError(f"{quoted(whole)}: the port must be 1 to 65535, or * for any")
     return int(text)
@@ -199,14 +199,14 @@ def _port(text: str, whole: str) -> int:
 
 def _wildcard_base(name: str, whole: str) -> str:
     base = canonical_host(name) if name and "*" not in name else ""
-    if not base or _is_address(base):
+    if not base or _looks_like_address(base):
         raise ValueError(f"{quoted(whole)}: * stands only for the whole first part: *.example.org")
     if "." not in base:
         raise ValueError(f"{quoted(whole)} would cover a whole top-level domain; name what is in it")
     return base
 
 
-def _ascii(name: str) -> str:
+def _to_a_labels(name: str) -> str:
     """International labels as A-labels; those that claim to be A-labels are checked."""
     if name.isascii() and "xn--" not in name:
         return name
@@ -237,16 +237,16 @@ def _refuse_local(host: str) -> None:
     """Refuse what leads back to this machine, or to a cloud's metadata service (169.254.169.254)."""
     if host == "localhost" or host.endswith(".localhost"):
         raise ValueError("localhost is no host of the network; list its ports in network.localhost")
-    if not _is_address(host):
+    if not _looks_like_address(host):
         return
-    for address in _meant(ipaddress.ip_address(host)):
+    for address in _embedded_addresses(ipaddress.ip_address(host)):
         if address.is_loopback:
             raise ValueError(f"{host} is this machine; list its ports in network.localhost")
         if address.is_link_local or address.is_unspecified or address.is_multicast:
             raise ValueError(f"{host} is link-local, unspecified or multicast, which is never let through")
 
 
-def _meant(address: _Address) -> tuple[_Address, ...]:
+def _embedded_addresses(address: _Address) -> tuple[_Address, ...]:
     """The address, and the IPv4 address that a transition scheme embeds: 6to4, Teredo, NAT64 (RFC 6052)."""
     if isinstance(address, ipaddress.IPv4Address):
         return (address,)
@@ -256,7 +256,7 @@ def _meant(address: _Address) -> tuple[_Address, ...]:
     return (address, *(each for each in embedded if each is not None))
 
 
-def _is_address(host: str) -> bool:
+def _looks_like_address(host: str) -> bool:
     return ":" in host or host.rpartition(".")[2].isdigit()
 
 

@@ -24,8 +24,8 @@ from sandwright.errors import UsageError
 from sandwright.inputs import LiveHost
 from sandwright.policy.declaration import Declaration
 from sandwright.policy.facts import HostFacts
-from sandwright.policy.paths import ancestors, followed, is_inside
-from sandwright.policy.reserved import granting
+from sandwright.policy.paths import ancestors, canonical_with_links, is_inside
+from sandwright.policy.reserved import granting_rules
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.rules import PathRule
 from sandwright.resources import Room, data_path
@@ -57,12 +57,12 @@ def ask_installation(inputs: LiveHost) -> None:
     inputs.content(f"{sys.prefix}/pyvenv.cfg")
     for path in dict.fromkeys((inputs.real(sys.executable), *filter(os.path.isabs, sys.path))):
         inputs.ask("stamp", path)  # of a directory: what is installed there, and added to the path by `.pth`
-        for name in _names(path):
+        for name in _directory_names(path):
             if name.endswith(".pth"):
                 inputs.content(f"{path}/{name}")
 
 
-def _names(directory: str) -> list[str]:
+def _directory_names(directory: str) -> list[str]:
     try:
         return sorted(os.listdir(directory))  # noqa: PTH208 - names, not paths
     except OSError:
@@ -72,23 +72,23 @@ def _names(directory: str) -> list[str]:
 def writable_parts(facts: HostFacts, writable: Iterable[str]) -> tuple[str, ...]:
     """The directories of the installation that lie in writable ones, or behind a link in one.
 
-    `facts` have what is at the places of `directories`; `writable` are canonical.
+    `facts` have what is at the places of `installed_directories`; `writable` are canonical.
     """
     roots = tuple(writable)
     found: dict[str, str] = {}
-    for location in directories():
-        path, links = followed(location, facts)
+    for location in installed_directories():
+        path, links = canonical_with_links(location, facts)
         if any(is_inside(each, root) for each in (path, *links) for root in roots):
             found.setdefault(path, location)
     return tuple(location for path, location in found.items() if found.keys().isdisjoint(ancestors(path)))
 
 
-def directories() -> tuple[str, ...]:
+def installed_directories() -> tuple[str, ...]:
     """The directories of the interpreter, its environment and our package, without what others add."""
     roots = [sys.prefix, sys.exec_prefix, sys.base_prefix, str(Path(__file__).parents[2])]
     roots += [str(data_path(room)) for room in get_args(Room)]
     roots += [site.USER_SITE] if site.ENABLE_USER_SITE and site.USER_SITE else []
-    found = dict.fromkeys(_plain(path) for path in (*roots, str(Path(sys.executable).parent)))
+    found = dict.fromkeys(_absolute_path(path) for path in (*roots, str(Path(sys.executable).parent)))
     found.update(
         dict.fromkeys(path for path in _search_path() if any(is_inside(path, root) for root in found))
     )
@@ -100,34 +100,36 @@ def refuse_changeable(policy: ResolvedPolicy) -> None:
     if policy.methods == ("noop",):
         return
     tree = policy.filesystem.tree
-    held = [location for location in directories() if not _changeable(location, tree.changes_host)]
+    held = [location for location in installed_directories() if not _changeable(location, tree.changes_host)]
     for path, why in _added():
         if _changeable(path, tree.changes_host) and not any(is_inside(path, location) for location in held):
             raise UsageError(f"{why}, which the sandbox can write: the next start would load code from there")
-    for location in (*directories(), *_executables()):
+    for location in (*installed_directories(), *_executables()):
         granted = any(rule.writable and not rule.private for rule in tree.at(os.path.realpath(location)))
         if granted or _changeable(location, tree.changes_host):
             raise UsageError(f"the policy lets {location} be written, and this program is loaded from there")
     _refuse_inside(policy.filesystem.rules)
-    holding = process.folders_with(LAUNCHERS_PROGRAMS, _folders(tree.changes_host))
+    holding = process.folders_with(LAUNCHERS_PROGRAMS, _executable_directories(tree.changes_host))
     for name, folders in holding.items():
         found = shutil.which(name, path=os.pathsep.join(folders))
         if found is not None and _changeable(found, tree.changes_host):
             raise UsageError(f"{found}, which launchers run, leads to what the sandbox can write")
     folders_of: dict[str, str | None] = {}  # hundreds of modules are in a few directories
-    for name, file in _modules():
+    for name, file in _loaded_modules():
         folder, _, base = file.rpartition("/")
         if folder not in folders_of:
-            folders_of[folder] = process.leads(folder, tree.changes_host)
+            folders_of[folder] = process.real_path(folder, tree.changes_host)
         above = folders_of[folder]
-        if process.leads(base if above else file, tree.changes_host, above=above or "") is None:
+        if process.real_path(base if above else file, tree.changes_host, above=above or "") is None:
             raise UsageError(f"the policy lets {file} be written, and this program has loaded {name} from it")
 
 
 def _refuse_inside(rules: Iterable[PathRule]) -> None:
     """Raise UsageError for a grant inside a directory of packages: a later start may load what is there."""
-    prefixes = {_plain(path) for path in (sys.prefix, sys.exec_prefix, sys.base_prefix)}
-    packages = [location for location in (*directories(), *_search_path()) if location not in prefixes]
+    prefixes = {_absolute_path(path) for path in (sys.prefix, sys.exec_prefix, sys.base_prefix)}
+    packages = [
+        location for location in (*installed_directories(), *_search_path()) if location not in prefixes
+    ]
     holding = {os.path.realpath(location) for location in packages}
     for rule in rules:
         if rule.writable and not rule.private and not holding.isdisjoint(ancestors(rule.path)):
@@ -139,8 +141,8 @@ def refuse_replaceable(policy: ResolvedPolicy, declaration: Declaration, directo
     tree, path = policy.filesystem.tree, os.path.realpath(directory)
     if not declaration.enforces:
         return
-    open_ = _changeable(_plain(directory), tree.changes_host)
-    if not open_ and granting(policy.filesystem.rules, policy.facts).changes_host(path):
+    open_ = _changeable(_absolute_path(directory), tree.changes_host)
+    if not open_ and granting_rules(policy.filesystem.rules, policy.facts).changes_host(path):
         rule = tree.deciding(path)[0]
         feature = "protect" if rule.origin == "protected" else _HOLDING.get(rule.kind, "write")
         open_ = declaration.of(f"filesystem.{feature}").level == "cannot"
@@ -155,7 +157,7 @@ _HOLDING = {"deny": "deny-inside", "readonly": "readonly"}
 """What a method has to be able to do, to hold a rule inside what may be written."""
 
 
-def _is_ours() -> bool:
+def _is_own_process() -> bool:
     """Whether this process runs our program: else it is our caller's, with code of its own."""
     return "sandwright.cli" in sys.modules and not _is_invoke()
 
@@ -170,7 +172,7 @@ def _executables() -> Iterator[str]:
     yield sys.executable
     yield getattr(sys, "_base_executable", sys.executable)
     yield from _commands()
-    if _is_ours():  # else it is our caller's process, with libraries of its own
+    if _is_own_process():  # else it is our caller's process, with libraries of its own
         with contextlib.suppress(OSError):
             lines = Path("/proc/self/maps").read_bytes().splitlines()
             found = {os.fsdecode(fields[5]) for line in lines if len(fields := line.split(None, 5)) == 6}
@@ -182,21 +184,21 @@ def _commands() -> Iterator[str]:
     folders = [folder for folder in os.environ.get("PATH", "").split(os.pathsep) if folder.startswith("/")]
     for command in (sys.argv[0], *(f"{folder}/sandwright" for folder in folders)):
         if Path(command).name == "sandwright" and os.path.lexists(command):
-            yield _plain(command)
+            yield _absolute_path(command)
             yield f"{Path(os.path.realpath(command)).parent}/sandwright-interpreter"
 
 
-def _modules() -> Iterator[tuple[str, str]]:
+def _loaded_modules() -> Iterator[tuple[str, str]]:
     """The modules that have been loaded, with their files; for a program that uses ours, ours alone."""
-    all_ours = _is_ours()
+    all_ours = _is_own_process()
     for name, module in sorted(sys.modules.items()):
         ours = all_ours or name.partition(".")[0].startswith("sandwright")
         file = getattr(module, "__file__", None) if ours else None
         if isinstance(file, str):
-            yield name, _plain(file)
+            yield name, _absolute_path(file)
 
 
-def _folders(changes: Callable[[str], bool]) -> Iterator[str]:
+def _executable_directories(changes: Callable[[str], bool]) -> Iterator[str]:
     """The directories of PATH that launchers take programs from."""
     for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
         if folder.startswith("/") and not changes(os.path.realpath(folder)):
@@ -205,39 +207,43 @@ def _folders(changes: Callable[[str], bool]) -> Iterator[str]:
 
 def _added() -> Iterator[tuple[str, str]]:
     """What the caller's environment and way to start Python add, each with a sentence about it."""
-    for path in _listed("PYTHONPATH", os.pathsep):  # programs that launchers start may go by it, too
+    for path in _paths_of_variable(
+        "PYTHONPATH", os.pathsep
+    ):  # programs that launchers start may go by it, too
         yield path, f"PYTHONPATH names {path}"
     if sys.pycache_prefix:
-        path = _plain(sys.pycache_prefix)
+        path = _absolute_path(sys.pycache_prefix)
         yield path, f"Python's cache is in {path}"
     if not sys.flags.safe_path and sys.path[:1] and not _is_invoke():
-        path = _plain(sys.path[0])
+        path = _absolute_path(sys.path[0])
         yield path, f"Python was started so that it looks for modules in {path} (without -P)"
-    own = directories()
+    reserved = installed_directories()
     for path in _search_path():
-        if path not in own:
+        if path not in reserved:
             yield path, f"{path} is on the path of Python that runs this program"
     for name in LIBRARIES:
-        for path in _listed(name, "[: ]"):
+        for path in _paths_of_variable(name, "[: ]"):
             yield path, f"{name} names {path}"
 
 
 def _search_path() -> list[str]:
     """Where Python looks for modules, without what the caller adds for this start."""
-    given = set(_listed("PYTHONPATH", os.pathsep)) if not sys.flags.ignore_environment else set()
-    given |= set() if sys.flags.safe_path or not sys.path else {_plain(sys.path[0])}
-    return [path for each in sys.path if each.startswith("/") and (path := _plain(each)) not in given]
+    entries = set(_paths_of_variable("PYTHONPATH", os.pathsep)) if not sys.flags.ignore_environment else set()
+    entries |= set() if sys.flags.safe_path or not sys.path else {_absolute_path(sys.path[0])}
+    return [
+        path for each in sys.path if each.startswith("/") and (path := _absolute_path(each)) not in entries
+    ]
 
 
-def _listed(variable: str, separator: str) -> Iterator[str]:
+def _paths_of_variable(variable: str, separator: str) -> Iterator[str]:
     """The paths that a variable names; an empty one is the current directory."""
     text = os.environ.get(variable, "")
     for part in re.split(separator, text) if text else ():
         if os.sep in part or "PATH" in variable:  # a library's name alone is looked for in the system's
-            yield _plain(part)
+            yield _absolute_path(part)
 
 
-def _plain(path: str) -> str:
+def _absolute_path(path: str) -> str:
     """An absolute path, links not resolved; one in a current directory that is gone leads nowhere."""
     try:
         return os.path.abspath(path)  # noqa: PTH100 - links stay
@@ -246,4 +252,4 @@ def _plain(path: str) -> str:
 
 
 def _changeable(path: str, changes: Callable[[str], bool]) -> bool:
-    return process.leads(path, changes) is None
+    return process.real_path(path, changes) is None

@@ -128,7 +128,7 @@ def seccomp_file(settings: MergedSettings) -> str:
     return name if name.startswith(("/", "~", "$")) else ""
 
 
-def base(layers: Sequence[Layer]) -> tuple[str, ...]:
+def base_presets(layers: Sequence[Layer]) -> tuple[str, ...]:
     """The presets that some layers start from: those of the last one that says, else `default`."""
     extended = [layer.policy.extends for layer in layers if layer.policy.extends is not None]
     return extended[-1] if extended else ("default",)
@@ -143,19 +143,19 @@ class _Merging:
         self.entries: dict[str, dict[str, Sourced[Any]]] = {}
         self.given: dict[str, PolicySource] = {}
 
-    def take(self, layer: Layer, name: str, way: Way, given: Any) -> None:  # noqa: ANN401 - as the model
+    def take(self, layer: Layer, name: str, way: Way, settings: Any) -> None:  # noqa: ANN401 - as the model
         path: Path = tuple(name.split("."))
         match way:
             case "value":
-                self._value(name, Sourced(given, layer.source(path)))
+                self._merge_value(name, Sourced(settings, layer.source(path)))
             case "grants":
-                self.lists[name] = tuple(self._grants(layer, name, path, given))
+                self.lists[name] = tuple(self._merge_grants(layer, name, path, settings))
                 self.given[name] = layer.source(path)
             case "restrictions":
-                self.lists[name] = self.lists.get(name, ()) + tuple(_items(layer, path, given))
+                self.lists[name] = self.lists.get(name, ()) + tuple(_sourced_items(layer, path, settings))
             case "entries":
                 entries = self.entries.setdefault(name, {})
-                for key, value in given.items():
+                for key, value in settings.items():
                     entries[key] = Sourced(value, layer.source((*path, key)))
 
     def open_caches(self) -> None:
@@ -168,22 +168,24 @@ class _Merging:
                 if name not in entries or entries[name].source.rank < item.source.rank:
                     entries[name] = Sourced(value, item.source)
 
-    def _value(self, name: str, value: Sourced[Any]) -> None:
+    def _merge_value(self, name: str, value: Sourced[Any]) -> None:
         if name in ("method", "methods"):
             for other in _CHOICE:
                 self.values.pop(other, None)
         self.values[name] = value
 
-    def _grants(self, layer: Layer, name: str, path: Path, given: Sequence[Any]) -> Iterator[Sourced[Any]]:
-        for item in _items(layer, path, given):
+    def _merge_grants(
+        self, layer: Layer, name: str, path: Path, items: Sequence[Any]
+    ) -> Iterator[Sourced[Any]]:
+        for item in _sourced_items(layer, path, items):
             if item.value == INHERITED:
                 yield from self.lists.get(name, ())
             else:
                 yield item
 
 
-def _items(layer: Layer, path: Path, given: Sequence[Any]) -> Iterator[Sourced[Any]]:
-    for index, value in enumerate(given):
+def _sourced_items(layer: Layer, path: Path, items: Sequence[Any]) -> Iterator[Sourced[Any]]:
+    for index, value in enumerate(items):
         yield Sourced(value, layer.source((*path, index)))
 
 

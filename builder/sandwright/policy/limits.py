@@ -26,7 +26,7 @@ def left_out(policy: ResolvedPolicy, declaration: Declaration) -> dict[str, str]
     for name in CONTROLLERS:
         limit = getattr(policy.resources, name)
         if limit is not None and is_preset(policy, name):
-            reason = _obstacle(policy, declaration, name)
+            reason = _limit_obstacle(policy, declaration, name)
             found |= {name: reason} if reason else {}
     return found
 
@@ -42,7 +42,7 @@ def is_preset(policy: ResolvedPolicy, name: str) -> bool:
     return policy.source(f"resources.{name}").layer.startswith("preset ")
 
 
-def lowered(policy: ResolvedPolicy) -> list[str]:
+def lowered_limits(policy: ResolvedPolicy) -> list[str]:
     """Settings that lower the limits of presets to what a proof can run into."""
     return [
         f"resources.{name}={value}"
@@ -51,7 +51,7 @@ def lowered(policy: ResolvedPolicy) -> list[str]:
     ]
 
 
-def _obstacle(policy: ResolvedPolicy, declaration: Declaration, name: str) -> str:
+def _limit_obstacle(policy: ResolvedPolicy, declaration: Declaration, name: str) -> str:
     support = declaration.of(f"resources.{name}")
     if support.level == "cannot":
         return support.reason

@@ -53,7 +53,7 @@ class GrantedPath(Protocol):
         ...
 
 
-def replaceable(rules: Iterable[PathRule], tree: PathRules) -> Iterator[ReplaceableLink]:
+def replaceable_links(rules: Iterable[PathRule], tree: PathRules) -> Iterator[ReplaceableLink]:
     """The links that restrictions lead through and that the sandbox can replace, each once."""
     seen: set[str] = set()
     for rule in rules:

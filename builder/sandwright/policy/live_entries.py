@@ -8,7 +8,7 @@ from dataclasses import replace
 from sandwright.inputs import LiveHost
 from sandwright.policy import spelling
 from sandwright.policy.facts import HostEntry, HostFacts
-from sandwright.policy.paths import followed, is_inside, same_name
+from sandwright.policy.paths import canonical_with_links, is_inside, same_name
 from sandwright.policy.resolved import ResolvedPolicy
 
 
@@ -16,7 +16,7 @@ def with_path_facts(policy: ResolvedPolicy, path: str) -> ResolvedPolicy:
     """The same policy, with what this host has at a path that somebody asks about. Raise like `canonical`."""
     policy.canonical(path)
     variables = policy.facts.variables
-    spelled = spelling.expanded(path, variables) if path.startswith(("~", "$")) else path
+    spelled = spelling.expand_path(path, variables) if path.startswith(("~", "$")) else path
     absolute = spelled if spelled.startswith("/") else f"{variables['CWD']}/{spelled}"
     return replace(policy, facts=observe(policy.facts, [absolute]))
 
@@ -26,13 +26,13 @@ def observe(facts: HostFacts, paths: Iterable[str]) -> HostFacts:
     entries = LiveEntries(LiveHost(), facts)
     looking = replace(facts, entries=entries)
     for path in paths:
-        look(path, looking)
+        look_up(path, looking)
     return entries.recorded(facts)
 
 
-def look(path: str, facts: HostFacts) -> None:
+def look_up(path: str, facts: HostFacts) -> None:
     """Look up what is at a path, and on the way to it."""
-    facts.kind(followed(path, facts)[0])
+    facts.kind(canonical_with_links(path, facts)[0])
 
 
 class LiveEntries(Mapping[str, HostEntry]):
@@ -61,9 +61,9 @@ class LiveEntries(Mapping[str, HostEntry]):
         if path not in self._found:
             above = path.rpartition("/")[0] or "/"
             holds = path == "/" or ((found := self.get(above)) is not None and found.kind == "directory")
-            if not holds or spelling.undecodable(path):  # which no policy can name
+            if not holds or spelling.has_undecodable_bytes(path):  # which no policy can name
                 return None
-            self._found[path] = self._look(path)
+            self._found[path] = self._look_up_entry(path)
         return self._found[path]
 
     def __iter__(self) -> Iterator[str]:
@@ -84,7 +84,7 @@ class LiveEntries(Mapping[str, HostEntry]):
         absent = sorted(path for path, entry in self._found.items() if entry is None)
         return replace(facts, entries=found, absent=tuple(absent))
 
-    def _look(self, path: str) -> HostEntry | None:
+    def _look_up_entry(self, path: str) -> HostEntry | None:
         kind = self.inputs.kind(path)
         entry = kind and HostEntry(kind, self.inputs.link(path) or "")
         if entry is not None and path != "/" and self._facts.os == "darwin":

@@ -22,7 +22,7 @@ from sandwright.errors import DocumentError, Problem, UsageError
 from sandwright.policy.model import PolicyFile
 from sandwright.policy.names import PRESETS
 from sandwright.policy.provenance import PolicySource
-from sandwright.policy.retired_keys import renamed
+from sandwright.policy.retired_keys import rename_keys
 from sandwright.questions import is_placeholder
 
 LayerKind = Literal["built-in", "preset", "floor", "user", "project", "run"]
@@ -74,20 +74,20 @@ def layer(
     A text without content says nothing of anything. Raise DocumentError with all that is wrong, but for a
     later version of the format, of which nothing else is known.
     """
-    return _checked(parse_yaml(text, file=file), kind=kind, methods=methods)
+    return _decode_layer(parse_yaml(text, file=file), kind=kind, methods=methods)
 
 
 def read_layer(
-    path: Path | str, *, kind: LayerKind = "project", methods: Iterable[str] = (), shown: str = ""
+    path: Path | str, *, kind: LayerKind = "project", methods: Iterable[str] = (), display_name: str = ""
 ) -> Layer:
-    """The layer in a file, which messages call `shown`, by default as it is given.
+    """The layer in a file, which messages call `display_name`, by default as it is given.
 
     Raise UsageError when it can't be read, DocumentError like `layer`.
     """
-    shown = shown or str(path)
+    display_name = display_name or str(path)
     if _is_named_pipe(path):
         raise UsageError(
-            f"the {kind} policy {shown} can't be read: it is a named pipe, and nobody may write to it"
+            f"the {kind} policy {display_name} can't be read: it is a named pipe, and nobody may write to it"
         )
     try:
         with Path(path).open("rb") as stream:
@@ -96,8 +96,8 @@ def read_layer(
         absent = not is_there(Path(path))
         why = os.strerror(errno.ENOENT) if absent else error.strerror
         hint = "; `sandwright init` proposes one" if absent and Path(path).name == PROJECT_FILE else ""
-        raise UsageError(f"the {kind} policy {shown} can't be read: {why}{hint}") from None
-    found = layer(text, kind=kind, file=shown, methods=methods)
+        raise UsageError(f"the {kind} policy {display_name} can't be read: {why}{hint}") from None
+    found = layer(text, kind=kind, file=display_name, methods=methods)
     return replace(found, file=str(Path(path).absolute()))
 
 
@@ -112,13 +112,13 @@ def _is_named_pipe(path: Path | str) -> bool:
 @functools.cache
 def built_in() -> Layer:
     """The layer below all others: the defaults."""
-    return _shipped("built-in", kind="built-in")
+    return _preset_layer("built-in", kind="built-in")
 
 
 @functools.cache
 def preset(name: str) -> tuple[Layer, ...]:
     """The layers of a preset: those it extends, then its own."""
-    shipped = replace(_shipped(name, kind="preset"), preset=name)
+    shipped = replace(_preset_layer(name, kind="preset"), preset=name)
     return *presets(shipped.policy.extends or ()), shipped
 
 
@@ -143,10 +143,10 @@ def given_presets(names: Sequence[str], base: Iterable[str], *, image: bool) -> 
     return tuple(replace(each, kind="run", preset="", policy=policy) for each, policy in policies)
 
 
-def shown(paths: Iterable[str], *, what: str) -> Layer:
+def path_grant_layer(paths: Iterable[str], *, what: str) -> Layer:
     """A layer of this run that lets some paths be read. `what` is its name for messages."""
     spelled: list[Value] = ["...", *(path.replace("$", "$$") for path in paths)]
-    return _checked(without_positions({"filesystem": {"read": spelled}}, file=what), kind="run")
+    return _decode_layer(without_positions({"filesystem": {"read": spelled}}, file=what), kind="run")
 
 
 def preset_text(name: str) -> str:
@@ -191,12 +191,12 @@ def run_layer(
     """
     data: dict[str, Value] = {}
     for pair in settings:
-        _put(data, pair)
+        _apply_setting(data, pair)
     for key, text in (("method", method), ("reason", reason)):
         if text and key in data:
             raise UsageError(f"{key} is set twice")
         data.update({key: text} if text else {})
-    return _checked(without_positions(data, file="the command line"), kind="run") if data else None
+    return _decode_layer(without_positions(data, file="the command line"), kind="run") if data else None
 
 
 def is_there(file: Path) -> bool:
@@ -213,7 +213,7 @@ def is_there(file: Path) -> bool:
     return not (file.name == PROJECT_FILE and is_placeholder(str(file), status))
 
 
-def _put(data: dict[str, Value], pair: str) -> None:
+def _apply_setting(data: dict[str, Value], pair: str) -> None:
     name, equals, text = pair.partition("=")
     if not equals or not name:
         raise UsageError(f"{pair!r} is no setting; write field=value, like network.mode=none")
@@ -229,15 +229,15 @@ def _put(data: dict[str, Value], pair: str) -> None:
     mapping[last] = parse_yaml(text, file=pair).data
 
 
-def _shipped(name: str, *, kind: LayerKind) -> Layer:
+def _preset_layer(name: str, *, kind: LayerKind) -> Layer:
     text = (_SHIPPED / f"{name}.yaml").read_bytes()
     return layer(text, kind=kind, file=f"presets/{name}.yaml")
 
 
-def _checked(parsed: Document, *, kind: LayerKind, methods: Iterable[str] = ()) -> Layer:
+def _decode_layer(parsed: Document, *, kind: LayerKind, methods: Iterable[str] = ()) -> Layer:
     parsed = parsed if parsed.data is not None else replace(parsed, data={})
     _refuse_later_version(parsed)
-    parsed, retired, both = renamed(parsed)
+    parsed, retired, both = rename_keys(parsed)
     problems = [*both, *_nulls(parsed), *_contradictions(parsed)]
     try:
         policy = decode(PolicyFile, parsed, context=tuple(methods))

@@ -45,7 +45,7 @@ class Loosening:
         return f"{self.what} {self.subject}".strip()
 
 
-def considered(policy: MergedPolicy) -> MergedPolicy:
+def without_command_line(policy: MergedPolicy) -> MergedPolicy:
     """The policy as its files say it: what the command line says is the user's own word.
 
     But for `extends`, which changes what the project's file means.
@@ -55,7 +55,7 @@ def considered(policy: MergedPolicy) -> MergedPolicy:
     )
 
 
-def trusted(policy: MergedPolicy) -> tuple[MergedPolicy, ...]:
+def trusted_layers(policy: MergedPolicy) -> tuple[MergedPolicy, ...]:
     """What holds without the project's file: the preset `default`, and what the floor and the user say."""
     own = [layer for layer in policy.layers if layer.kind in ("floor", "user")]
     return (MergedPolicy.unchecked([]), *([MergedPolicy.unchecked(own)] if own else []))
@@ -74,7 +74,7 @@ def loosenings(
         *_rights(policy, allowed),
         *_git(policy, allowed),
         *_shims(policy, allowed),
-        *_network(policy, allowed),
+        *_network_loosenings(policy, allowed),
         *_variables(policy, allowed),
         *_paths(policy, allowed),
         *_limits(policy, allowed),
@@ -134,7 +134,7 @@ def _covers(limit: Shim, shim: Shim) -> bool:
     )
 
 
-def _network(policy: ResolvedPolicy, allowed: Sequence[ResolvedPolicy]) -> Iterator[Loosening]:
+def _network_loosenings(policy: ResolvedPolicy, allowed: Sequence[ResolvedPolicy]) -> Iterator[Loosening]:
     others = [each.network for each in allowed]
     if policy.network.mode == "host" and not any(each.mode == "host" for each in others):
         yield Loosening("uses the host's network")

@@ -32,12 +32,12 @@ def machine_facts(
     system = sys.platform
     if system not in ("linux", "darwin"):
         raise HostError(f"sandboxes are made on Linux and macOS, not on {system}")
-    account = _account()
+    account = _current_account()
     home = environ.get("HOME") or account.pw_dir
-    wanted = {*names, GOOGLE_KEY, "DOCKER_HOST", "XDG_CONFIG_HOME"}
-    inputs.ask_all([("groups", ""), ("content", OSRELEASE), ("stamp", "/etc/passwd")])
+    variables = {*names, GOOGLE_KEY, "DOCKER_HOST", "XDG_CONFIG_HOME"}
+    inputs.ask_all([("machine", ""), ("content", OSRELEASE), ("stamp", "/etc/passwd")])
     inputs.entry(home.swapcase())
-    inputs.ask_all(("variable", name) for name in sorted({*wanted, "HOME", "TMPDIR"}))
+    inputs.ask_all(("variable", name) for name in sorted({*variables, "HOME", "TMPDIR"}))
     machine = os.uname().machine.lower()
     return HostFacts(
         os="linux" if system == "linux" else "darwin",
@@ -46,18 +46,14 @@ def machine_facts(
         user=account.pw_name,
         uid=os.getuid(),
         gid=os.getgid(),
-        tmp=tmp or _temporary(environ, project),
+        tmp=tmp or _temporary_directory(environ, project),
         platform=f"{system}/{_MACHINES.get(machine, machine)}",
         kernel=os.uname().release,
         case_sensitive=system == "linux" or not _ignores_case(home),
-        memory=_memory(inputs),
+        memory=int(inputs.ask("machine")[0]),
         controllers=_controllers(inputs) if system == "linux" else (),
-        environment={name: environ[name] for name in sorted(wanted & environ.keys())},
+        environment={name: environ[name] for name in sorted(variables & environ.keys())},
     )
-
-
-def _memory(inputs: LiveHost) -> int:
-    return int(next(iter(inputs.ask("memory")), "0"))
 
 
 def _controllers(inputs: LiveHost) -> tuple[str, ...]:
@@ -73,7 +69,7 @@ def _controllers(inputs: LiveHost) -> tuple[str, ...]:
 _GROUPS = "/sys/fs/cgroup"
 
 
-def _account() -> pwd.struct_passwd:
+def _current_account() -> pwd.struct_passwd:
     try:
         return pwd.getpwuid(os.getuid())
     except KeyError:
@@ -81,7 +77,7 @@ def _account() -> pwd.struct_passwd:
         return pwd.struct_passwd((f"uid{uid}", "x", uid, os.getgid(), "", "/", "/bin/sh"))
 
 
-def _temporary(environ: Mapping[str, str], project: str) -> str:
+def _temporary_directory(environ: Mapping[str, str], project: str) -> str:
     if sys.platform == "linux":
         return "/tmp"  # noqa: S108 - what the sandbox sees, not what is there
     parent = environ.get("TMPDIR", "/private/tmp").rstrip("/")

@@ -16,7 +16,7 @@ from sandwright.errors import RetiredNameWarning
 from sandwright.policy import load, spelling, values
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.floor import check_values
-from sandwright.policy.layers import MergedSettings, base, merged, seccomp_file, spelled_paths
+from sandwright.policy.layers import MergedSettings, base_presets, merged, seccomp_file, spelled_paths
 from sandwright.policy.load import Layer
 from sandwright.policy.provenance import Faults, PolicySource
 from sandwright.policy.resolve import resolve
@@ -118,10 +118,10 @@ class MergedPolicy:
         """The same, with the values that variables have on a host; links not resolved."""
         for text, source in self.spelled_paths():
             try:
-                path = spelling.expanded(text, facts.variables)
+                path = spelling.expand_path(text, facts.variables)
             except ValueError:
                 continue  # resolving the policy says so, with its place
-            if path == spelling.plain(path):
+            if path == spelling.plain_spelling(path):
                 yield path, source
 
     def check_facts(self, facts: HostFacts) -> None:
@@ -149,7 +149,7 @@ def _stacked(ordered: Sequence[Layer]) -> MergedSettings:
     floor_layers = [layer for layer in ordered if layer.kind == "floor"]
     others = [layer for layer in ordered if layer.kind != "floor"]
     below = [each for layer in floor_layers for each in _floor_presets(layer)]
-    return merged([load.built_in(), *load.presets(base(others)), *below, *ordered])
+    return merged([load.built_in(), *load.presets(base_presets(others)), *below, *ordered])
 
 
 _WARNED: dict[str | tuple[str, type[Warning], int], int] = {}

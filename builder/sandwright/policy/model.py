@@ -1,17 +1,17 @@
-"""What one layer of a policy says: the shape of `sandbox.yaml`.
+"""The schema of `sandbox.yaml`: one layer of a policy.
 
-Every key may be absent: then this layer says nothing of it, and what the layers below say holds. What empty
-and filled mean stands at each field. Layers come together in four ways:
+Every key is optional. An absent key inherits its value from the layers below. Each field documents an empty
+and a filled value. Layers are merged by the kind of the value:
 
-- one value: the later layer's.
-- a list of grants: the later layer's, whole. The item `...` in it is everything the layers below grant.
-- a list of restrictions: those of all layers.
-- a mapping: by key, the later layer's value. null takes a key away.
+- scalar: the last layer that sets it wins.
+- list of grants: the last layer's list replaces the others; the item `...` includes the inherited list.
+- list of restrictions: the lists of all layers are joined.
+- mapping: merged by key, the last layer wins; null removes a key.
 
-So what a file grants is what stands in it, and what any file forbids stays forbidden. null stands nowhere
-else. In the operator's floor, each key is also a limit: see `sandwright.policy.floor`.
+So a file grants only what it lists, and no layer can lift another layer's restriction. null is an error
+anywhere else. In the managed policy each key is also an upper limit (`sandwright.policy.floor`).
 
-The texts are checked here and kept as written; `sandwright.policy.resolve` gives them their meaning.
+Values are checked here and stay as written; `sandwright.policy.resolve` interprets them.
 """
 
 from dataclasses import dataclass, field
@@ -52,283 +52,285 @@ FeatureName = Annotated[str, ValueCheck(field_checks.feature, field_checks.FEATU
 
 @dataclass(frozen=True, kw_only=True)
 class UnprotectedSection:
-    """A path that a layer below denies or protects, and that this policy opens nevertheless."""
+    """An exception from a restriction of a layer below."""
 
     path: PathText
-    """The path at which the layer below has its rule; what lies deeper keeps its rules."""
+    """The path of the rule in the layer below. Rules for paths below it stay in force."""
 
     reason: Reason
-    """Why; shown in every report."""
+    """The reason for the exception; every report shows it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FilesystemSection:
-    """Which paths of the host may be read and written.
+    """Access to the host's file system.
 
-    The most specific path wins; at the same path deny, then readonly, then write, then read. Paths are
-    compared after links are resolved. A directory stands for all in it.
+    The most specific path wins; at the same path, `deny` wins over `readonly`, `write` and `read`, in this
+    order. Symbolic links are resolved before paths are compared. A rule for a directory applies to its
+    whole tree.
     """
 
     read: tuple[PathOrInherited, ...] | None = None
-    """Grants: paths that may be read.
+    """Grants: readable paths.
 
-    Absent: as the layers below say; in `default` that is `/`, the whole host. Empty: only what a program
-    needs to start (its loader, libraries and configuration). Filled: these paths, what a program needs to
-    start, and what may be written.
+    Absent: inherited; `default` grants `/`, the whole host. Empty: only the files that a program needs to
+    start (loader, libraries, their configuration). Filled: these paths, the files that a program needs to
+    start, and the writable paths.
     """
 
     write: tuple[PathOrInherited, ...] | None = None
-    """Grants: paths that may be written, and read.
+    """Grants: writable paths, which are readable as well.
 
-    Absent: as the layers below say; in `default` that is `$PROJECT`. Empty: nothing but the private temporary
-    directory. Filled: these paths. `/` itself is refused.
+    Absent: inherited; `default` grants `$PROJECT`. Empty: only the private temporary directory. Filled: these
+    paths. `/` is an error.
     """
 
     readonly: tuple[PathText, ...] | None = None
-    """Restrictions: paths that may be read and never written, also inside a writable path.
+    """Restrictions: paths that are never writable, also within a writable path.
 
-    Absent and empty: only those of the layers below. Filled: these too.
+    Absent and empty: the inherited ones. Filled: these as well.
     """
 
     deny: tuple[PathText, ...] | None = None
-    """Restrictions: paths that may neither be read nor written, of an image's files too.
+    """Restrictions: paths that can be neither read nor written, on the host and in an image.
 
-    What a preset denies is the host's alone. Absent and empty: only those of the layers below; `default`
-    lists where secrets are kept. Filled: these too.
+    The paths that a preset denies apply to the host only. Absent and empty: the inherited ones; `default`
+    lists the usual locations of secrets. Filled: these as well.
     """
 
     protect: tuple[ProtectedName, ...] | None = None
-    """Restrictions: names below each writable path that stay read-only, like `.git/hooks`.
+    """Restrictions: names that are read-only below every writable path, such as `.git/hooks`.
 
-    They grant nothing: a path that may not be read stays unreadable. A name that doesn't exist yet can't be
-    made in the project. Elsewhere the method decides (`filesystem.protect-elsewhere`): where a name can be
-    made, the run reports it and no further run starts until you have looked. A name in `.git` also protects
-    the `.git` files of submodules and linked work trees, the files that Git's configuration includes and
-    names, and the names that would make the project a bare repository. Absent and empty: only those of the
-    layers below. Filled: these too.
+    They grant no access: an unreadable path stays unreadable. A missing name cannot be created in the
+    project. In other writable directories this depends on the method (`filesystem.protect-elsewhere`): if
+    the name can be created, the run reports it, and the next run does not start until you have reviewed it.
+    A name in `.git` also protects the `.git` files of submodules and linked worktrees, the files that Git's
+    configuration includes or names, and the names that would turn the project into a bare repository. Absent
+    and empty: the inherited ones. Filled: these as well.
     """
 
     unprotect: tuple[UnprotectedSection, ...] | None = None
-    """Exceptions from `deny`, `readonly` and `protect` of the layers below, but for the managed policy's.
+    """Exceptions from `deny`, `readonly` and `protect` of the layers below, except for the managed policy.
 
-    Absent and empty: none but those of the layers below. Filled: these too.
+    Absent and empty: the inherited ones. Filled: these as well.
     """
 
     git: tuple[GitGrant, ...] | None = None
-    """Grants: what Git needs besides the project's files.
+    """Grants: access that Git needs beyond the files of the project.
 
-    `worktree`: in a linked work tree (`git worktree add`), its repository may be written, but for its
-    configuration, hooks, submodules and other work trees; elsewhere it has no effect. It is refused where the
-    repository doesn't lead back to the project, or isn't yours. `config`: `git config`, `git branch -u`,
-    `git remote add` and `git submodule update` work, as configuration of the project's repositories may be
-    written. **The host's Git runs programs that configuration names** (`core.fsmonitor`, `core.hooksPath`,
-    filters, aliases, `include`): whoever is inside then chooses what runs outside, at your next `git status`.
-    Absent: as the layers below say. Empty: none. Filled: these.
+    `worktree`: in a linked worktree (`git worktree add`) the repository is writable, except for its
+    configuration, hooks, submodules and other worktrees; in any other project it has no effect. It is an
+    error if the repository does not lead back to the project or belongs to another user. `config`: the
+    configuration of the project's repositories is writable, so that `git config`, `git branch -u`,
+    `git remote add` and `git submodule update` work. **Git on the host runs programs that its configuration
+    names** (`core.fsmonitor`, `core.hooksPath`, filters, aliases, `include`): a program in the sandbox can
+    then choose a program that your next `git status` runs outside. Absent: inherited. Empty: none. Filled:
+    these.
     """
 
     tmp: TmpMode | None = None
-    """The temporary directory: `private`, an empty one of this run, or `shared`, the host's.
+    """The temporary directory: `private`, an empty one for this run, or `shared`, the host's.
 
-    Absent: as the layers below say; without any, `private`.
+    Absent: inherited; built in is `private`.
     """
 
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkSection:
-    """What may be connected to. Sockets of container engines never, whatever is listed."""
+    """Network access. Sockets of container engines are never reachable, even if listed."""
 
     mode: NetworkMode | None = None
-    """`none`: no network. `proxy`: only what `allow` lists, through a proxy. `host`: the host's own network.
+    """`none`: no network. `proxy`: only the hosts in `allow`, through a proxy. `host`: the host's network.
 
-    Absent: as the layers below say; without any, `none`.
+    Absent: inherited; built in is `none`.
     """
 
     allow: tuple[HostItem, ...] | None = None
-    """Grants: hosts that the proxy admits: `github.com`, `*.example.org`, `host:8443`.
+    """Grants: hosts that the proxy allows: `github.com`, `*.example.org`, `host:8443`.
 
-    Without a port, 80 and 443; with `:*`, any. `*.example.org` is everything below example.org, itself not.
-    A name that leads to an address that no public host has is refused, unless it is listed as
-    `{host: mirror.example, private: true}`. This machine, its link and a cloud's metadata are refused always.
-    Absent: as the layers below say. Empty: no host. Filled: these. Only `mode: proxy` uses it.
+    Without a port, 80 and 443; with `:*`, every port. `*.example.org` matches every name below example.org,
+    but not example.org. The proxy refuses a name that resolves to a private address, unless it is listed as
+    `{host: mirror.example, private: true}`. It always refuses loopback and link-local addresses and cloud
+    metadata services. Absent: inherited. Empty: no host. Filled: these. Only `mode: proxy` uses it.
     """
 
     unix_sockets: tuple[PathOrInherited, ...] | None = None
-    """Grants: paths of Unix sockets that may be connected to.
+    """Grants: paths of Unix sockets of the host to which programs can connect.
 
-    Absent: as the layers below say. Empty: none. Filled: these, each path as it is, not what lies below it.
+    Absent: inherited. Empty: none. Filled: these sockets; a directory does not include the sockets in it.
     """
 
     own_sockets: bool | None = None
-    """Whether programs inside can have Unix sockets of their own, and connect to those of each other.
+    """Whether programs in the sandbox can create Unix sockets and connect to each other's.
 
-    They are streams or sequenced packets, with a path or without. The host's stay closed, wherever they are
-    seen: `unix_sockets` lists those that may be connected to. With `mode: host` there are none on Linux, as
-    names without a path would be the host's. Absent: as the layers below say; without any, true.
+    This covers stream and seqpacket sockets, with a path or abstract. Sockets of the host stay unreachable,
+    even if their path is visible, unless `unix_sockets` lists them. On Linux, `mode: host` allows none,
+    because abstract names would be those of the host. Absent: inherited; built in is true.
     """
 
     localhost: tuple[Port, ...] | None = None
-    """Grants: TCP ports of the host's own localhost that may be connected to.
+    """Grants: TCP ports on the host's localhost to which programs can connect.
 
-    A sandbox with a localhost of its own reaches them there: `127.0.0.1:5432` inside is the host's. 2375
-    and 2376, container engines', are refused. Absent: as the layers below say. Empty: none. Filled: these.
+    A sandbox with its own loopback interface reaches them there: `127.0.0.1:5432` inside is the host's port.
+    2375 and 2376, the ports of container engines, are an error. Absent: inherited. Empty: none. Filled:
+    these.
     """
 
     expose: tuple[Port, ...] | None = None
-    """Grants: TCP ports on which a server inside is reached from the host's own localhost, and nowhere else.
+    """Grants: TCP ports of servers in the sandbox that are published on the host's localhost only.
 
-    With `mode: host` a server inside is one of the host's, and this has no effect. Absent: as the layers
-    below say. Empty: none. Filled: these.
+    With `mode: host` it has no effect, because the server listens on the host. Absent: inherited. Empty:
+    none. Filled: these.
     """
 
     ca: CaSource | None = None
-    """Whose certificates of authorities are trusted in an image: the `host`'s, or the `image`'s own.
+    """The CA certificates that programs in an image trust: those of the `host` or those of the `image`.
 
-    Where the root is the host's, it is the host's bundle that is seen anyway. Absent: as the layers below
-    say; without any, `host`.
+    Methods that show the host's root file system always use the host's. Absent: inherited; built in is
+    `host`.
     """
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProcessSection:
-    """What processes may do."""
+    """Privileges and system calls."""
 
     sandbox_root: bool | None = None
-    """Whether programs may gain rights: sudo, set-uid programs, capabilities.
+    """Whether programs can gain privileges: sudo, set-user-ID programs, capabilities.
 
-    Absent: as the layers below say; without any, false.
+    Absent: inherited; built in is false.
     """
 
     seccomp: Seccomp | None = None
-    """The filter of system calls: `default`, `strict`, `build` (for compilers and packagers), or a file.
+    """The seccomp profile: `default`, `strict`, `build` (for compilers and package builds), or a file.
 
-    Of these profiles `build` alone lets set-user-id files be made, which outlive the sandbox.
+    Only `build` allows programs to create set-user-ID files, which outlive the sandbox.
 
-    A file is the path of a JSON profile as Docker, Podman and the OCI runtime specification have it. What it
-    allows is taken as it is, but for the host's Unix sockets; the sandbox can't write it. Calls newer than
-    all that it names get ENOSYS, as with runc. A managed policy accepts no file but its own. Absent: as the
-    layers below say; without any, `default`. Only `method: noop` has no filter.
+    A file is the path of a JSON profile in the format of Docker, Podman or the OCI runtime specification. Its
+    rules apply unchanged, except that sockets of the host stay unreachable. The sandbox cannot write the
+    file. System calls newer than every call that it names fail with ENOSYS, as with runc. A managed policy
+    accepts only its own file. Absent: inherited; built in is `default`. Only `method: noop` has no filter.
     """
 
 
 @dataclass(frozen=True, kw_only=True)
 class EnvironmentSection:
-    """The variables a program starts with. Nothing else of the host's environment reaches it."""
+    """Environment variables of the program. All other variables of the host are removed."""
 
     pass_: tuple[VariablePattern, ...] | None = field(default=None, metadata={"key": "pass"})
-    """Grants: variables taken from the host: names, or beginnings like `LC_*`.
+    """Grants: variables passed from the host, by name or by prefix such as `LC_*`.
 
-    A secret of a shim never passes, nor a variable that makes programs load code (LD_PRELOAD, NODE_OPTIONS
-    …). Absent: as the layers below say. Empty: none. Filled: these, where the host has them.
+    Secrets of shims are never passed, nor are variables that make programs load code (LD_PRELOAD,
+    NODE_OPTIONS …). Absent: inherited. Empty: none. Filled: these, if set on the host.
     """
 
     set: dict[VariableName, VariableText | None] | None = None
-    """By variable: its value. Variables of places, such as `$PROJECT`, are replaced; `$$` is a dollar sign.
+    """Variables and their values. `$PROJECT` and other path variables are expanded; `$$` is a dollar sign.
 
-    A value that is set wins over one that is passed. Absent and empty: as the layers below say. null: not
-    set.
+    `set` wins over `pass`. Absent and empty: inherited. null: not set.
     """
 
 
 @dataclass(frozen=True, kw_only=True)
 class ShimSection:
-    """A program that runs on the host for the sandbox, with secrets the sandbox never sees."""
+    """A program that runs on the host for the sandbox, with secrets that never enter the sandbox."""
 
     secrets: Secrets = field(default_factory=dict)
-    """By variable of the program on the host: `${NAME}`, the host's variable that holds the secret.
+    """Variables of the program on the host, each with `${NAME}`, the host variable that holds the secret.
 
-    Absent and empty: none. A policy never contains the secret itself.
+    Absent and empty: none. A policy never contains a secret.
     """
 
     allow: tuple[CommandText, ...]
-    """Arguments that are allowed: `auth status` exactly; `pr *` with anything after. Empty: none.
+    """Allowed arguments: `auth status` matches exactly, `pr *` also with further arguments. Empty: none.
 
-    gh reaches the repository of the remote `origin`, and those behind `--repo` here.
+    gh reaches the repository of the remote `origin`, and those named with `--repo` in this list.
     """
 
 
 @dataclass(frozen=True, kw_only=True)
 class CredentialsSection:
-    """Access to accounts."""
+    """Use of accounts and credentials."""
 
     cloud: CloudMode | None = None
-    """`readonly`: the cloud tools' credentials (AWS, Google, Azure) may be read, unless a file denies them.
+    """`readonly`: credentials of cloud tools (AWS, Google, Azure) are readable, unless a file denies them.
 
-    Absent: as the layers below say; without any, `none`.
+    Absent: inherited; built in is `none`.
     """
 
     shims: dict[ShimName, ShimSection | None] | None = None
-    """By program: what its shim may do. Absent and empty: as the layers below say. null: no such shim.
+    """Shims by program. Absent and empty: inherited. null: no shim for this program.
 
-    git and gh have profiles of what they may do. Any other program runs in an empty directory of its own, so
-    that nothing in the project steers it. A program that runs its arguments or its input (`env`, `sudo`,
-    `sh`, `python`) lets the sandbox run anything.
+    git and gh have built-in profiles. Every other program runs in an empty directory, so that no file of the
+    project influences it. A program that executes its arguments or its input (`env`, `sudo`, `sh`,
+    `python`) lets the sandbox run anything on the host.
     """
 
 
 @dataclass(frozen=True, kw_only=True)
 class UserSection:
-    """Who the program runs as."""
+    """The user that the program runs as."""
 
     mapping: MappingMode | None = None
-    """Whether files that the program makes belong to the calling user.
+    """Whether files that the program creates belong to the calling user.
 
-    `auto`: where the method can. `required`: an error where it can't. `off`: the image's own user.
-    Absent: as the layers below say; without any, `auto`.
+    `auto`: if the method supports it. `required`: an error if it does not. `off`: the user of the image.
+    Absent: inherited; built in is `auto`.
     """
 
 
 @dataclass(frozen=True, kw_only=True)
 class ResourcesSection:
-    """Limits for all processes of a run together. `unlimited` lifts a limit of a layer below."""
+    """Limits for all processes of a run together. `unlimited` removes an inherited limit."""
 
     memory: Size | None = None
-    """Bytes with a unit: `2GiB`.
+    """Memory with a unit: `2GiB`.
 
-    Absent: as the layers below say; in `default` that is `32GiB`, at most three quarters of the machine's
-    memory; without any, no limit.
+    Absent: inherited; `default` sets `32GiB`, but at most three quarters of the machine's memory. No limit is
+    built in.
     """
 
     cpus: Cpus | None = None
-    """Processors: `2`, `0.5`. Absent: as the layers below say; without any, no limit."""
+    """Number of processors: `2`, `0.5`. Absent: inherited; no limit is built in."""
 
     pids: Count | None = None
-    """Processes and threads.
+    """Number of processes and threads.
 
-    Absent: as the layers below say; in `default` that is 4096; without any, no limit.
+    Absent: inherited; `default` sets 4096. No limit is built in.
     """
 
     files: Count | None = None
-    """Open files of one process. Absent: as the layers below say; without any, the host's limit."""
+    """Open files per process. Absent: inherited; without any, the limit of the host applies."""
 
     time: Duration | None = None
-    """Wall-clock time of a run: `30m`. Absent: as the layers below say; without any, no limit."""
+    """Wall-clock time of a run: `30m`. Absent: inherited; no limit is built in."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class GvisorSection:
-    """Settings of the method gvisor."""
+    """Settings of the method `gvisor`."""
 
     engine: GvisorEngine | None = None
-    """Where gVisor runs.
+    """The engine that runs gVisor.
 
-    `none`: on the host. `docker`, `podman`: in a hardened container of that engine, from the image `gvisor`,
-    so that the host needs no runsc, and limits hold without its root. Absent: as the layers below say;
-    without any, `none`.
+    `none`: runsc on the host. `docker`, `podman`: runsc in a hardened container of that engine, from the
+    image `gvisor`. The host then needs no runsc, and resource limits work without root. Absent: inherited;
+    built in is `none`.
     """
 
 
 @dataclass(frozen=True, kw_only=True)
 class AcceptedGapSection:
-    """A feature that a method can't enforce, accepted."""
+    """A feature that a method cannot enforce and that the policy accepts as missing."""
 
     feature: FeatureName
-    """The feature's name, as the error of `render` gives it."""
+    """The name of the feature, from the error message of `render`."""
 
     method: Method
     """The method that lacks it."""
 
     reason: Reason
-    """Why that is acceptable; shown in every report."""
+    """The reason for accepting it; every report shows it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -339,74 +341,75 @@ class PolicyFile:
     """The version of this format. Absent: 1."""
 
     method: Method | None = None
-    """How the policy is enforced. Excludes `methods`.
+    """The sandboxing method. Excludes `methods`.
 
-    Absent: as the layers below say (`method` or `methods`); it is never guessed. `noop` needs a `reason`.
+    Absent: inherited (`method` or `methods`); there is no built-in method. `noop` requires a `reason`.
     """
 
     methods: Annotated[tuple[Method, ...], ValueCheck(field_checks.methods)] | None = None
-    """Methods in order; the first that works here is taken. `noop` can't be one of them. Not empty."""
+    """Methods in order of preference; the first that works on this machine is used. Not empty, no `noop`."""
 
     reason: Reason | None = None
-    """Why nothing is enforced; only with `method: noop`, which requires it."""
+    """The reason for running without a sandbox; required with `method: noop`, an error otherwise."""
 
     extends: tuple[Preset, ...] | None = None
-    """Presets that this policy starts from, later ones over earlier ones.
+    """Presets on which this policy is based; later ones override earlier ones.
 
-    The last layer that has this key decides. Absent in all: `[default]`. Empty: none, only what is built in.
-    In the managed policy: their limits become the managed policy's.
+    The last layer that has this key decides. Absent in all layers: `[default]`. Empty: only the built-in
+    values. In the managed policy, the limits of its presets become its own.
     """
 
     filesystem: FilesystemSection | None = None
-    """Which paths of the host may be read and written."""
+    """Access to the host's file system."""
 
     cache: tuple[CacheName, ...] | None = None
     """Grants: caches of tools that this project keeps between runs.
 
-    Each is a directory below `$CACHE` that may be written, with the variable set by which its tool finds it.
-    They are apart from the home's own caches, and no program of the host looks for anything there, so what a
-    sandbox puts into one runs in sandboxes of this project alone. `sandwright cleanup --caches` removes them.
-    Absent: as the layers below say. Empty: none. Filled: these.
+    Each is a writable directory below `$CACHE`; the variable by which the tool finds it is set. They are
+    separate from the caches in the home directory, and no program on the host uses them, so files that a
+    sandbox stores there only ever run in sandboxes of this project. `sandwright cleanup --caches` removes
+    them. Absent: inherited. Empty: none. Filled: these.
     """
 
     network: NetworkSection | None = None
-    """What may be connected to."""
+    """Network access."""
 
     process: ProcessSection | None = None
-    """What processes may do."""
+    """Privileges and system calls."""
 
     macos: tuple[Fragment, ...] | None = None
-    """Grants: capability fragments of the Seatbelt profile, like `process-list`; for that method only.
+    """Grants: capability fragments of the Seatbelt profile, such as `process-list`; only for that method.
 
-    `mach-lookup:com.example.agent` opens one Mach service. `mach-register:com.example.app.*` lets programs
-    offer services below a name, and find them (without `.*`: the one of that name); never Apple's.
+    `mach-lookup:com.example.agent` allows lookup of one Mach service. `mach-register:com.example.app.*` lets
+    programs register and look up services below a name (without `.*`: only this name), but not below
+    Apple's names.
 
-    Absent: as the layers below say. Empty: none. Filled: these.
+    Absent: inherited. Empty: none. Filled: these.
     """
 
     environment: EnvironmentSection | None = None
-    """The variables a program starts with."""
+    """Environment variables of the program."""
 
     credentials: CredentialsSection | None = None
-    """Access to accounts."""
+    """Use of accounts and credentials."""
 
     user: UserSection | None = None
-    """Who the program runs as."""
+    """The user that the program runs as."""
 
     resources: ResourcesSection | None = None
     """Limits for all processes of a run."""
 
     image: ImageName | None = None
-    """The image that container methods run: one of ours, or a reference.
+    """The image for container methods: the name of a shipped image or an image reference.
 
-    Absent: as the layers below say; without any, `debian`. Methods without containers don't use it.
+    Absent: inherited; built in is `debian`. Methods without containers ignore it.
     """
 
     gvisor: GvisorSection | None = None
-    """Settings of the method gvisor."""
+    """Settings of the method `gvisor`."""
 
     accept_gaps: tuple[AcceptedGapSection, ...] | None = None
-    """Grants: features whose lack is accepted, method by method.
+    """Grants: features that the policy accepts as missing, each for one method.
 
-    Absent: as the layers below say. Empty: none. Filled: these.
+    Absent: inherited. Empty: none. Filled: these.
     """

@@ -26,7 +26,7 @@ for _each in NAMES:
         _METADATA.setdefault(_each.metadata or _each.path, []).append(_each.path)
 
 
-def searched(roots: Iterable[str], homes: Collection[str]) -> list[str]:
+def searched_roots(roots: Iterable[str], homes: Collection[str]) -> list[str]:
     """Of writable directories those that hold work: not a home, nor what it is in, nor what it hides."""
     return [
         path
@@ -43,23 +43,26 @@ def repositories(settings: MergedSettings, roots: Iterable[str], inputs: LiveHos
     """The work trees below some directories that have a repository of Git's, if the policy protects those."""
     if not any(item.value.startswith(".git/") for item in settings.items("filesystem.protect")):
         return []
-    found = (f"{root}/{path}" for root in roots for path in _found(settings, root, inputs))
+    found = (f"{root}/{path}" for root in roots for path in _find_protected(settings, root, inputs))
     return [path.removesuffix("/.git") for path in found if path.endswith("/.git")]
 
 
-def existing(
+def existing_protected(
     settings: MergedSettings, roots: Iterable[str], others: Iterable[str], inputs: LiveHost
 ) -> tuple[str, ...]:
     """The paths that are protected since something is there: below `roots`, and at the top of `others`.
 
     Among them are missing names in metadata that is there. Names that the policy protects at the top are not.
     """
-    known = {name.value for name in _protected(settings)}
-    if not known:
+    protected = {name.value for name in _protected_names(settings)}
+    if not protected:
         return ()
-    known.add(_RENDERED)  # at the top it is protected in any case
+    protected.add(_RENDERED)  # at the top it is protected in any case
     found = [
-        f"{root}/{path}" for root in roots for path in _found(settings, root, inputs) if path not in known
+        f"{root}/{path}"
+        for root in roots
+        for path in _find_protected(settings, root, inputs)
+        if path not in protected
     ]
     found = [path for path in found if not path.endswith("/.git")]
     policies = (
@@ -80,26 +83,26 @@ def _names_of(path: str, inputs: LiveHost) -> Iterator[str]:
         yield from (path.removesuffix(key) + name for name in _METADATA[key])
 
 
-def _found(settings: MergedSettings, root: str, inputs: LiveHost) -> list[str]:
+def _find_protected(settings: MergedSettings, root: str, inputs: LiveHost) -> list[str]:
     """The relative paths below a directory at which one of the names is, but for its own repository."""
-    names = {name.value for name in _protected(settings)}
-    wanted = {".git", *(name for name in names if not name.startswith(".git/")), *_METADATA}
-    return [path for path in inputs.ask("nested", root, *sorted(wanted)) if path != ".git"]
+    names = {name.value for name in _protected_names(settings)}
+    targets = {".git", *(name for name in names if not name.startswith(".git/")), *_METADATA}
+    return [path for path in inputs.ask("nested", root, *sorted(targets)) if path != ".git"]
 
 
-def _protected(settings: MergedSettings) -> list[Sourced[str]]:
+def _protected_names(settings: MergedSettings) -> list[Sourced[str]]:
     """The protected names of a policy, without those of sandwright: a policy below the root may be data."""
     return [item for item in settings.items("filesystem.protect") if item.source.layer != "built-in"]
 
 
-def protections(
+def nested_protections(
     settings: MergedSettings, found: Iterable[str], excepted: Collection[tuple[str, int]]
 ) -> Iterator[Protection]:
-    """What protects the paths of `existing`; `excepted` are paths with the rank of the layer that lifts them.
+    """What protects the paths of `existing_protected`, but for `excepted`: paths with the rank of the lifter.
 
     Each is a name of the layer that protects it: of the one that protects anything, for names of the table.
     """
-    names = _protected(settings)
+    names = _protected_names(settings)
     by_name: dict[tuple[str, Sourced[str]], list[str]] = {}
     for path in found if names else ():
         protecting = next((each for each in names if path.endswith(f"/{each.value}")), names[0])

@@ -34,11 +34,11 @@ def with_own_directories(
     inputs = entries.inputs
     if environ is not None:
         bases = [environ[name] for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME") if name in environ]
-        own = tuple(f"{base}/sandwright" for base in bases if base.startswith("/"))
-        hidden = tuple(f"{path}/{name}" for path in own for name in ("sessions", "run"))
+        reserved = tuple(f"{base}/sandwright" for base in bases if base.startswith("/"))
+        hidden = tuple(f"{path}/{name}" for path in reserved for name in ("sessions", "run"))
         trusted = (*trusted_directories(environ), *trusted_files(environ))
-        return replace(facts, reserved_hidden=hidden, reserved_readonly=own, trusted=trusted)
-    for directory in user_dirs.hidden():
+        return replace(facts, reserved_hidden=hidden, reserved_readonly=reserved, trusted=trusted)
+    for directory in user_dirs.hidden_directories():
         with contextlib.suppress(HostError):
             user_dirs.private(directory)
         entries.forget(directory)
@@ -60,12 +60,18 @@ def with_own_directories(
 
 def _with_trusted(facts: HostFacts, files: Iterable[str], inputs: LiveHost, *, account: bool) -> HostFacts:
     """The facts with directories of this process's environment, of the account, and of earlier runs."""
-    home, known = facts.account_home, _remembered(inputs) if account else {}
+    home, remembered = facts.account_home, _remembered(inputs) if account else {}
     return replace(
         facts,
-        reserved_hidden=_unique(user_dirs.hidden(), known.get("hidden", ()), home, HIDDEN),
-        reserved_readonly=_unique(user_dirs.readonly(), known.get("readonly", ()), home, READONLY),
-        trusted=_unique((*trusted_directories(os.environ), *files), known.get("trusted", ()), home, TRUSTED),
+        reserved_hidden=_unique_directories(
+            user_dirs.hidden_directories(), remembered.get("hidden", ()), home, HIDDEN
+        ),
+        reserved_readonly=_unique_directories(
+            user_dirs.readonly(), remembered.get("readonly", ()), home, READONLY
+        ),
+        trusted=_unique_directories(
+            (*trusted_directories(os.environ), *files), remembered.get("trusted", ()), home, TRUSTED
+        ),
     )
 
 
@@ -74,18 +80,20 @@ def _remembered(inputs: LiveHost) -> dict[str, list[str]]:
     inputs.content(user_dirs.memory())
     return {
         kind: [path for path in paths if inputs.kind_behind(path) == "directory"]
-        for kind, paths in user_dirs.remembered().items()
+        for kind, paths in user_dirs.remembered_directories().items()
     }
 
 
-def _unique(paths: Iterable[str], known: Iterable[str], home: str, names: Iterable[str]) -> tuple[str, ...]:
+def _unique_directories(
+    paths: Iterable[str], remembered: Iterable[str], home: str, names: Iterable[str]
+) -> tuple[str, ...]:
     below_home = (f"{home}/{name}" for name in names) if home else ()
-    return tuple(dict.fromkeys((*paths, *known, *below_home)))
+    return tuple(dict.fromkeys((*paths, *remembered, *below_home)))
 
 
 def account_home(facts: HostFacts) -> str:
     """The home that the account has, where HOME is another."""
     home = user_dirs.account_home()
-    if not home.startswith("/") or home == "/" or home != spelling.plain(home):
+    if not home.startswith("/") or home == "/" or home != spelling.plain_spelling(home):
         return ""
     return home if follow(home, facts)[0] != follow(facts.home, facts)[0] else ""

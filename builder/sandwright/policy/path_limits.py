@@ -53,10 +53,10 @@ def check_sockets(
     if name not in floor.lists:
         return
     quiet = PathResolver(resolver.facts, Faults())
-    limits = {placed[0] for placed in map(quiet.place, floor.items(name)) if placed}
+    limits = {target[0] for target in map(quiet.canonical_path, floor.items(name)) if target}
     for item in settings.items(name):
-        placed = quiet.place(item)
-        if placed and placed[0] not in limits:
+        target = quiet.canonical_path(item)
+        if target and target[0] not in limits:
             faults.add(item.source, f"{item.value} is not in the floor's {name} ({floor.given[name]})")
 
 
@@ -72,17 +72,17 @@ class _PathLimits:
         readable = [*self.rules]
         writable = [rule for rule in self.rules if rule.kind != "read" or "filesystem.write" in floor.lists]
         if "filesystem.read" in floor.lists:
-            readable += [_everything("deny", floor.given["filesystem.read"])]
+            readable += [_root_rule("deny", floor.given["filesystem.read"])]
         else:
-            readable += [_everything("read", BUILT_IN)]
+            readable += [_root_rule("read", BUILT_IN)]
         if "filesystem.write" in floor.lists:
-            writable += [_everything("deny", floor.given["filesystem.write"])]
+            writable += [_root_rule("deny", floor.given["filesystem.write"])]
         else:
-            writable += [_everything("write", BUILT_IN)]
+            writable += [_root_rule("write", BUILT_IN)]
         self._readable = PathRules(_weakest_root(readable), key=key)
         self._writable = PathRules(_weakest_root(writable), key=key)
-        own = [each for each in filesystem.protections if each.names[0].source.layer == "floor"]
-        self._guarded = PathRules([_everything("write", BUILT_IN)], protections=own, key=key)
+        floor_protections = [each for each in filesystem.protections if each.names[0].source.layer == "floor"]
+        self._guarded = PathRules([_root_rule("write", BUILT_IN)], protections=floor_protections, key=key)
         self._startup = PathRules(filesystem.startup, key=key)
 
     def limit(self, action: Action, path: str) -> PolicySource | None:
@@ -96,7 +96,7 @@ class _PathLimits:
         return rule.source
 
 
-def _everything(kind: PathKind, source: PolicySource) -> PathRule:
+def _root_rule(kind: PathKind, source: PolicySource) -> PathRule:
     return PathRule("/", kind, "listed", source, "/", "everything")
 
 
@@ -109,6 +109,6 @@ def _weakest_root(rules: Iterable[PathRule]) -> list[PathRule]:
 
 def _message(rule: PathRule, action: Action, path: str, limit: PolicySource) -> str:
     verb = "be read" if action == "read" else "be written"
-    place = "" if path == rule.path else f", with {rule.path}"
+    location = "" if path == rule.path else f", with {rule.path}"
     where = f"{limit} {limit.field}".strip()
-    return f"{rule.written or rule.path} lets {path} {verb}{place}, which the floor does not ({where})"
+    return f"{rule.written or rule.path} lets {path} {verb}{location}, which the floor does not ({where})"

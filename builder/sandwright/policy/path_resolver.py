@@ -10,7 +10,7 @@ from sandwright.policy.engines import SOCKETS
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.layers import MergedSettings
 from sandwright.policy.names import PathKind
-from sandwright.policy.paths import below, follow, followed, is_inside, same_name
+from sandwright.policy.paths import below, canonical_with_links, follow, is_inside, same_name
 from sandwright.policy.provenance import BUILT_IN, Faults, PolicySource, Sourced
 from sandwright.policy.rules import Origin, PathRule, PathRules, Protection
 from sandwright.policy.startup import PATHS
@@ -70,7 +70,9 @@ class PathResolver:
         self._values = {name: value for name, value in facts.variables.items() if name not in secrets}
         self._secrets = secrets
 
-    def place(self, text: Sourced[str], *, lenient: bool = False) -> tuple[str, tuple[str, ...]] | None:
+    def canonical_path(
+        self, text: Sourced[str], *, lenient: bool = False
+    ) -> tuple[str, tuple[str, ...]] | None:
         """The canonical path of a spelled one and the links on the way; None, with a fault, for a bad one.
 
         `lenient` takes a path whose links form a loop as it is spelled: nobody gets through it.
@@ -79,32 +81,32 @@ class PathResolver:
             used = spelling.environment_names(text.value) & self._secrets
             if used:
                 raise ValueError(f"{', '.join(sorted(used))} holds a secret of a shim; no path may show it")
-            path = spelling.expanded(text.value, self._values)
+            path = spelling.expand_path(text.value, self._values)
         except ValueError as error:
             self._faults.add(text.source, str(error))
             return None
         try:
-            placed, links = followed(path, self.facts) if lenient else self._follow(path)
+            target, links = canonical_with_links(path, self.facts) if lenient else self._follow_links(path)
         except ValueError as error:
             self._faults.add(text.source, str(error))
             return None
-        if spelling.undecodable(placed):
-            self._faults.add(text.source, f"leads to {placed!r}, which is not valid UTF-8")
+        if spelling.has_undecodable_bytes(target):
+            self._faults.add(text.source, f"leads to {target!r}, which is not valid UTF-8")
             return None
-        return placed, links
+        return target, links
 
-    def _follow(self, path: str) -> tuple[str, tuple[str, ...]]:
-        placed, links = follow(path, self.facts)
-        return placed, tuple(where for where, _ in links)
+    def _follow_links(self, path: str) -> tuple[str, tuple[str, ...]]:
+        target, links = follow(path, self.facts)
+        return target, tuple(where for where, _ in links)
 
     def rule(
         self, text: Sourced[str], kind: PathKind, origin: Origin = "listed", why: str = ""
     ) -> PathRule | None:
         """The rule that a spelled path makes; None, with a fault, when it can't be placed."""
-        placed = self.place(text, lenient=kind == "deny" or text.source == BUILT_IN)
-        if placed is None:
+        target = self.canonical_path(text, lenient=kind == "deny" or text.source == BUILT_IN)
+        if target is None:
             return None
-        return PathRule(placed[0], kind, origin, text.source, text.value, why, placed[1])
+        return PathRule(target[0], kind, origin, text.source, text.value, why, target[1])
 
     def listed(self, settings: MergedSettings) -> Iterator[PathRule]:
         """The rules that a policy lists. `/` as a writable path is a fault."""
@@ -131,11 +133,11 @@ class PathResolver:
         if remote.startswith("unix:///"):
             paths[remote.removeprefix("unix://").replace("$", "$$")] = "DOCKER_HOST"
         found: dict[str, PathRule] = {}
-        for rule in self._built_in(paths, "deny", "engine"):
+        for rule in self._builtin_rules(paths, "deny", "engine"):
             found.setdefault(rule.path, rule)
         yield from found.values()
 
-    def own(self) -> Iterator[PathRule]:
+    def private_rules(self) -> Iterator[PathRule]:
         """What the sandbox has for itself in place of the host's."""
         if self.facts.os == "linux":
             for path, kind, why in _OWN:
@@ -146,7 +148,7 @@ class PathResolver:
 
     def startup(self) -> Iterator[PathRule]:
         """What a program needs to read to start."""
-        yield from self._built_in(PATHS[self.facts.os], "read", "startup")
+        yield from self._builtin_rules(PATHS[self.facts.os], "read", "startup")
 
     def temporary(self, mode: Sourced[str]) -> PathRule | None:
         """The temporary directory."""
@@ -177,21 +179,21 @@ class PathResolver:
         if not key.startswith("/") or GOOGLE_KEY in self._secrets:
             return
         try:
-            path, links = follow(spelling.expanded(f"${{{GOOGLE_KEY}}}", self._values), self.facts)
+            path, links = follow(spelling.expand_path(f"${{{GOOGLE_KEY}}}", self._values), self.facts)
         except ValueError:
             return  # nothing that could be opened by this name
-        if self.facts.kind(path) == "file" and not spelling.undecodable(path):
+        if self.facts.kind(path) == "file" and not spelling.has_undecodable_bytes(path):
             through = tuple(where for where, _ in links)
             yield PathRule(path, "deny", "cloud", source, f"${{{GOOGLE_KEY}}}", "Google Cloud", through)
 
     def unprotected(self, settings: MergedSettings) -> Iterator[Unprotected]:
         """The exceptions that a policy makes."""
         for item in settings.items("filesystem.unprotect"):
-            placed = self.place(Sourced(item.value.path, item.source))
-            if placed is not None:
-                yield Unprotected(placed[0], item.value.reason, item.source, item.value.path, placed[1])
+            target = self.canonical_path(Sourced(item.value.path, item.source))
+            if target is not None:
+                yield Unprotected(target[0], item.value.reason, item.source, item.value.path, target[1])
 
-    def _built_in(self, paths: Mapping[str, str], kind: PathKind, origin: Origin) -> Iterator[PathRule]:
+    def _builtin_rules(self, paths: Mapping[str, str], kind: PathKind, origin: Origin) -> Iterator[PathRule]:
         for path, why in paths.items():
             rule = self.rule(Sourced(path, BUILT_IN), kind, origin, why)
             if rule is not None:
@@ -203,10 +205,10 @@ def lost_writes(listed: Iterable[PathRule], private: Iterable[PathRule], faults:
 
     `private` are the rules for what the sandbox has for itself. Devices keep nothing, here or there.
     """
-    own = {each.path: each for each in private if each.private and each.path not in _DEVICES}
+    private_paths = {each.path: each for each in private if each.private and each.path not in _DEVICES}
     for rule in listed:
-        if rule.writable and rule.path in own:
-            shared = ", or set filesystem.tmp: shared" if own[rule.path].written == "$TMP" else ""
+        if rule.writable and rule.path in private_paths:
+            shared = ", or set filesystem.tmp: shared" if private_paths[rule.path].written == "$TMP" else ""
             text = f"the sandbox has its own {rule.path}, and what is written there is lost: leave it out"
             faults.add(rule.source, text + shared)
 
@@ -261,9 +263,9 @@ def protections(
     lifts what layers below its own protect. What the floor protects, and the policy itself, it can't; asking
     for that is a fault.
     """
-    own = [follow(facts.variables[name], facts)[0] for name in ("STATE", "CACHE")]
+    persistent = [follow(facts.variables[name], facts)[0] for name in ("STATE", "CACHE")]
     listed = (rule.path for rule in rules if rule.writable and rule.origin == "listed")
-    writable = dict.fromkeys(path for path in listed if not any(is_inside(path, each) for each in own))
+    writable = dict.fromkeys(path for path in listed if not any(is_inside(path, each) for each in persistent))
     roots = tuple(dict.fromkeys([*writable, *(follow(p, facts)[0] for p in (facts.project, *facts.homes))]))
     project = follow(facts.project, facts)[0]
     by_layer: dict[int, list[Sourced[str]]] = {}
@@ -277,17 +279,17 @@ def protections(
         remaining = names if firm else [*_without_configuration(names, settings)]
         made = [
             Protection(tuple(remaining), roots, excepted),
-            Protection(_of_git(remaining), facts.git_directories, excepted),
+            Protection(_git_relative_names(remaining), facts.git_directories, excepted),
             git_protection.bare_protection(
-                _of_git(remaining), project, facts, excepted=excepted, rules=rules
+                _git_relative_names(remaining), project, facts, excepted=excepted, rules=rules
             ),
-            *git_protection.protections(_of_git(remaining), facts, excepted),
+            *git_protection.git_protections(_git_relative_names(remaining), facts, excepted),
         ]
         if firm:
             _refuse_exceptions(made, exceptions, facts, faults)
         found += [each for each in made if each.names and each.roots]
     lifted = [(each.path, each.source.rank) for each in exceptions]
-    return (*found, *nested.protections(settings, facts.autorun, lifted))
+    return (*found, *nested.nested_protections(settings, facts.autorun, lifted))
 
 
 def _without_configuration(names: Iterable[Sourced[str]], settings: MergedSettings) -> Iterator[Sourced[str]]:
@@ -298,7 +300,7 @@ def _without_configuration(names: Iterable[Sourced[str]], settings: MergedSettin
             yield name
 
 
-def _of_git(names: Iterable[Sourced[str]]) -> tuple[Sourced[str], ...]:
+def _git_relative_names(names: Iterable[Sourced[str]]) -> tuple[Sourced[str], ...]:
     """The names that lie in a directory of Git's, as seen from it."""
     inside = (name for name in names if name.value.startswith(".git/"))
     return tuple(Sourced(name.value.removeprefix(".git/"), name.source) for name in inside)
@@ -316,7 +318,7 @@ def _refuse_exceptions(
             faults.add(exception.source, f"{exception.path} is protected {who}")
 
 
-def guarded(protections: Iterable[Protection], facts: HostFacts) -> Iterator[PathRule]:
+def protected_rules(protections: Iterable[Protection], facts: HostFacts) -> Iterator[PathRule]:
     """The protected paths that exist, and those that links lead to, as rules: links are resolved.
 
     A `.git` that is a file is one too: whoever writes it chooses which hooks run.
@@ -335,7 +337,7 @@ def guarded(protections: Iterable[Protection], facts: HostFacts) -> Iterator[Pat
                 yield PathRule(below(root, ".git"), "readonly", "protected", git.source, ".git")
             for name in protection.names:
                 spelled = below(root, name.value)
-                path, through = followed(spelled, facts)
+                path, through = canonical_with_links(spelled, facts)
                 lifted_here = not protection.exceptions.isdisjoint((path, spelled))
                 if not lifted_here and (through or facts.kind(path) is not None):
                     yield PathRule(path, "readonly", "protected", name.source, name.value, "", through)

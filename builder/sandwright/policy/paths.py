@@ -9,6 +9,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Callable
 
+from sandwright.nested import reversed_components
 from sandwright.policy.facts import FIRMLINKS, HostFacts
 
 MAX_LINKS = 40
@@ -24,7 +25,7 @@ def canonical(path: str, facts: HostFacts) -> str:
 
 def follow(path: str, facts: HostFacts) -> tuple[str, tuple[tuple[str, str], ...]]:
     """The canonical form of a path, and each link on the way: where it is (canonical) and its text."""
-    pending = [part for part in reversed(path.split("/")) if part not in ("", ".")]
+    pending = reversed_components(path)
     current = ""
     links: list[tuple[str, str]] = []
     while pending:
@@ -32,7 +33,9 @@ def follow(path: str, facts: HostFacts) -> tuple[str, tuple[tuple[str, str], ...
         if part == "..":
             current = current.rpartition("/")[0]
             continue
-        candidate = folded(f"{current}/{part}", facts)
+        candidate = f"{current}/{part}"
+        if facts.os == "darwin":
+            candidate = without_data_volume(candidate)
         target = facts.link(candidate)
         if target is None:
             current = candidate
@@ -40,12 +43,12 @@ def follow(path: str, facts: HostFacts) -> tuple[str, tuple[tuple[str, str], ...
         links.append((candidate, target))
         if len(links) > MAX_LINKS:
             raise ValueError(f"{path} leads through more than {MAX_LINKS} links")
-        pending += [step for step in reversed(target.split("/")) if step not in ("", ".")]
+        pending += reversed_components(target)
         current = "" if target.startswith("/") else current
     return current or "/", tuple(links)
 
 
-def followed(path: str, facts: HostFacts) -> tuple[str, tuple[str, ...]]:
+def canonical_with_links(path: str, facts: HostFacts) -> tuple[str, tuple[str, ...]]:
     """The canonical form of a path, and where the links on the way are.
 
     Where they form a loop: the path as it is, and the first link on the way.
@@ -58,9 +61,9 @@ def followed(path: str, facts: HostFacts) -> tuple[str, tuple[str, ...]]:
     return found, tuple(where for where, _ in links)
 
 
-def folded(path: str, facts: HostFacts) -> str:
-    """A path by its name at the root, where macOS' data volume gives it a second one."""
-    if facts.os == "darwin" and path.startswith(f"{_DATA}/"):
+def without_data_volume(path: str) -> str:
+    """A path of macOS by its name at the root, where the data volume gives it a second one."""
+    if path.startswith(f"{_DATA}/"):
         short = path[len(_DATA) :]
         if any(is_inside(short, firmlink) for firmlink in FIRMLINKS):
             return short
@@ -82,6 +85,11 @@ def ancestors(path: str) -> tuple[str, ...]:
         found.append(path[:end])
         end = path.rfind("/", 0, end)
     return (*found, "/")
+
+
+def parent(path: str) -> str:
+    """The directory that a canonical path is in; of `/` itself."""
+    return path.rpartition("/")[0] or "/"
 
 
 def below(directory: str, name: str) -> str:

@@ -13,9 +13,9 @@ def quoted(text: str) -> str:
 
 def one_of(name: str, names: Iterable[str], *, what: str) -> str:
     """`name` when it is one of `names`, each a `what`. Else raise ValueError with a suggestion."""
-    known = tuple(names)
-    if name in known:
+    choices = tuple(names)
+    if name in choices:
         return name
-    guess = difflib.get_close_matches(name, known, n=1)
-    hint = f"did you mean '{guess[0]}'?" if guess else f"there is {', '.join(known)}"
+    guess = difflib.get_close_matches(name, choices, n=1)
+    hint = f"did you mean '{guess[0]}'?" if guess else f"there is {', '.join(choices)}"
     raise ValueError(f"{quoted(name)} is no {what}; {hint}")

@@ -12,7 +12,7 @@ from sandwright.policy.rules import PathRule
 from sandwright.visible import one_line
 
 
-def remarks(
+def collect_warnings(
     policy: ResolvedPolicy, inputs: LiveHost, *, mounts: bool, image_root: bool = False
 ) -> tuple[str, ...]:
     """A line for each grant without effect, each about Git, and each restricted file with several names.
@@ -22,12 +22,18 @@ def remarks(
     sandbox's root. Raise UsageError where the policy's own file,
     or Git's configuration, has several names.
     """
-    absent = (*(_absent(policy) if mounts else ()), *(_linked(policy) if image_root else ()))
-    found = (*_void(policy), *absent, *_of_git(policy), *_second_names(policy, inputs), *_exposed(policy))
+    absent = (*(_missing_paths(policy) if mounts else ()), *(_linked_paths(policy) if image_root else ()))
+    found = (
+        *_ineffective_rules(policy),
+        *absent,
+        *_git_warnings(policy),
+        *_second_names(policy, inputs),
+        *_exposed_ports(policy),
+    )
     return tuple(map(one_line, found))
 
 
-def _of_git(policy: ResolvedPolicy) -> Iterator[str]:
+def _git_warnings(policy: ResolvedPolicy) -> Iterator[str]:
     facts, tree = policy.facts, policy.filesystem.tree
     if facts.git_worktree and not tree.changes_host(f"{facts.git_worktree[0]}/HEAD"):
         yield f"Git can't commit here: {explain.worktree_grant(facts)}"
@@ -42,14 +48,14 @@ CONFIG_DANGER = (
 )
 
 
-def _void(policy: ResolvedPolicy) -> Iterator[str]:
+def _ineffective_rules(policy: ResolvedPolicy) -> Iterator[str]:
     for rule in policy.filesystem.rules:
         why = explain.why_void(policy, rule)
         if why:
             yield f"{rule.source}: {rule.kind} {rule.written} {why}"
 
 
-def _absent(policy: ResolvedPolicy) -> Iterator[str]:
+def _missing_paths(policy: ResolvedPolicy) -> Iterator[str]:
     tree, facts = policy.filesystem.tree, policy.facts
     for rule in policy.filesystem.rules:
         listed = rule.origin == "listed" and not rule.source.layer.startswith("preset ")
@@ -60,7 +66,7 @@ def _absent(policy: ResolvedPolicy) -> Iterator[str]:
             yield f"{rule.source}: {rule.written} grants nothing, as there is no {rule.path}"
 
 
-def _linked(policy: ResolvedPolicy) -> Iterator[str]:
+def _linked_paths(policy: ResolvedPolicy) -> Iterator[str]:
     for rule in policy.filesystem.rules:
         listed = rule.origin == "listed" and not rule.source.layer.startswith("preset ")
         if not listed or rule.kind not in ("read", "write") or not rule.through:
@@ -82,19 +88,19 @@ def _second_names(policy: ResolvedPolicy, inputs: LiveHost) -> Iterator[str]:
         if count < 2:
             continue
         text = f"{rule.path} has {count} names (hard links), and only this one is held"
-        if _decides(rule, policy):
+        if _controls_host(rule, policy):
             raise UsageError(f"{text}: give it a file of its own, with `cp -p` and `mv`")
         yield f"{rule.kind} {rule.written}: {text}"
 
 
-def _decides(rule: PathRule, policy: ResolvedPolicy) -> bool:
+def _controls_host(rule: PathRule, policy: ResolvedPolicy) -> bool:
     """Whether a file decides what runs on the host: the policy, or Git's configuration."""
     folder, _, name = rule.path.rpartition("/")
     git = folder in policy.facts.git_directories and name in ("config", "config.worktree")
     return rule.origin == "policy" or (rule.origin == "protected" and (git or name == "sandbox.yaml"))
 
 
-def _exposed(policy: ResolvedPolicy) -> Iterator[str]:
+def _exposed_ports(policy: ResolvedPolicy) -> Iterator[str]:
     """Servers inside are the host's own there, on every address that they listen on."""
     if policy.network.mode == "host" and policy.network.expose:
         source = policy.source("network.expose")

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from sandwright.policy.declaration import Declaration
 from sandwright.policy.facts import STATE_KEYS, HostFacts
 from sandwright.policy.links import through_replaceable
-from sandwright.policy.paths import ancestors, depth, followed, is_inside, same_name
+from sandwright.policy.paths import ancestors, canonical_with_links, depth, is_inside, same_name
 from sandwright.policy.provenance import BUILT_IN, Faults
 from sandwright.policy.rules import PathRule, PathRules
 
@@ -40,13 +40,13 @@ def reserved_rules(facts: HostFacts) -> Iterator[PathRule]:
     hidden = [*facts.reserved_hidden, *(f"{facts.home}/{name}" for name in HIDDEN)]
     readonly = [*facts.reserved_readonly, *(f"{facts.home}/{name}" for name in READONLY)]
     for directory in dict.fromkeys(hidden):
-        yield _rule(directory, "deny", "sandwright's own", facts)
+        yield _reserved_rule(directory, "deny", "sandwright's own", facts)
     for directory in dict.fromkeys(readonly):
-        yield _rule(directory, "readonly", "sandwright's own", facts)
+        yield _reserved_rule(directory, "readonly", "sandwright's own", facts)
     for directory in dict.fromkeys((*facts.trusted, *(f"{facts.home}/{name}" for name in TRUSTED), *SYSTEM)):
-        yield _rule(directory, "readonly", _TRUSTED, facts)
+        yield _reserved_rule(directory, "readonly", _TRUSTED, facts)
     for directory in facts.installation:
-        yield _rule(directory, "readonly", _INSTALLATION, facts)
+        yield _reserved_rule(directory, "readonly", _INSTALLATION, facts)
 
 
 def closed_paths(facts: HostFacts) -> list[str]:
@@ -64,9 +64,9 @@ def rules_in_force(rules: Sequence[PathRule], before: PathRules, facts: HostFact
             yield rule
 
 
-def reserved_faults(grants: Iterable[PathRule], own: Sequence[PathRule], faults: Faults) -> None:
+def reserved_faults(grants: Iterable[PathRule], reserved: Sequence[PathRule], faults: Faults) -> None:
     """A fault for each grant of such a directory, or of something in it."""
-    closed = [rule for rule in own if rule.why != _INSTALLATION]
+    closed = [rule for rule in reserved if rule.why != _INSTALLATION]
     for grant in grants:
         for rule in closed:
             if is_inside(grant.path, rule.path) and (grant.writable or rule.why != _TRUSTED):
@@ -80,14 +80,16 @@ def _ungranted(rule: PathRule) -> str:
     return "where sandwright keeps what decides over sandboxes: no policy can grant it"
 
 
-def granting(rules: Iterable[PathRule], facts: HostFacts) -> PathRules:
+def granting_rules(rules: Iterable[PathRule], facts: HostFacts) -> PathRules:
     """The grants among rules, without what takes something away again, which a policy may accept."""
     return PathRules((rule for rule in rules if rule.kind in ("read", "write")), key=same_name(facts))
 
 
-def unheld(rules: Sequence[PathRule], facts: HostFacts, declaration: Declaration) -> Iterator[str]:
+def open_reserved_paths(
+    rules: Sequence[PathRule], facts: HostFacts, declaration: Declaration
+) -> Iterator[str]:
     """A line for each reserved path that a method leaves open under a policy's rules."""
-    grants = granting(rules, facts)
+    grants = granting_rules(rules, facts)
     found = reserved_rules(facts) if declaration.enforces else ()
     closed = sorted(found, key=lambda rule: depth(rule.path))  # one line for a directory and what is in it
     yield from _unheld_links(closed, grants, declaration)
@@ -95,11 +97,11 @@ def unheld(rules: Sequence[PathRule], facts: HostFacts, declaration: Declaration
     for rule in rules_in_force(closed, grants, facts):
         if declaration.other_account and rule.kind == "deny" and not grants.changes_host(rule.path):
             continue  # `places.private` makes these directories, with mode 0700
-        lacking = (declaration.of(feature) for feature in _features(rule, grants, facts))
+        lacking = (declaration.of(feature) for feature in _required_features(rule, grants, facts))
         support = next((each for each in lacking if each.level == "cannot"), None)
         if support is not None and refused.isdisjoint(ancestors(rule.path)):
             refused.add(rule.path)
-            yield _refusal(rule, grants, declaration.method, support.reason)
+            yield _open_path_message(rule, grants, declaration.method, support.reason)
 
 
 def _unheld_links(closed: Iterable[PathRule], grants: PathRules, declaration: Declaration) -> Iterator[str]:
@@ -114,30 +116,30 @@ def _unheld_links(closed: Iterable[PathRule], grants: PathRules, declaration: De
         )
 
 
-def _features(rule: PathRule, grants: PathRules, facts: HostFacts) -> Iterator[str]:
+def _required_features(rule: PathRule, grants: PathRules, facts: HostFacts) -> Iterator[str]:
     """What a method has to be able to do, to hold a reserved rule."""
     if not grants.changes_host(rule.path):
         yield "filesystem.deny"
         return
     yield "filesystem.deny-inside" if rule.kind == "deny" else "filesystem.readonly"
     if facts.kind(rule.path) is None:
-        inside = is_inside(rule.path, followed(facts.project, facts)[0])
+        inside = is_inside(rule.path, canonical_with_links(facts.project, facts)[0])
         yield "filesystem.absent" if inside else "filesystem.absent-elsewhere"
 
 
-def _refusal(rule: PathRule, grants: PathRules, method: str, reason: str) -> str:
+def _open_path_message(rule: PathRule, grants: PathRules, method: str, reason: str) -> str:
     what = "from being read and written" if rule.kind == "deny" else "from being written"
     grant = next((each for each in grants.deciding(rule.path) if each.writable), None)
     through = f" with write {grant.written or grant.path} ({grant.source})" if grant else ""
-    elsewhere = ", or install sandwright elsewhere (pipx, uv tool)" if rule.why == _INSTALLATION else ""
+    advice = ", or install sandwright elsewhere (pipx, uv tool)" if rule.why == _INSTALLATION else ""
     return (
-        f"{method} can't keep {rule.path} ({rule.why}) {what}{through}: {reason}. Grant less{elsewhere}, or "
+        f"{method} can't keep {rule.path} ({rule.why}) {what}{through}: {reason}. Grant less{advice}, or "
         "take another method; accept_gaps does not apply"
     )
 
 
-def _rule(directory: str, kind: str, why: str, facts: HostFacts) -> PathRule:
-    path, through = followed(directory, facts)
+def _reserved_rule(directory: str, kind: str, why: str, facts: HostFacts) -> PathRule:
+    path, through = canonical_with_links(directory, facts)
     return PathRule(
         path, "deny" if kind == "deny" else "readonly", "policy", BUILT_IN, directory, why, through
     )

@@ -10,17 +10,17 @@ from sandwright.policy import git_protection, git_worktree, hosts, spelling, val
 from sandwright.policy.engines import PORTS
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.layers import MergedSettings
-from sandwright.policy.links import grant_faults, replaceable
+from sandwright.policy.links import grant_faults, replaceable_links
 from sandwright.policy.path_limits import check_paths, check_sockets
 from sandwright.policy.path_resolver import (
     PathResolver,
     engine_faults,
-    guarded,
     lost_writes,
+    protected_rules,
     protections,
     with_exceptions,
 )
-from sandwright.policy.paths import ancestors, canonical, depth, followed, same_name
+from sandwright.policy.paths import ancestors, canonical, canonical_with_links, depth, same_name
 from sandwright.policy.provenance import BUILT_IN, Faults, Sourced
 from sandwright.policy.reserved import reserved_faults, reserved_rules, rules_in_force
 from sandwright.policy.resolved import (
@@ -65,14 +65,14 @@ def resolve(
     resolver = PathResolver(facts, faults, secrets=secrets)
     process, taken = _process(settings, resolver)
     filesystem = _filesystem(settings, resolver, faults, [*files, *taken])
-    network = _network(settings, resolver, filesystem.tree, faults)
+    network = _resolve_network(settings, resolver, filesystem.tree, faults)
     if floor is not None:
         check_paths(floor, filesystem, resolver, faults)
         check_sockets(floor, settings, resolver, faults)
-    environment = _environment(settings, facts, secrets)
+    environment = _resolve_environment(settings, facts, secrets)
     faults.raise_any()
     return ResolvedPolicy(
-        methods=_methods(settings),
+        methods=_method_choice(settings),
         reason=settings.value("reason") or "",
         filesystem=filesystem,
         network=network,
@@ -104,7 +104,7 @@ def _check_project(facts: HostFacts) -> None:
         raise UsageError(f"the project {facts.project} is a directory of the system; choose one of its own")
 
 
-def _methods(settings: MergedSettings) -> tuple[str, ...]:
+def _method_choice(settings: MergedSettings) -> tuple[str, ...]:
     method = settings.value("method")
     return (method,) if method else tuple(dict.fromkeys(settings.value("methods") or ()))
 
@@ -120,8 +120,8 @@ def _filesystem(
     engine_faults(grants, engines, facts, faults)
     unprotected = tuple(resolver.unprotected(settings))
     rules = [*with_exceptions(_with_cloud(listed, settings, resolver), unprotected, faults)]
-    rules += _repository(settings, rules, facts, faults)
-    rules += [*with_exceptions(engines, unprotected, faults), *resolver.own()]
+    rules += _worktree_rules(settings, rules, facts, faults)
+    rules += [*with_exceptions(engines, unprotected, faults), *resolver.private_rules()]
     temporary = resolver.temporary(tmp)
     rules += [temporary] if temporary else []
     lost_writes(listed, [rule for rule in rules if rule.origin == "own"], faults)
@@ -129,15 +129,17 @@ def _filesystem(
     startup = tuple(resolver.startup())
     key = same_name(facts)
     before = PathRules(rules, startup=startup, key=key)
-    protected = tuple(guarded(names, facts))
-    own = tuple(_own_files(files, facts.closed()))  # this checkout may be elsewhere than the recorded one
+    protected = tuple(protected_rules(names, facts))
+    policy_files = tuple(
+        _own_files(files, facts.closed())
+    )  # this checkout may be elsewhere than the recorded one
     closed = tuple(reserved_rules(facts))
-    rules += [rule for rule in (*protected, *own) if before.changes_host(rule.path)]
+    rules += [rule for rule in (*protected, *policy_files) if before.changes_host(rule.path)]
     rules += rules_in_force(closed, before, facts)
     rules.sort(key=lambda rule: (depth(rule.path), rule.path, rule.strength))
     tree = PathRules(rules, protections=names, startup=startup, key=key)
     if any(name.value.startswith(".git/") for each in names for name in each.names):
-        git_protection.check(facts, before, tree)
+        git_protection.check_git_protection(facts, before, tree)
     granted = [
         rule for rule in rules if rule.kind in ("read", "write") and rule.origin in ("listed", "cloud", "git")
     ]
@@ -149,7 +151,7 @@ def _filesystem(
         protected=tuple(rule for rule in protected if facts.kind(rule.path) is not None),
         protections=names,
         unprotected=unprotected,
-        links=tuple(replaceable((*rules, *protected, *own, *closed), tree)),
+        links=tuple(replaceable_links((*rules, *protected, *policy_files, *closed), tree)),
         tmp=tmp.value,
         tmp_path=temporary.path if temporary else facts.tmp,
         tree=tree,
@@ -166,12 +168,12 @@ def _with_cloud(
     """
     mode = settings.values.get("credentials.cloud")
     if mode is None or mode.value == "none":
-        said = {
+        explicit = {
             rule.path for rule in listed if rule.kind == "deny" or not rule.source.layer.startswith("preset ")
         }
         yield from listed
         source = mode.source if mode else BUILT_IN
-        yield from (rule for rule in resolver.without_cloud(source) if rule.path not in said)
+        yield from (rule for rule in resolver.without_cloud(source) if rule.path not in explicit)
         return
     opened = tuple(resolver.cloud(mode.source))
     paths = {rule.path for rule in opened}
@@ -181,7 +183,7 @@ def _with_cloud(
     yield from opened
 
 
-def _repository(
+def _worktree_rules(
     settings: MergedSettings, rules: Sequence[PathRule], facts: HostFacts, faults: Faults
 ) -> list[PathRule]:
     """What is opened of a linked work tree's repository; nothing, with a fault, where a rule hides it."""
@@ -197,11 +199,13 @@ def _repository(
 def _own_files(files: Sequence[str], facts: HostFacts) -> Iterator[PathRule]:
     """Rules that keep the policy's own files read-only."""
     for file in files:
-        path, through = followed(file, facts)
+        path, through = canonical_with_links(file, facts)
         yield PathRule(path, "readonly", "policy", BUILT_IN, file, "the policy itself", through)
 
 
-def _network(settings: MergedSettings, resolver: PathResolver, tree: PathRules, faults: Faults) -> Network:
+def _resolve_network(
+    settings: MergedSettings, resolver: PathResolver, tree: PathRules, faults: Faults
+) -> Network:
     sockets: list[PathRule] = []
     for text in settings.items("network.unix_sockets"):
         rule = resolver.rule(text, "read")
@@ -238,20 +242,22 @@ def _process(settings: MergedSettings, resolver: PathResolver) -> tuple[Process,
     seccomp = settings.values.get("process.seccomp") or Sourced("default", BUILT_IN)
     name: str = seccomp.value
     taken: tuple[str, ...] = ()
-    placed = resolver.place(seccomp) if name.startswith(("/", "~", "$")) else None
-    if placed:
-        taken = (spelling.expanded(name, resolver.facts.variables),)
-        name = placed[0]
+    resolved_file = resolver.canonical_path(seccomp) if name.startswith(("/", "~", "$")) else None
+    if resolved_file:
+        taken = (spelling.expand_path(name, resolver.facts.variables),)
+        name = resolved_file[0]
     return Process(sandbox_root=bool(settings.value("process.sandbox_root")), seccomp=name), taken
 
 
-def _environment(settings: MergedSettings, facts: HostFacts, secrets: frozenset[str]) -> EnvironmentRules:
+def _resolve_environment(
+    settings: MergedSettings, facts: HostFacts, secrets: frozenset[str]
+) -> EnvironmentRules:
     entries = settings.entries.get("environment.set", {})
     variables = {name: value for name, value in facts.variables.items() if name in spelling.VARIABLES}
     return EnvironmentRules(
         passed=tuple(dict.fromkeys(item.value for item in settings.items("environment.pass"))),
         set={
-            name: spelling.substituted(item.value, variables)
+            name: spelling.substitute(item.value, variables)
             for name, item in sorted(entries.items())
             if item.value is not None
         },

@@ -67,7 +67,7 @@ class Network:
 
     @property
     def has_own_sockets(self) -> bool:
-        """Whether programs inside can have Unix sockets of their own on Linux: in a network of their own."""
+        """Whether programs can create Unix sockets on Linux: in a network of their own."""
         return self.own_sockets and self.mode != "host"
 
     @property
@@ -186,11 +186,13 @@ class ResolvedPolicy:
 
     def passing(self, name: str) -> Sourced[str] | None:
         """The first item of `environment.pass` that covers a variable's name."""
-        found = [self._passed[each] for each in values.covering(self._passed, name)]
+        found = [
+            self._passed_variables[each] for each in values.covering_patterns(self._passed_variables, name)
+        ]
         return min(found, key=lambda each: each[0])[1] if found else None
 
     @functools.cached_property
-    def _passed(self) -> Mapping[str, tuple[int, Sourced[str]]]:
+    def _passed_variables(self) -> Mapping[str, tuple[int, Sourced[str]]]:
         items = enumerate(self.settings.items("environment.pass"))
         return {item.value: (position, item) for position, item in reversed([*items])}
 
@@ -213,7 +215,7 @@ class ResolvedPolicy:
         """The absolute path that somebody asks about, links not resolved. Raise like `canonical`."""
         try:
             if path.startswith(("~", "$")):
-                path = spelling.expanded(path, self.facts.variables)
+                path = spelling.expand_path(path, self.facts.variables)
             if not path or "\0" in path:
                 raise ValueError("is no path")
         except ValueError as error:

@@ -37,20 +37,20 @@ class Renamed(NamedTuple):
     faults: tuple[Problem, ...]
 
 
-def renamed(document: Document) -> Renamed:
+def rename_keys(document: Document) -> Renamed:
     """Give keys and features their new names, each value with the position that it has."""
     warnings: list[Problem] = []
     faults: list[Problem] = []
     for old, new in RETIRED_KEYS.items():
-        if not _has(document.data, old):
+        if not _has_key(document.data, old):
             continue
         position, names = document.key_position(old), (field_name(old), field_name(new))
-        if _has(document.data, new):
+        if _has_key(document.data, new):
             message = f"is the former name of {names[1]}, which is given too; leave {names[0]} out"
             faults.append(Problem(*position, names[0], message))
         else:
             warnings.append(Problem(*position, "", retired_warning(*names)))
-        document = _moved(document, old, new)
+        document = _rename_key(document, old, new)
     document, about_features = _with_new_features(document)
     return Renamed(document, tuple(sorted([*warnings, *about_features])), tuple(faults))
 
@@ -72,12 +72,12 @@ def _with_new_features(document: Document) -> tuple[Document, Iterable[Problem]]
     return replace(document, data={**document.data, "accept_gaps": found}), first.values()
 
 
-def _moved(document: Document, old: Key, new: Key) -> Document:
+def _rename_key(document: Document, old: Key, new: Key) -> Document:
     """A document in which a value has another key, or is left out where that key is there too."""
-    data = _without(document.data, old)
-    if _has(data, new):
+    data = _remove_key(document.data, old)
+    if _has_key(data, new):
         return replace(document, data=data)
-    data = _with(data, new, _value(document.data, old))
+    data = _set_key(data, new, _get_key(document.data, old))
     marks, key_marks = (_moved_marks(found, old, new) for found in (document.marks, document.key_marks))
     return replace(document, data=data, marks=marks, key_marks=key_marks)
 
@@ -96,7 +96,7 @@ def _moved_marks(marks: Mapping[Path, Position], old: Key, new: Key) -> Mapping[
     return found
 
 
-def _has(data: Value, key: Key) -> bool:
+def _has_key(data: Value, key: Key) -> bool:
     for step in key:
         if not isinstance(data, dict) or step not in data:
             return False
@@ -104,23 +104,25 @@ def _has(data: Value, key: Key) -> bool:
     return True
 
 
-def _value(data: Value, key: Key) -> Value:
+def _get_key(data: Value, key: Key) -> Value:
     for step in key:
         assert isinstance(data, dict)
         data = data[step]
     return data
 
 
-def _without(data: Value, key: Key) -> Value:
+def _remove_key(data: Value, key: Key) -> Value:
     """The same without a key, which is there."""
     assert isinstance(data, dict)
     if len(key) == 1:
         return {name: value for name, value in data.items() if name != key[0]}
-    return {**data, key[0]: _without(data[key[0]], key[1:])}
+    return {**data, key[0]: _remove_key(data[key[0]], key[1:])}
 
 
-def _with(data: Value, key: Key, value: Value) -> Value:
+def _set_key(data: Value, key: Key, value: Value) -> Value:
     """The same with a value. A section that is no mapping stays, for decoding to refuse."""
     if not key:
         return value
-    return {**data, key[0]: _with(data.get(key[0], {}), key[1:], value)} if isinstance(data, dict) else data
+    return (
+        {**data, key[0]: _set_key(data.get(key[0], {}), key[1:], value)} if isinstance(data, dict) else data
+    )

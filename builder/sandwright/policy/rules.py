@@ -94,8 +94,8 @@ class PathRules:
     ) -> None:
         """`key` gives equal text for names that are the same file."""
         self._key = key
-        self._tree = _tree(rules, key)
-        self._startup = _tree(startup, key)
+        self._tree = _rule_tree(rules, key)
+        self._startup = _rule_tree(startup, key)
         self._protections = [_Guard(protection, key) for protection in protections]
         self._answers: dict[str, tuple[PathRule, ...]] = {}
 
@@ -110,10 +110,10 @@ class PathRules:
         if rules is None:
             if len(self._answers) >= MAX_ANSWERS:
                 self._answers.clear()
-            rules = self._answers[path] = self._decide(path)
+            rules = self._answers[path] = self._matching_rules(path)
         return rules
 
-    def _decide(self, path: str) -> tuple[PathRule, ...]:
+    def _matching_rules(self, path: str) -> tuple[PathRule, ...]:
         found = [
             (depth, rule) for depth, rules in self._tree.prefixes(path) for rule in _strongest_last(rules)
         ]
@@ -125,7 +125,7 @@ class PathRules:
             )[::-1]
         depth, strongest = found[0]
         if strongest.writable and not strongest.private:
-            rules = (*self._protecting(path, depth), *rules)
+            rules = (*self._protecting_rules(path, depth), *rules)
         return rules
 
     def allows(self, action: Action, path: str) -> bool:
@@ -147,7 +147,7 @@ class PathRules:
         """The rules for exactly this path, protected names excepted."""
         return self._tree.at(path)
 
-    def _protecting(self, path: str, depth: int) -> tuple[PathRule, ...]:
+    def _protecting_rules(self, path: str, depth: int) -> tuple[PathRule, ...]:
         for guard in self._protections:
             rule = guard.rule(path, depth)
             if rule is not None:
@@ -159,7 +159,7 @@ class _Guard:
     """A protection that answers in the time of a path's depth."""
 
     def __init__(self, protection: Protection, key: Callable[[str], str]) -> None:
-        self._exceptions = {_folded(path, key) for path in protection.exceptions}
+        self._exceptions = {_fold_path(path, key) for path in protection.exceptions}
         self._key = key
         self._roots: PathTree[str] = PathTree(key)
         self._names: PathTree[Sourced[str]] = PathTree(key)
@@ -174,12 +174,12 @@ class _Guard:
         for at, _ in self._roots.along_names(parts):
             for below, names in self._names.along_names(parts[at:]):
                 protected = "/" + "/".join(parts[: at + below])
-                if below and at + below >= depth and _folded(protected, self._key) not in self._exceptions:
+                if below and at + below >= depth and _fold_path(protected, self._key) not in self._exceptions:
                     return PathRule(protected, "readonly", "protected", names[-1].source, names[-1].value)
         return None
 
 
-def _tree(rules: Iterable[PathRule], key: Callable[[str], str]) -> PathTree[PathRule]:
+def _rule_tree(rules: Iterable[PathRule], key: Callable[[str], str]) -> PathTree[PathRule]:
     tree: PathTree[PathRule] = PathTree(key)
     for rule in rules:
         tree.add(rule.path, rule)
@@ -190,5 +190,5 @@ def _strongest_last(rules: list[PathRule]) -> list[PathRule]:
     return sorted(rules, key=lambda rule: rule.strength) if len(rules) > 1 else rules
 
 
-def _folded(path: str, key: Callable[[str], str]) -> str:
+def _fold_path(path: str, key: Callable[[str], str]) -> str:
     return "/".join(map(key, path.split("/")))

@@ -50,9 +50,9 @@ class Variable:
 def checked_path(text: str) -> str:
     """`text` when it is a path that a policy may name. Raise ValueError that says why it isn't.
 
-    What depends on the host (values of variables, lengths after expansion) is checked by `expanded`.
+    What depends on the host (values of variables, lengths after expansion) is checked by `expand_path`.
     """
-    pieces = parsed(text)
+    pieces = parse_spelling(text)
     first = pieces[0]
     if isinstance(first, str) and not first.startswith("/"):
         hint = _relative_hint(first)
@@ -66,35 +66,35 @@ def checked_path(text: str) -> str:
     return text
 
 
-def parsed(text: str) -> tuple[str | Variable, ...]:
+def parse_spelling(text: str) -> tuple[str | Variable, ...]:
     """The pieces of a path as it is written: text and variables. Raise ValueError for faults of spelling."""
     _refuse_impossible(text)
     if text == "~" or text.startswith("~/"):
-        return (Variable("HOME"), *_pieces(text[1:]))
+        return (Variable("HOME"), *_parse_pieces(text[1:]))
     if text.startswith("~"):
         raise ValueError(f"{quoted(text)} names another person's home; write the path itself")
-    return tuple(_pieces(text))
+    return tuple(_parse_pieces(text))
 
 
 def environment_names(text: str) -> frozenset[str]:
     """The variables of the environment that a correctly spelled text uses."""
     return frozenset(
-        piece.name for piece in _pieces(text) if isinstance(piece, Variable) and piece.of_environment
+        piece.name for piece in _parse_pieces(text) if isinstance(piece, Variable) and piece.of_environment
     )
 
 
-def expanded(text: str, values: Mapping[str, str]) -> str:
+def expand_path(text: str, values: Mapping[str, str]) -> str:
     """The path that `text` stands for: absolute, without `.`, `//` or a `/` at its end, links not resolved.
 
     `values` holds the variables. Raise ValueError for one that is missing or no absolute path, for `..`, and
     for a path longer than a system takes.
     """
-    pieces = parsed(text)
-    path = "".join(piece if isinstance(piece, str) else _value(piece, values) for piece in pieces)
+    pieces = parse_spelling(text)
+    path = "".join(piece if isinstance(piece, str) else _variable_value(piece, values) for piece in pieces)
     if not path.startswith("/"):
         name = next((each.name for each in pieces if isinstance(each, Variable)), "")
         raise ValueError(f"stands for no absolute path: ${{{name}}} holds none")  # its value is nobody's
-    return _normal(path)
+    return _normalize(path)
 
 
 def in_home(text: str, home: str) -> Iterator[str]:
@@ -105,9 +105,11 @@ def in_home(text: str, home: str) -> Iterator[str]:
             yield home.replace("$", "$$") + rest
 
 
-def substituted(text: str, values: Mapping[str, str]) -> str:
-    """`text` with its variables replaced; it need not be a path. Raise ValueError like `expanded`."""
-    return "".join(piece if isinstance(piece, str) else _value(piece, values) for piece in _pieces(text))
+def substitute(text: str, values: Mapping[str, str]) -> str:
+    """`text` with its variables replaced; it need not be a path. Raise ValueError like `expand_path`."""
+    return "".join(
+        piece if isinstance(piece, str) else _variable_value(piece, values) for piece in _parse_pieces(text)
+    )
 
 
 def checked_text(text: str) -> str:
@@ -118,7 +120,7 @@ def checked_text(text: str) -> str:
     """
     if "\0" in text:
         raise ValueError("holds a NUL character")
-    for piece in _pieces(text):
+    for piece in _parse_pieces(text):
         if isinstance(piece, Variable) and piece.of_environment:
             raise ValueError(
                 f"${{{piece.name}}} would copy a variable of the host; list {piece.name} in environment.pass"
@@ -126,31 +128,31 @@ def checked_text(text: str) -> str:
     return text
 
 
-def plain(text: str) -> str:
+def plain_spelling(text: str) -> str:
     """The one spelling of an absolute path without variables; empty when it is no such path."""
     try:
-        return _normal(text) if text.startswith("/") else ""
+        return _normalize(text) if text.startswith("/") else ""
     except ValueError:
         return ""
 
 
-def undecodable(text: str) -> bool:
+def has_undecodable_bytes(text: str) -> bool:
     """Whether a text from the host holds bytes that are no UTF-8, which Python shows as surrogates."""
     return _SURROGATE.search(text) is not None
 
 
-def _pieces(text: str) -> list[str | Variable]:
+def _parse_pieces(text: str) -> list[str | Variable]:
     pieces: list[str | Variable] = []
     end = 0
     for found in _PIECE.finditer(text):
         pieces.append(text[end : found.start()])
-        pieces.append(_piece(found))
+        pieces.append(_parse_piece(found))
         end = found.end()
     pieces.append(text[end:])
-    return _joined(pieces)
+    return _join_texts(pieces)
 
 
-def _piece(found: re.Match[str]) -> str | Variable:
+def _parse_piece(found: re.Match[str]) -> str | Variable:
     braced: str | None = found[1]
     plain: str = found[2]
     if found[0] == "$$":
@@ -168,7 +170,7 @@ def _piece(found: re.Match[str]) -> str | Variable:
     return Variable(plain)
 
 
-def _joined(pieces: list[str | Variable]) -> list[str | Variable]:
+def _join_texts(pieces: list[str | Variable]) -> list[str | Variable]:
     """Neighbouring texts as one, without empty ones."""
     joined: list[str | Variable] = []
     for piece in pieces:
@@ -179,7 +181,7 @@ def _joined(pieces: list[str | Variable]) -> list[str | Variable]:
     return joined
 
 
-def _value(variable: Variable, values: Mapping[str, str]) -> str:
+def _variable_value(variable: Variable, values: Mapping[str, str]) -> str:
     value = values.get(variable.name)
     if value is None:
         raise ValueError(f"variable {variable.name} is not set in the environment")
@@ -188,7 +190,7 @@ def _value(variable: Variable, values: Mapping[str, str]) -> str:
     return value
 
 
-def _normal(path: str) -> str:
+def _normalize(path: str) -> str:
     """One spelling for each path."""
     _refuse_impossible(path)
     parts = [part for part in path.split("/") if part not in ("", ".")]
@@ -205,7 +207,7 @@ def _refuse_impossible(text: str) -> None:
         raise ValueError("is empty")
     if "\0" in text:
         raise ValueError("holds a NUL character")
-    if undecodable(text):
+    if has_undecodable_bytes(text):
         raise ValueError("is not valid UTF-8")
     if ".." in text.split("/"):
         raise ValueError(f"{quoted(text)} holds '..', which means another place once a link is involved")

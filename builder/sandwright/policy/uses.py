@@ -15,12 +15,12 @@ from sandwright.policy.declaration import Declaration, Support
 from sandwright.policy.limits import left_out
 from sandwright.policy.links import through_replaceable
 from sandwright.policy.names import FEATURES
-from sandwright.policy.paths import ancestors, below, followed, is_inside
+from sandwright.policy.paths import ancestors, below, canonical_with_links, is_inside
 from sandwright.policy.provenance import PolicySource
-from sandwright.policy.reserved import unheld
+from sandwright.policy.reserved import open_reserved_paths
 from sandwright.policy.resolved import AcceptedGap, ResolvedPolicy
 from sandwright.policy.rules import PathRule
-from sandwright.policy.spelling import expanded
+from sandwright.policy.spelling import expand_path
 
 MAX_LINKS_TOLD = 5
 """Links that are named where a policy is refused for them."""
@@ -53,15 +53,15 @@ class RenderFinding:
     def __str__(self) -> str:
         """One line for reports."""
         accepted = f"; accepted: {self.accepted}" if self.accepted else ""
-        own = {"partly": "holds in part", "left-out": "of the preset is left out"}
-        how = own.get(self.kind, f"is {self.kind}")
+        phrases = {"partly": "holds in part", "left-out": "of the preset is left out"}
+        how = phrases.get(self.kind, f"is {self.kind}")
         return f"{self.method}: {self.use.feature} {how}: {self.reason}{accepted}"
 
 
 def uses(policy: ResolvedPolicy) -> tuple[Use, ...]:
     """The features that a policy uses, each once, with its first place."""
     first: dict[str, Use] = {}
-    for use in (*_filesystem(policy), *_network(policy), *_others(policy)):
+    for use in (*_filesystem_uses(policy), *_network_uses(policy), *_process_uses(policy)):
         first.setdefault(use.feature, use)
     return tuple(first[name] for name in FEATURES if name in first)
 
@@ -78,27 +78,27 @@ def check_expressible(policy: ResolvedPolicy, declaration: Declaration) -> tuple
     refused: list[str] = []
     gone = left_out(policy, declaration)
     for use in uses(policy):
-        unkept = gone.get(use.feature.removeprefix("resources."))
-        if unkept and use.feature.startswith("resources."):
-            findings.append(RenderFinding("left-out", method, use, unkept))
+        why_left_out = gone.get(use.feature.removeprefix("resources."))
+        if why_left_out and use.feature.startswith("resources."):
+            findings.append(RenderFinding("left-out", method, use, why_left_out))
             continue
         support = declaration.of(use.feature)
         if support.level in ("stricter", "partly"):
             findings.append(RenderFinding(support.level, method, use, support.reason))
         elif support.level == "cannot":
-            reason = _accepted(policy, declaration, accepted.get(use.feature))
+            reason = _acceptance_reason(policy, declaration, accepted.get(use.feature))
             if reason:
                 findings.append(RenderFinding("degraded", method, use, support.reason, reason))
             else:
-                refused.append(_refusal(method, use, support))
-    advice = [_advice(method)] if refused else []
-    open_ = unheld(policy.filesystem.rules, policy.facts, declaration)
+                refused.append(_unsupported_message(method, use, support))
+    advice = [_suggest_alternatives(method)] if refused else []
+    open_ = open_reserved_paths(policy.filesystem.rules, policy.facts, declaration)
     if found := [*refused, *advice, *open_]:
         raise RenderError(*found)
     return tuple(findings)
 
 
-def absent(policy: ResolvedPolicy) -> tuple[PathRule, ...]:
+def absent_restrictions(policy: ResolvedPolicy) -> tuple[PathRule, ...]:
     """The denied and read-only paths that don't exist and that somebody inside could create.
 
     Not where a file is in the way of a directory that they need.
@@ -111,11 +111,11 @@ def absent(policy: ResolvedPolicy) -> tuple[PathRule, ...]:
         and rule.kind in ("deny", "readonly")
         and policy.facts.kind(rule.path) is None
         and not file_in_the_way(rule.path, policy)
-        and tree.changes_host(_existing_parent(rule.path, policy))
+        and tree.changes_host(_nearest_existing_directory(rule.path, policy))
     )
 
 
-def unguarded(policy: ResolvedPolicy) -> Iterator[tuple[str, PolicySource]]:
+def unprotected_names(policy: ResolvedPolicy) -> Iterator[tuple[str, PolicySource]]:
     """The protected paths that don't exist and that somebody inside could make, and who protects them.
 
     What counts is the directory in which a name would be made: `~/.claude` may be writable where `~` is not.
@@ -129,11 +129,11 @@ def unguarded(policy: ResolvedPolicy) -> Iterator[tuple[str, PolicySource]]:
             if facts.kind(root) == "directory" and root not in outside:
                 for name in protection.names:
                     spelled = below(root, name.value)
-                    path = followed(spelled, facts)[0]
+                    path = canonical_with_links(spelled, facts)[0]
                     lifted = not protection.exceptions.isdisjoint((path, spelled))
                     if lifted or facts.kind(path) is not None:
                         continue
-                    if files.tree.changes_host(_existing_parent(path, policy)):
+                    if files.tree.changes_host(_nearest_existing_directory(path, policy)):
                         yield path, name.source
 
 
@@ -147,7 +147,7 @@ def appearing(policy: ResolvedPolicy, covered: Collection[str]) -> Iterator[str]
     missing = (path for path in restricted if facts.kind(path) is None)
     inside = tuple(f"{path}/" for path in covered)
     seen: dict[str, bool] = {}
-    for path in dict.fromkeys([*missing, *(path for path, _ in unguarded(policy))]):
+    for path in dict.fromkeys([*missing, *(path for path, _ in unprotected_names(policy))]):
         if path in covered or path.startswith(inside):
             continue
         parent = path.rpartition("/")[0] or "/"
@@ -168,47 +168,47 @@ def denied_names(policy: ResolvedPolicy, covered: Collection[str]) -> Iterator[t
     for rule in files.rules:
         linked = bool(rule.through) and not any(through_replaceable(rule.through, files.tree))
         if rule.kind == "deny" and (linked or rule.path in missing):
-            spelled = _spelled(rule, policy) if linked else rule.path
+            spelled = _written_path(rule, policy) if linked else rule.path
             yield spelled, "" if facts.kind(rule.path) is None else rule.path
 
 
-def _spelled(rule: PathRule, policy: ResolvedPolicy) -> str:
+def _written_path(rule: PathRule, policy: ResolvedPolicy) -> str:
     """The path as the policy writes it; where it can't be read again, what it led to."""
     try:
-        return expanded(rule.written, policy.facts.variables)
+        return expand_path(rule.written, policy.facts.variables)
     except ValueError:
         return rule.path
 
 
 def file_in_the_way(path: str, policy: ResolvedPolicy) -> str:
     """The file, FIFO or socket that is where a path needs a directory; empty for none."""
-    above = _existing_parent(path, policy)
+    above = _nearest_existing_directory(path, policy)
     return above if policy.facts.kind(above) in ("file", "fifo", "socket", "device") else ""
 
 
-def _existing_parent(path: str, policy: ResolvedPolicy) -> str:
+def _nearest_existing_directory(path: str, policy: ResolvedPolicy) -> str:
     """The nearest directory above a path that exists: where the missing ones would be created."""
     return next((each for each in ancestors(path) if policy.facts.kind(each) is not None), "/")
 
 
-def _accepted(policy: ResolvedPolicy, declaration: Declaration, gap: AcceptedGap | None) -> str:
+def _acceptance_reason(policy: ResolvedPolicy, declaration: Declaration, gap: AcceptedGap | None) -> str:
     if gap is not None:
         return gap.reason
     return policy.reason if not declaration.enforces and policy.methods == (declaration.method,) else ""
 
 
-def _refusal(method: str, use: Use, support: Support) -> str:
+def _unsupported_message(method: str, use: Use, support: Support) -> str:
     return f"{method} can't enforce {use.feature} ({use.what}, {use.source}): {support.reason}"
 
 
-def _advice(method: str) -> str:
+def _suggest_alternatives(method: str) -> str:
     return (
         "take another method, leave out what it can't do, or accept it: "
         f"accept_gaps: [{{feature: …, method: {method}, reason: …}}]"
     )
 
 
-def _filesystem(policy: ResolvedPolicy) -> Iterator[Use]:
+def _filesystem_uses(policy: ResolvedPolicy) -> Iterator[Use]:
     files = policy.filesystem
     read = "filesystem.read-all" if files.reads_all else "filesystem.read"
     yield Use(read, "filesystem.read", policy.source("filesystem.read"))
@@ -220,13 +220,13 @@ def _filesystem(policy: ResolvedPolicy) -> Iterator[Use]:
         if rule.kind == "deny" and files.tree.changes_host(rule.path.rpartition("/")[0] or "/"):
             yield Use("filesystem.deny-inside", f"deny {rule.written or rule.path}", rule.source)
     yield Use("filesystem.attributes", "filesystem.read", policy.source("filesystem.read"))
-    for rule in absent(policy):
-        elsewhere = "" if is_inside(rule.path, project) else "-elsewhere"
-        yield Use(f"filesystem.absent{elsewhere}", f"{rule.kind} {rule.written}", rule.source)
+    for rule in absent_restrictions(policy):
+        suffix = "" if is_inside(rule.path, project) else "-elsewhere"
+        yield Use(f"filesystem.absent{suffix}", f"{rule.kind} {rule.written}", rule.source)
     for protection in files.protections:
         for name in protection.names:
             yield Use("filesystem.protect", f"protect {name.value}", name.source)
-    for path, source in unguarded(policy):
+    for path, source in unprotected_names(policy):
         if not is_inside(path, project):
             yield Use("filesystem.protect-elsewhere", f"protect {path}", source)
             break
@@ -241,12 +241,12 @@ def _filesystem(policy: ResolvedPolicy) -> Iterator[Use]:
     yield Use(f"filesystem.tmp-{files.tmp}", f"tmp: {files.tmp}", policy.source("filesystem.tmp"))
 
 
-def _network(policy: ResolvedPolicy) -> Iterator[Use]:
+def _network_uses(policy: ResolvedPolicy) -> Iterator[Use]:
     network = policy.network
     yield Use(f"network.{network.mode}", f"mode: {network.mode}", policy.source("network.mode"))
     if network.mode == "proxy" and any(each.private for each in network.allow):
         yield Use("network.private", "private: true", policy.source("network.allow"))
-    yield from _sockets(policy)
+    yield from _socket_uses(policy)
     if network.localhost:
         yield Use("network.localhost", "localhost", policy.source("network.localhost"))
     if network.expose:
@@ -255,7 +255,7 @@ def _network(policy: ResolvedPolicy) -> Iterator[Use]:
         yield Use("network.ca", "ca: host", policy.source("network.ca"))
 
 
-def _sockets(policy: ResolvedPolicy) -> Iterator[Use]:
+def _socket_uses(policy: ResolvedPolicy) -> Iterator[Use]:
     network = policy.network
     sockets = Use("network.no-sockets", "unix_sockets", policy.source("network.unix_sockets"))
     if network.unix_sockets:
@@ -270,18 +270,18 @@ def _sockets(policy: ResolvedPolicy) -> Iterator[Use]:
         yield Use("network.later-sockets", sockets.what, sockets.source)
     if network.unix_sockets and network.mode == "host":
         yield Use("network.abstract-sockets", sockets.what, sockets.source)
-    own = Use(
+    socket_use = Use(
         "network.own-sockets",
         f"own_sockets: {str(network.own_sockets).lower()}",
         policy.source("network.own_sockets"),
     )
     if network.has_own_sockets:
-        yield own
+        yield socket_use
     elif not (network.own_sockets or network.unix_sockets):
-        yield replace(own, feature="network.no-own-sockets")
+        yield replace(socket_use, feature="network.no-own-sockets")
 
 
-def _others(policy: ResolvedPolicy) -> Iterator[Use]:
+def _process_uses(policy: ResolvedPolicy) -> Iterator[Use]:
     right = "sandbox-root" if policy.process.sandbox_root else "unprivileged"
     yield Use(f"process.{right}", "sandbox_root", policy.source("process.sandbox_root"))
     if policy.facts.uid == 0 and policy.facts.os == "linux":

@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
-from decimal import Decimal
 
 from sandwright.policy.phrasing import quoted
 
@@ -16,13 +15,13 @@ UNLIMITED = "unlimited"
 INHERITED = "..."
 """In a list of grants: everything that the layers below granted."""
 
-_BYTES = {
+_BYTES: dict[str, int] = {
     "B": 1,
     **{prefix + "iB": 1 << (10 * power) for power, prefix in enumerate("KMGT", 1)},
     **{prefix + "B": 1000**power for power, prefix in enumerate("kMGT", 1)},
 }
 _SECONDS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
-_SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?([A-Za-z]+)")
+_SIZE = re.compile(r"([0-9]{1,999}(?:\.[0-9]{1,999})?) ?([A-Za-z]+)")  # int() reads 4,300 digits
 _DURATION = re.compile("".join(f"(?:([0-9]{{1,12}}){unit})?" for unit in _SECONDS))
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -49,12 +48,14 @@ def size(text: str) -> int:
         raise ValueError(
             f"must be a number with a unit, like 2GiB or 512MiB, not {quoted(text)}{_size_hint(text)}"
         )
-    amount = Decimal(found[1]) * _BYTES[found[2]]
-    if amount != int(amount):
+    whole, _, decimals = found[1].partition(".")
+    parts: int = 10 ** len(decimals)
+    amount, rest = divmod(int(whole + decimals) * _BYTES[found[2]], parts)
+    if rest:
         raise ValueError(f"{text} is not a whole number of bytes")
     if not 1 <= amount < 1 << 63:
         raise ValueError("must be at least 1 byte and less than 8 EiB")
-    return int(amount)
+    return amount
 
 
 def duration(text: str) -> int:
@@ -121,7 +122,7 @@ def pattern_covers(pattern: str, name: str) -> bool:
     return name == pattern
 
 
-def covering(patterns: Container[str], name: str) -> Iterator[str]:
+def covering_patterns(patterns: Container[str], name: str) -> Iterator[str]:
     """Those of many patterns that cover a name, the most specific first."""
     prefixes = (f"{name[:end]}*" for end in range(len(name), -1, -1))
     return (each for each in (name, *prefixes) if each in patterns)
@@ -191,11 +192,11 @@ def mach_service(text: str) -> MachService | None:
     Only one's own services have a prefix, and none of them is Apple's: whoever looks one up would talk to
     the sandbox.
     """
-    kind, colon, given = text.partition(":")
+    kind, colon, text_value = text.partition(":")
     if not colon or kind not in ("mach-lookup", "mach-register"):
         return None
-    register, name = kind == "mach-register", given.removesuffix(".*")
-    prefix = name != given
+    register, name = kind == "mach-register", text_value.removesuffix(".*")
+    prefix = name != text_value
     if not _MACH_NAME.fullmatch(name) or len(name) > _MACH_LONGEST:
         raise ValueError(f"{quoted(text)}: name a Mach service of two parts at least, like com.example.agent")
     if prefix and not register:

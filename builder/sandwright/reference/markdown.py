@@ -27,7 +27,7 @@ def parts(page: str) -> tuple[str, ...]:
     return tuple(_BEGIN.findall(page))
 
 
-def filled(page: str, texts: Mapping[str, str], *, file: str) -> str:
+def fill_generated(page: str, texts: Mapping[str, str], *, file: str) -> str:
     """A page with each generated part replaced by its text; all else stays.
 
     Raise DocumentError for a part of which there is no text, and for one without an end.

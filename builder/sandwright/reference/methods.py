@@ -59,33 +59,33 @@ GRANTED: Mapping[str, tuple[str, ...]] = {
 
 RUNS: Mapping[str, str] = {
     "lifecycle/starts": "the sandbox starts, and the probe program runs in it to its end",
-    "lifecycle/exit-status": "a command's exit status is the launcher's",
-    "lifecycle/signal": "a command that signal N ends has exit status 128 + N",
-    "lifecycle/changed": "nothing runs when an artifact was changed after it was rendered",
-    "lifecycle/time": "a run ends when its time is up, with all its processes",
-    "lifecycle/killed": "nothing is left when the launcher gets SIGKILL",
-    "lifecycle/terminated": "nothing is left when the launcher gets SIGTERM",
-    "lifecycle/denied-later": "a denied file that the host makes during a run is hidden, or ends the run",
-    "lifecycle/ghosts": "mount points leave no file behind in the project",
-    "secrets/two-tokens": "of a host's token and a sandbox's token, a shim's program gets the sandbox's",
-    "secrets/refused": "calls that the policy does not allow are refused",
-    "secrets/inside": "neither token is inside: in no variable, no file, and nothing that the kernel shows",
+    "lifecycle/exit-status": "the launcher exits with the command's exit status",
+    "lifecycle/signal": "if signal N ends the command, the exit status is 128 + N",
+    "lifecycle/changed": "a changed artifact is not executed",
+    "lifecycle/time": "the time limit ends a run with all its processes",
+    "lifecycle/killed": "nothing is left after SIGKILL to the launcher",
+    "lifecycle/terminated": "nothing is left after SIGTERM to the launcher",
+    "lifecycle/denied-later": "a denied file that the host creates during a run is hidden or ends the run",
+    "lifecycle/ghosts": "no mount point is left in the project",
+    "secrets/two-tokens": "the program of a shim gets the sandbox's token, not the host's",
+    "secrets/refused": "shim commands that the policy does not allow are refused",
+    "secrets/inside": "neither token is visible in the sandbox: not in variables, files, or /proc",
     "secrets/outside": "neither token is in the run's arguments, metadata, logs or files on the host",
     "secrets/gone": "without a bridge a shim exits with 125, and no program runs in its place",
-    "secrets/required": "without a bridge nothing is started",
-    "secrets/cloud": "with `credentials.cloud: readonly` accounts are read and not written",
-    "secrets/cluster": "a policy that lists `~/.kube/config` opens it for reading",
-    "secrets/cloud-off": "by default no cloud account can be read",
-    "environment/arguments": "no value of a variable is an argument of a process on the host",
+    "secrets/required": "without a bridge the sandbox does not start",
+    "secrets/cloud": "with `credentials.cloud: readonly`, credentials are readable and not writable",
+    "secrets/cluster": "a policy can make `~/.kube/config` readable",
+    "secrets/cloud-off": "by default no cloud credentials are readable",
+    "environment/arguments": "no value of a variable appears in the arguments of a process on the host",
 }
-"""The probes of whole runs, which are no attempts inside."""
+"""Probes of a whole run, which are not attempts in the sandbox."""
 
 _LEVELS: Mapping[str, str] = {
     "exact": "exact",
     "stricter": "stricter",
     "partly": "**partly**",
     "cannot": "**cannot**",
-    "unused": "not about it",
+    "unused": "does not apply",
 }
 
 
@@ -104,7 +104,7 @@ def texts() -> dict[str, str]:
 
 
 def matrix() -> str:
-    """Feature by method: what each makes of it."""
+    """How completely each method enforces each feature."""
     rows = [
         [code(feature), *(_LEVELS[registry.declaration(method).of(feature).level] for method in METHODS)]
         for feature in FEATURES
@@ -113,35 +113,36 @@ def matrix() -> str:
 
 
 def isolation_layers() -> str:
-    """What stands between a command and the user's files: by method, and what a bug of the kernel means."""
+    """The barriers between a command and the user's files, and the impact of a kernel bug, by method."""
     rows = []
     for method in METHODS:
-        own = registry.properties(method)
-        root = "the image's" if own.root == "image" else "the host's"
+        properties = registry.properties(method)
+        root = "the image's" if properties.root == "image" else "the host's"
         stands = (
-            "; ".join(f"{number}. {wall}" for number, wall in enumerate(own.isolation_layers, 1)) or "nothing"
+            "; ".join(f"{number}. {wall}" for number, wall in enumerate(properties.isolation_layers, 1))
+            or "nothing"
         )
         rows.append(
             [
                 code(method),
                 root,
-                "its own" if own.own_kernel else "the host's",
+                "its own" if properties.own_kernel else "the host's",
                 stands,
-                own.kernel_exploit_impact,
+                properties.kernel_exploit_impact,
             ]
         )
-    return table(["method", "root", "kernel", "what stands between", "what a bug of a kernel opens"], rows)
+    return table(["method", "root", "kernel", "barriers", "impact of a kernel bug"], rows)
 
 
 def denials() -> str:
-    """Which refusals can be told after a run: by method, and why not."""
+    """The kinds of denials that each method can report after a run."""
     rows = []
     for refused, about in REFUSED.items():
         reasons = {method: registry.declaration(method).why_unreported(refused) for method in METHODS}
         for reason in sorted(set(reasons.values()), key=list(reasons.values()).index):
-            names = _joined(each for each, own in reasons.items() if own == reason)
+            names = _joined(each for each, reason_of in reasons.items() if reason_of == reason)
             rows.append([about, names, f"no: {reason}" if reason else "yes"])
-    return table(["what was refused", "under", "told"], rows)
+    return table(["denial", "methods", "reported"], rows)
 
 
 def _joined(names: Iterable[str]) -> str:
@@ -149,7 +150,7 @@ def _joined(names: Iterable[str]) -> str:
 
 
 def support(method: str) -> str:
-    """What a method makes of each feature, why, and the probes that prove it."""
+    """How completely a method enforces each feature, why, and the probes that prove it."""
     proved = _proved_by(method) if method in VERIFIED else {}
     rows = []
     for feature, about in FEATURES.items():
@@ -159,7 +160,7 @@ def support(method: str) -> str:
         )
         names = ", ".join(map(code, proved.get(feature, ()))) if declared.level != "cannot" else ""
         rows.append([code(feature), about, level, *([names or "no probe"] if method in VERIFIED else [])])
-    columns = ["feature", "what a policy asks for", f"what {method} makes of it"]
+    columns = ["feature", "meaning", f"enforced by {method}"]
     return table(columns + ["proved by"] * (method in VERIFIED), rows)
 
 
@@ -168,7 +169,7 @@ def probes_text() -> str:
     found = dict(RUNS)
     for method in VERIFIED:
         found |= {probe.name: probe.about for probe in _probes(method) if probe.name not in found}
-    return table(["probe", "what it proves"], [[code(name), about] for name, about in sorted(found.items())])
+    return table(["probe", "proves that"], [[code(name), about] for name, about in sorted(found.items())])
 
 
 def work_text() -> str:
@@ -181,7 +182,7 @@ def work_text() -> str:
         ]
         for probe in work_probes()
     ]
-    return table(["probe", "what is done", "what can't be done with a method"], rows)
+    return table(["probe", "task", "not possible with"], rows)
 
 
 def probe_names(method: str) -> frozenset[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sandwright.errors import HostError
 from sandwright.reference import methods, policy, variables
-from sandwright.reference.markdown import filled, parts
+from sandwright.reference.markdown import fill_generated, parts
 from sandwright.rootfs.unpacking.store import write_atomically
 
 
@@ -25,7 +25,7 @@ def stale(directory: Path, generated: Mapping[str, str]) -> dict[Path, str]:
     for path in sorted(directory.rglob("*.md")):
         page = path.read_text(encoding="utf-8")
         if parts(page):
-            new = filled(page, generated, file=str(path))
+            new = fill_generated(page, generated, file=str(path))
             if new != page:
                 found[path] = new
     return found

@@ -21,7 +21,7 @@ def texts() -> dict[str, str]:
         ["fragment", "what it opens"], [[code(name), about] for name, about in FRAGMENTS.items()]
     )
     return {
-        "policy": "\n".join(_keys(schema, schema, "")),
+        "policy": "\n".join(_key_sections(schema, schema, "")),
         "fragments": fragments,
         "autorun": table(["name", "tool", "what it runs", "decision", "why"], list(_autorun())),
         "secrets": table(
@@ -37,46 +37,46 @@ def texts() -> dict[str, str]:
 
 def _autorun() -> Iterator[list[str]]:
     for each in autorun.NAMES:
-        beside = f" (where {code(each.metadata)} is)" if each.metadata else ""
-        yield [code(each.path) + beside, each.tool, each.runs, each.decision, each.reason]
+        condition = f" (where {code(each.metadata)} is)" if each.metadata else ""
+        yield [code(each.path) + condition, each.tool, each.runs, each.decision, each.reason]
 
 
-def _keys(node: Schema, root: Schema, prefix: str) -> Iterator[str]:
+def _key_sections(node: Schema, root: Schema, prefix: str) -> Iterator[str]:
     """A heading and the description of each key, sections before what is in them."""
     for name, described in node.get("properties", {}).items():
-        inner = _resolved(described, root)
+        inner = _resolve_reference(described, root)
         path = f"{prefix}{name}"
         yield f"{'###' if prefix else '##'} `{path}`"
         yield ""
-        yield f"{_kind(described, root)}."
+        yield f"{_describe_type(described, root)}."
         yield ""
         yield described.get("description") or inner.get("description", "")
         yield ""
-        for part in _parts(inner, root):
-            yield from _keys(part, root, f"{path}.")
+        for part in _nested_mappings(inner, root):
+            yield from _key_sections(part, root, f"{path}.")
 
 
-def _parts(inner: Schema, root: Schema) -> Iterator[Schema]:
+def _nested_mappings(inner: Schema, root: Schema) -> Iterator[Schema]:
     """Mappings with fixed keys that a key holds: itself, its items, or its values."""
     for each in (inner, inner.get("items"), inner.get("additionalProperties")):
         if isinstance(each, dict):
             for one in [each, *each.get("anyOf", ())]:
-                found = _resolved(one, root)
+                found = _resolve_reference(one, root)
                 if "properties" in found:
                     yield found
 
 
-def _kind(described: Schema, root: Schema) -> str:
+def _describe_type(described: Schema, root: Schema) -> str:
     """What a key takes, in a few words."""
-    node = _resolved(described, root)
+    node = _resolve_reference(described, root)
     if "enum" in node or "const" in node:
         names = [code(str(each)) for each in node.get("enum", [node.get("const")])]
         return ("One of " if len(names) > 1 else "") + ", ".join(names)
     if options := node.get("anyOf"):
-        kinds = list(dict.fromkeys(_kind(each, root) for each in options))
+        kinds = list(dict.fromkeys(_describe_type(each, root) for each in options))
         return " or ".join([kinds[0], *map(_lower, kinds[1:])])
     if node.get("type") == "array":
-        return f"A list of {_PLURALS.get(kind := _kind(node['items'], root), _lower(kind))}"
+        return f"A list of {_PLURALS.get(kind := _describe_type(node['items'], root), _lower(kind))}"
     if node.get("type") == "object" and "properties" in node:
         return "A section"
     return _TYPES[str(node.get("type"))]
@@ -97,7 +97,7 @@ def _lower(kind: str) -> str:
     return kind[:1].lower() + kind[1:]
 
 
-def _resolved(node: Schema, root: Schema) -> Schema:
+def _resolve_reference(node: Schema, root: Schema) -> Schema:
     reference = node.get("$ref", "")
     if not reference:
         return node

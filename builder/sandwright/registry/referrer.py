@@ -30,6 +30,8 @@ from sandwright.rootfs.descriptor import (
 EMPTY_TYPE = "application/vnd.oci.empty.v1+json"
 EMPTY = b"{}"
 MOST_PAGES = 50
+TITLE = "org.opencontainers.image.title"
+"""Names a document; on a layer, the file that it is (image-spec, annotations.md)."""
 _NO_API = frozenset({400, 404, 405, 406, 415, 501})
 
 
@@ -63,15 +65,19 @@ def push_referrer(
     *,
     media_type: str,
     annotations: Mapping[str, str] | None = None,
+    file_name: str = "",
 ) -> Referrer:
     """Attach a document to the manifest `subject`, and check that it is listed. Idempotent.
+
+    `file_name` is the name of the file that `oras pull` writes; without it, oras writes none.
 
     In a registry without the API, the list under the fallback tag is extended. Concurrent writers can
     overwrite each other's list, so it is read back, and the write repeated. Raise RegistryError.
     """
     blobs = {EMPTY_TYPE: EMPTY, media_type: content}
     config, layer = (sha256_descriptor(kind, data) for kind, data in blobs.items())
-    document = _manifest(subject, artifact_type, config, layer, annotations or {})
+    title = {"annotations": {TITLE: file_name}} if file_name else {}
+    document = _manifest(subject, artifact_type, config, layer.document(**title), annotations or {})
     for descriptor, data in ((config, EMPTY), (layer, content)):
         repository.push_blob(descriptor, _opener(data))
     if repository.head(document.digest) is None:
@@ -92,7 +98,7 @@ def _manifest(
     subject: Descriptor,
     artifact_type: str,
     config: Descriptor,
-    layer: Descriptor,
+    layer: Mapping[str, Any],
     annotations: Mapping[str, str],
 ) -> RawManifest:
     document = {
@@ -100,7 +106,7 @@ def _manifest(
         "mediaType": OCI_MANIFEST,
         "artifactType": artifact_type,
         "config": config.document(),
-        "layers": [layer.document()],
+        "layers": [layer],
         "subject": subject.document(),
         **({"annotations": dict(annotations)} if annotations else {}),
     }

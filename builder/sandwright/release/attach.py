@@ -38,7 +38,7 @@ class AttachedDocument:
         return f"{self.artifact_type} {self.manifest}"
 
 
-def attached(
+def attached_documents(
     repository: Repository, subject: str, types: Collection[str]
 ) -> tuple[list[AttachedDocument], int]:
     """The documents of these types that are attached to a manifest, and how many others are.
@@ -49,19 +49,21 @@ def attached(
     listed = referrers(repository, subject)
     if len(listed) > MOST:
         raise ArchiveRefused(f"{repository}: more than {MOST} documents are attached to {subject}")
-    tasks = [partial(_found, repository, each, subject) for each in listed if each.artifact_type in types]
+    tasks = [
+        partial(_find_document, repository, each, subject) for each in listed if each.artifact_type in types
+    ]
     found = [each for each in run_parallel(tasks, stop=repository.client.transport.stop) if each is not None]
     return found, len(listed) - len(found)
 
 
-def _found(repository: Repository, listed: Referrer, subject: str) -> AttachedDocument | None:
+def _find_document(repository: Repository, listed: Referrer, subject: str) -> AttachedDocument | None:
     try:
-        return _document(repository, listed, subject)
+        return _read_document(repository, listed, subject)
     except (ArchiveRefused, NotFound):
         return None
 
 
-def _document(repository: Repository, listed: Referrer, subject: str) -> AttachedDocument | None:
+def _read_document(repository: Repository, listed: Referrer, subject: str) -> AttachedDocument | None:
     """What is listed, if it is what the list says, and of one layer. Who may push can attach anything."""
     manifest = repository.manifest(listed.descriptor.digest)
     where = f"{repository}: {listed.artifact_type} {manifest.digest}"

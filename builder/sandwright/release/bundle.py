@@ -56,7 +56,7 @@ class Envelope:
     material: Mapping[str, Any]
 
 
-def write(payload: bytes, signature: bytes, hint: str) -> bytes:
+def write_bundle(payload: bytes, signature: bytes, hint: str) -> bytes:
     """The bundle of a statement that a key signed; `hint` is how others find the key."""
     signatures = [{"sig": _base64(signature)}]
     envelope = {"payload": _base64(payload), "payloadType": PAYLOAD_TYPE, "signatures": signatures}
@@ -64,7 +64,7 @@ def write(payload: bytes, signature: bytes, hint: str) -> bytes:
     return canonical({"mediaType": BUNDLE, "verificationMaterial": material, "dsseEnvelope": envelope})
 
 
-def read(bundle: bytes, where: str) -> Envelope:
+def read_bundle(bundle: bytes, where: str) -> Envelope:
     """What is in a bundle, unproved. Raise ArchiveRefused, which begins with `where`, for what is none."""
     document = parse_json(bundle, where, fields.BUNDLE)
     if document.get("mediaType") != BUNDLE:
@@ -72,13 +72,13 @@ def read(bundle: bytes, where: str) -> Envelope:
     envelope = mapping(document.get("dsseEnvelope"), f"{where}: dsseEnvelope")
     if envelope.get("payloadType") != PAYLOAD_TYPE:
         raise ArchiveRefused(f"{where}: its payload is no in-toto statement")
-    payload = _bytes(envelope.get("payload"), f"{where}: payload")
+    payload = _decode_base64(envelope.get("payload"), f"{where}: payload")
     signatures = sequence(envelope.get("signatures"), f"{where}: signatures")
     if len(signatures) != 1:
         raise ArchiveRefused(f"{where}: a bundle has one signature, this one has {len(signatures)}")
     return Envelope(
         payload,
-        _bytes(mapping(signatures[0], f"{where}: signature").get("sig"), f"{where}: signature"),
+        _decode_base64(mapping(signatures[0], f"{where}: signature").get("sig"), f"{where}: signature"),
         mapping(document.get("verificationMaterial", {}), f"{where}: verificationMaterial"),
     )
 
@@ -102,7 +102,7 @@ def _base64(raw: bytes) -> str:
     return base64.b64encode(raw).decode()
 
 
-def _bytes(value: object, where: str) -> bytes:
+def _decode_base64(value: object, where: str) -> bytes:
     try:
         if not isinstance(value, str):
             raise binascii.Error("not a string")

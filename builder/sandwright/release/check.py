@@ -22,10 +22,10 @@ from sandwright.registry.failure import NotFound, RegistryError
 from sandwright.registry.pull import pull_pinned
 from sandwright.registry.repository import Repository
 from sandwright.release import evidence, provenance, sources, statement
-from sandwright.release.attach import LARGEST_BUNDLE, attached, fetch
+from sandwright.release.attach import LARGEST_BUNDLE, attached_documents, fetch
 from sandwright.release.bundle import BUNDLE, NotSigned, Verifier
 from sandwright.release.contents import read_contents
-from sandwright.release.listed import MEDIA_TYPES, check, read_sbom
+from sandwright.release.listed import MEDIA_TYPES, check_listing, read_sbom
 from sandwright.release.provenance import Byproduct, Provenance
 from sandwright.release.pulled import PulledLayout
 from sandwright.release.rebuild import rebuild
@@ -62,10 +62,10 @@ def check_image(
     fails says in its finding what is wrong and where, and those that hang on it are skipped. Raise
     RegistryError when the registry doesn't answer or refuses, or has no such image.
     """
-    asked = repository.manifest(what).descriptor
+    named_manifest = repository.manifest(what).descriptor
     work = _Check(repository, verifier, scratch, progress, name or repository.name.rpartition("/")[2])
     steps: list[tuple[str, Callable[[], str]]] = [
-        ("signature", lambda: work.signature(asked)),
+        ("signature", lambda: work.signature(named_manifest)),
         ("image", work.image),
         ("provenance", work.provenance),
         ("documents", work.documents),
@@ -80,12 +80,12 @@ def check_image(
         if failed:
             yield ProbeFinding(check_name, Verdict.SKIPPED, f"{failed} failed")
             continue
-        finding = _tried(check_name, step)
+        finding = _try_step(check_name, step)
         failed = check_name if finding.verdict is not Verdict.PASS else ""
         yield finding
 
 
-def _tried(name: str, step: Callable[[], str]) -> ProbeFinding:
+def _try_step(name: str, step: Callable[[], str]) -> ProbeFinding:
     try:
         return ProbeFinding(name, Verdict.PASS, step())
     except SandwrightError as error:
@@ -135,22 +135,22 @@ class _Check:
         self._name = str(repository)
         self._image = image
 
-    def signature(self, asked: Descriptor) -> str:
+    def signature(self, manifest: Descriptor) -> str:
         """What was asked for is signed, with the index that it is or belongs to, and as the image it is here.
 
         Without the name, who writes to the registry could put one signed image in another's place.
         """
-        self._signatures = self._signed(asked.digest, SIGNATURE)
-        self._root = asked if asked.media_type in INDEX_TYPES else self._index(asked)
-        if self._root.digest != asked.digest:
-            self._signatures = self._signed(self._root.digest, SIGNATURE)
+        self._signatures = self._signed_statements(manifest.digest, SIGNATURE)
+        self._root = manifest if manifest.media_type in INDEX_TYPES else self._signed_index(manifest)
+        if self._root.digest != manifest.digest:
+            self._signatures = self._signed_statements(self._root.digest, SIGNATURE)
         names = sorted({each.subjects[self._root.digest] for each in self._signatures})
         if self._image not in names:
             raise IntegrityError(
                 f"{self._name}: {self._root.digest} is signed as image {', '.join(names)}, and not as "
                 f"{self._image}; where that is meant, name it: --name {names[0]}"
             )
-        part = "" if asked.digest == self._root.digest else f", with its part {asked.digest}"
+        part = "" if manifest.digest == self._root.digest else f", with its part {manifest.digest}"
         return f"{self._root.digest}{part} is signed by {self._verifier}"
 
     def image(self) -> str:
@@ -161,23 +161,23 @@ class _Check:
         self._platforms = {str(each.platform): each.digest for each in children if each.platform is not None}
         if not self._platforms or len(self._platforms) != len(graph.nodes) - 1:
             raise ArchiveRefused(f"{self._name}: {self._root.digest}: it is not an index of platforms alone")
-        if not any(set(each.subjects) == self._digests for each in self._signatures):
+        if not any(set(each.subjects) == self._known_digests for each in self._signatures):
             raise IntegrityError(
                 f"{self._name}: what is signed is not {self._root.digest} with its platforms"
             )
         for digest in self._platforms.values():
-            self._signed(digest, SIGNATURE)
+            self._signed_statements(digest, SIGNATURE)
         size = sum(blob.size for blob in graph.blobs)
         return f"{len(graph.nodes) + len(graph.blobs)} parts for {', '.join(self._platforms)}, {size} bytes"
 
     def provenance(self) -> str:
         """How it came about is signed, and is about this image."""
         made = []
-        for each in self._signed(self._root.digest, PROVENANCE):
+        for each in self._signed_statements(self._root.digest, PROVENANCE):
             where = f"{self._name}: provenance of {self._root.digest}"
-            if set(each.subjects) != self._digests:
+            if set(each.subjects) != self._known_digests:
                 raise IntegrityError(f"{where}: it is about other manifests too, or not about all")
-            made.append(provenance.read(each, self._root.digest, where))
+            made.append(provenance.read_provenance(each, self._root.digest, where))
             if made[-1].parameters.image != self._image:
                 raise IntegrityError(f"{where}: it is about image {made[-1].parameters.image}")
         self._found = [_Found(each, self._fetched(each)) for each in made]
@@ -200,15 +200,15 @@ class _Check:
         for number, found in enumerate(self._found):
             raw, where = found.one(SOURCES_TYPE, self._root.digest, self._name)
             lock, _ = found.one(LOCK_TYPE, self._root.digest, self._name)
-            published = sources.decode(raw, lock, where)
+            published = sources.decode_sources(raw, lock, where)
             directory = self._scratch / f"sources-{number}"
-            sources.write(published, directory)
+            sources.write_sources(published, directory)
             parameters = found.made.parameters
             catalogue = load_catalogue(directory)
             if parameters.image not in catalogue:
                 raise ArchiveRefused(f"{where}: no definition of {parameters.image} is in them")
-            locked = sources.locked(catalogue, parameters.image)
-            _same(
+            locked = sources.lock_of_image(catalogue, parameters.image)
+            _compare_digests(
                 provenance.materials(published, locked, parameters.platforms), found.made.dependencies, where
             )
             written.append((published, locked))
@@ -225,7 +225,7 @@ class _Check:
                 locked = lock.packages(platform) if isinstance(lock, Lock) else None
                 for kind in FORMATS:
                     raw, where = found.one(MEDIA_TYPES[kind], digest, self._name)
-                    check(read_sbom(raw, kind, where), contents.files, digest, locked, where)
+                    check_listing(read_sbom(raw, kind, where), contents.files, digest, locked, where)
             counts.append(f"{len(contents.files)} files of {platform}")
         return f"{', '.join(counts)}, as {' and '.join(FORMATS)} list them"
 
@@ -257,20 +257,20 @@ class _Check:
         return f"made again, it is {', '.join(sorted(digests))}"
 
     @property
-    def _digests(self) -> set[str]:
+    def _known_digests(self) -> set[str]:
         """The index and its manifests."""
         return {self._root.digest, *self._platforms.values()}
 
-    def _signed(self, digest: str, kind: str) -> list[InTotoStatement]:
+    def _signed_statements(self, digest: str, kind: str) -> list[InTotoStatement]:
         """The statements of a kind about a manifest that the key has signed. Raise NotSigned for none."""
-        there, others = attached(self._repository, digest, {BUNDLE})
+        there, others = attached_documents(self._repository, digest, {BUNDLE})
         found, reasons = [], []
         for each in there:
             where = f"{self._name}: {each}"
             try:
                 bundle = fetch(self._repository, each.content, where, most=LARGEST_BUNDLE)
                 payload = self._verifier.opened(bundle, where)
-                signed_statement = statement.decode(payload, where)
+                signed_statement = statement.decode_statement(payload, where)
             except (NotSigned, ArchiveRefused, NotFound) as error:
                 reasons.append(str(error))
                 continue
@@ -282,45 +282,43 @@ class _Check:
             raise NotSigned(f"{self._name}: {digest}: there is no {what} by {self._verifier}{why}")
         return found
 
-    def _index(self, asked: Descriptor) -> Descriptor:
+    def _signed_index(self, manifest: Descriptor) -> Descriptor:
         """The index that a signature names beside a platform's manifest."""
         for digest in dict.fromkeys(digest for each in self._signatures for digest in each.subjects):
-            if digest != asked.digest:
+            if digest != manifest.digest:
                 found = self._repository.manifest(digest).descriptor
                 if found.media_type in INDEX_TYPES:
                     return found
-        raise ArchiveRefused(f"{self._name}: the signature of {asked.digest} names no index")
+        raise ArchiveRefused(f"{self._name}: the signature of {manifest.digest} names no index")
 
     def _fetched(self, made: Provenance) -> dict[Byproduct, bytes]:
         """The documents that a provenance names."""
         there = [
             each
             for subject in dict.fromkeys(each.attached_to for each in made.documents)
-            for each in attached(self._repository, self._within(subject), DOCUMENT_TYPES)[0]
+            for each in attached_documents(self._repository, self._check_within(subject), DOCUMENT_TYPES)[0]
         ]
         contents = {}
         for named in made.documents:
-            wanted = (named.artifact_type, named.attached_to, named.digest)
-            found = [
-                each for each in there if (each.artifact_type, each.subject, each.content.digest) == wanted
-            ]
+            key = (named.artifact_type, named.attached_to, named.digest)
+            found = [each for each in there if (each.artifact_type, each.subject, each.content.digest) == key]
             if not found:
                 what = f"{named.name} {named.digest} is in the provenance"
                 raise IntegrityError(f"{self._name}: {what}, and not attached to {named.attached_to}")
             contents[named] = fetch(self._repository, found[0].content, f"{self._name}: {named.name}")
         return contents
 
-    def _within(self, digest: str) -> str:
-        if digest not in self._digests:
+    def _check_within(self, digest: str) -> str:
+        if digest not in self._known_digests:
             raise IntegrityError(
                 f"{self._name}: the provenance names documents of {digest}, which is no part"
             )
         return digest
 
 
-def _same(wanted: Mapping[str, str], said: Mapping[str, str], where: str) -> None:
+def _compare_digests(expected: Mapping[str, str], stated: Mapping[str, str], where: str) -> None:
     """Raise IntegrityError unless sources and provenance name the same, with the first that they don't."""
-    for name in sorted(wanted.keys() | said.keys()):
-        if wanted.get(name) != said.get(name):
-            what = f"{wanted.get(name, 'missing')}, and the provenance says {said.get(name, 'nothing')}"
+    for name in sorted(expected.keys() | stated.keys()):
+        if expected.get(name) != stated.get(name):
+            what = f"{expected.get(name, 'missing')}, and the provenance says {stated.get(name, 'nothing')}"
             raise IntegrityError(f"{where}: {name}: it is {what}")

@@ -49,7 +49,7 @@ class ImageContents:
     tree: FileTree
 
 
-def nothing(_path: bytes) -> bool:
+def keep_nothing(_path: bytes) -> bool:
     """Keep no file's content."""
     return False
 
@@ -58,7 +58,7 @@ def read_contents(
     image: Image,
     *,
     algorithms: Sequence[str] = ("sha256",),
-    keep: Callable[[bytes], bool] = nothing,
+    keep: Callable[[bytes], bool] = keep_nothing,
 ) -> ImageContents:
     """Read all layers of an image, two at a time, each compared with its digest and diff_id.
 
@@ -94,7 +94,7 @@ def _read_layer(
         if pieces is not None and entry.size > LARGEST_KEPT:
             reader.refuse(entry.path, f"has more than the {LARGEST_KEPT} bytes that are read of it")
         held.take(0 if pieces is None else entry.size)
-        digests = hashed(reader.chunks(), algorithms, pieces)
+        digests = hash_stream(reader.chunks(), algorithms, pieces)
         return digests, None if pieces is None else b"".join(pieces)
 
     with layer.archive(DEFAULT, lambda _: None) as archive:
@@ -104,7 +104,7 @@ def _read_layer(
         return read_layer(reader, read, held)
 
 
-def hashed(
+def hash_stream(
     chunks: Iterator[bytes], algorithms: Sequence[str], copy: list[bytes] | None = None
 ) -> dict[str, str]:
     """The digests of what passes, by algorithm; `copy` gets it."""
@@ -139,21 +139,23 @@ class _Layered:
         try:
             self._layered.apply_whiteouts(layer.removed, layer.emptied)
             for entry, (digests, content) in layer.entries:
-                self._put(entry, digests, content, number)
+                self._add_entry(entry, digests, content, number)
         except ArchiveRefused as refused:
             raise ArchiveRefused(f"layer {number}: {refused}") from None
 
-    def _put(self, entry: TarEntry, digests: Mapping[str, str], content: bytes | None, number: int) -> None:
+    def _add_entry(
+        self, entry: TarEntry, digests: Mapping[str, str], content: bytes | None, number: int
+    ) -> None:
         same = self._layered.find(entry.link) if entry.kind is EntryKind.HARDLINK else None
-        file = self._file(entry, digests, number, same)
-        kept = content if same is None else self.tree.kept.get(same)
+        file = self._layered_file(entry, digests, number, same)
+        retained = content if same is None else self.tree.kept.get(same)
         stored = self._layered.put(entry.path, FileNode.of(entry, _OWNER))
         if file is not None:
             self._files[stored] = file
-        if kept is not None:
-            self.tree.kept[stored] = kept
+        if retained is not None:
+            self.tree.kept[stored] = retained
 
-    def _file(
+    def _layered_file(
         self, entry: TarEntry, digests: Mapping[str, str], number: int, same: bytes | None
     ) -> LayeredFile | None:
         """What a member is, of which a hard link says so by the file at `same`."""
@@ -166,5 +168,5 @@ class _Layered:
                 raise ArchiveRefused(what)
             return LayeredFile(before.kind, before.size, before.digests, before.link, number)
         if entry.kind is not EntryKind.FILE:
-            digests = hashed(iter((entry.link,)), self._algorithms)
+            digests = hash_stream(iter((entry.link,)), self._algorithms)
         return LayeredFile(entry.kind, entry.size, digests, entry.link, number)

@@ -61,17 +61,21 @@ class MissingEvidence:
         return f"{self.subject.digest.replace(':', '-', 1)}.{'att' if self.claim else 'sig'}"
 
 
-def lacking(repository: Repository, release: Release, verifier: object) -> tuple[MissingEvidence, ...]:
+def missing_evidence(
+    repository: Repository, release: Release, verifier: object
+) -> tuple[MissingEvidence, ...]:
     """What the registry lacks of them that a key has signed; nothing where no key signs."""
     if not isinstance(verifier, PublicKey):
         return ()
     subjects = {each.digest: each for each in (release.root, *release.manifests.values())}
-    wanted = [MissingEvidence(each) for each in subjects.values()]
+    evidence = [MissingEvidence(each) for each in subjects.values()]
     for claim in release.claims:
         if claim.predicate_type != SIGNATURE:
-            wanted += [MissingEvidence(subject, claim) for subject in claim.subjects]
+            evidence += [MissingEvidence(subject, claim) for subject in claim.subjects]
     return tuple(
-        each for each in wanted if not _is_there(repository, each, _layers(repository, each.tag), verifier)
+        each
+        for each in evidence
+        if not _is_published(repository, each, _read_layers(repository, each.tag), verifier)
     )
 
 
@@ -83,16 +87,18 @@ def sign(repository: Repository, each: MissingEvidence, key: SigningKey) -> None
     """
     if each.claim is None:
         content = payload(repository, each.subject)
-        layer = _layer(SIMPLE, content, {ANNOTATION: base64.b64encode(key.sign_bytes(content)).decode()})
+        layer = _signature_layer(
+            SIMPLE, content, {ANNOTATION: base64.b64encode(key.sign_bytes(content)).decode()}
+        )
     else:
         content = canonical(
             parse_json(key.sign(each.claim.payload), each.name, fields.BUNDLE)["dsseEnvelope"]
         )
-        layer = _layer(ENVELOPE, content, {ANNOTATION: "", PREDICATE: each.claim.predicate_type})
+        layer = _signature_layer(ENVELOPE, content, {ANNOTATION: "", PREDICATE: each.claim.predicate_type})
     patience = repository.client.settings.patience
     for _ in range(patience.attempts):
-        layers = [*_layers(repository, each.tag), layer]
-        config = canonical(_config(layers))
+        layers = [*_read_layers(repository, each.tag), layer]
+        config = canonical(_empty_config(layers))
         described = sha256_descriptor(CONFIG, config)
         for descriptor, data in ((described, config), (read_descriptor(layer, each.name), content)):
             repository.push_blob(descriptor, lambda data=data: io.BytesIO(data))  # type: ignore[misc]
@@ -104,7 +110,7 @@ def sign(repository: Repository, each: MissingEvidence, key: SigningKey) -> None
         })  # fmt: skip
         document = RawManifest(MANIFEST, sha256_descriptor(MANIFEST, manifest).digest, manifest)
         repository.put_manifest(document, each.tag)
-        if _is_there(repository, each, _layers(repository, each.tag), key.verifier):
+        if _is_published(repository, each, _read_layers(repository, each.tag), key.verifier):
             return
         repository.client.transport.wait(patience.pause)
     raise WrongContent(f"{repository}: {each.name} of {each.subject.digest} was put there, and is not there")
@@ -122,19 +128,19 @@ def payload(repository: Repository, subject: Descriptor) -> bytes:
     })  # fmt: skip
 
 
-def _layer(media_type: str, content: bytes, annotations: dict[str, str]) -> dict[str, Any]:
+def _signature_layer(media_type: str, content: bytes, annotations: dict[str, str]) -> dict[str, Any]:
     made = sha256_descriptor(media_type, content)
     return {"mediaType": media_type, "digest": made.digest, "size": made.size, "annotations": annotations}
 
 
-def _config(layers: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _empty_config(layers: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """A configuration as that of an image, which cosign wants; it says nothing."""
     digests = [layer["digest"] for layer in layers]
     rootfs = {"type": "layers", "diff_ids": digests}
     return {"architecture": "", "os": "", "config": {}, "history": [], "rootfs": rootfs}
 
 
-def _layers(repository: Repository, tag: str) -> list[dict[str, Any]]:
+def _read_layers(repository: Repository, tag: str) -> list[dict[str, Any]]:
     """The layers under a tag as they are written there. Raise ArchiveRefused for what is no such manifest."""
     try:
         document = repository.manifest(tag)
@@ -147,13 +153,13 @@ def _layers(repository: Repository, tag: str) -> list[dict[str, Any]]:
     return [dict(mapping(layer, f"{where}: layers")) for layer in layers]
 
 
-def _is_there(
-    repository: Repository, wanted: MissingEvidence, layers: Sequence[dict[str, Any]], verifier: PublicKey
+def _is_published(
+    repository: Repository, evidence: MissingEvidence, layers: Sequence[dict[str, Any]], verifier: PublicKey
 ) -> bool:
-    where = f"{repository}: {wanted.tag}"
+    where = f"{repository}: {evidence.tag}"
     found = [read_descriptor(layer, where) for layer in layers]
-    if wanted.claim is None:
-        content = payload(repository, wanted.subject)
+    if evidence.claim is None:
+        content = payload(repository, evidence.subject)
         ours = sha256_descriptor(SIMPLE, content)
         signed = [each for each in found if (each.media_type, each.digest) == (SIMPLE, ours.digest)]
         return any(_signs(each, content, verifier) for each in signed) and repository.has_blob(ours)
@@ -161,10 +167,10 @@ def _is_there(
         each
         for each in found
         if each.media_type == ENVELOPE
-        and each.annotations.get(PREDICATE) == wanted.claim.predicate_type
+        and each.annotations.get(PREDICATE) == evidence.claim.predicate_type
         and each.size <= LARGEST
     )
-    return wanted.claim.payload in _opened(repository, statements, verifier)
+    return evidence.claim.payload in _verified_statements(repository, statements, verifier)
 
 
 def _signs(layer: Descriptor, content: bytes, verifier: PublicKey) -> bool:
@@ -175,7 +181,9 @@ def _signs(layer: Descriptor, content: bytes, verifier: PublicKey) -> bool:
     return verifier.has_signed(content, signature)
 
 
-def _opened(repository: Repository, layers: Iterator[Descriptor], verifier: PublicKey) -> Iterator[bytes]:
+def _verified_statements(
+    repository: Repository, layers: Iterator[Descriptor], verifier: PublicKey
+) -> Iterator[bytes]:
     """The statements that the key has signed, of envelopes that are layers."""
     for each in layers:
         where = f"{repository}: {each.digest}"

@@ -15,10 +15,10 @@ MEDIA_TYPE = "application/vnd.cyclonedx+json"
 _OURS = "dev.sandwright:"
 
 
-def write(inventory: Inventory) -> bytes:
+def write_cyclonedx(inventory: Inventory) -> bytes:
     """The document. The same inventory gives the same bytes."""
-    packages = [_package(inventory, each) for each in inventory.packages]
-    loose = [_file(inventory, path) for path in inventory.unowned]
+    packages = [_component(inventory, each) for each in inventory.packages]
+    loose = [_file_component(inventory, path) for path in inventory.unowned]
     root = inventory.purl
     return canonical(
         {
@@ -51,9 +51,9 @@ def _tool() -> dict[str, str]:
     return {"type": "application", "name": "sandwright", "version": sandwright.__version__}
 
 
-def _package(inventory: Inventory, package: Package) -> dict[str, Any]:
+def _component(inventory: Inventory, package: Package) -> dict[str, Any]:
     url = package_url(package, inventory.system)
-    files = [_file(inventory, path) for path in package.files]
+    files = [_file_component(inventory, path) for path in package.files]
     return {
         "type": "library",
         "bom-ref": url,
@@ -61,17 +61,17 @@ def _package(inventory: Inventory, package: Package) -> dict[str, Any]:
         "version": package.version,
         "purl": url,
         **({"hashes": [{"alg": "SHA-256", "content": package.sha256}]} if package.sha256 else {}),
-        **_licences(package.licence),
+        **_component_licences(package.licence),
         "properties": [_property("source", source_of(package))],
         **({"components": files} if files else {}),
     }
 
 
-def _licences(licence: Licence) -> dict[str, Any]:
+def _component_licences(licence: Licence) -> dict[str, Any]:
     return {"licenses": [{"expression": licence.expression}]} if licence.expression else {}
 
 
-def _file(inventory: Inventory, path: bytes) -> dict[str, Any]:
+def _file_component(inventory: Inventory, path: bytes) -> dict[str, Any]:
     file, name = inventory.files[path], text(path)
     properties = [_property("layer", str(file.layer))]
     if kind := kind_of(file):

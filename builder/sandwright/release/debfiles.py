@@ -13,12 +13,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from sandwright.digests import sha256
 from sandwright.documents import strictjson
 from sandwright.image.cache import Cache
 from sandwright.image.deb import ExpectedDigest, open_package
 from sandwright.image.lock import LockedPackage
 from sandwright.outputs import disk_errors
-from sandwright.release.contents import hashed
+from sandwright.release.contents import hash_stream
 from sandwright.release.licences import Licence, debian_licence
 from sandwright.rootfs.tar.entry import EntryKind
 from sandwright.rootfs.unpacking.store import write_atomically
@@ -48,8 +49,8 @@ def deb_files(
     """
 
     def files(package: LockedPackage) -> DebFiles:
-        cached = _kept(cache, package.sha256)
-        found = _read(cached)
+        cached = _cache_path(cache, package.sha256)
+        found = _read_listing(cached)
         if found is None:
             found = _from_package(package, paths[package.sha256])
             with disk_errors(cached):
@@ -57,25 +58,25 @@ def deb_files(
                 write_atomically(cached, _encode(found))
         return found
 
-    wanted = {each.sha256: each for each in packages}
+    by_digest = {each.sha256: each for each in packages}
     with ThreadPoolExecutor(_JOBS, "sandwright-packages") as pool:
-        return dict(zip(wanted, pool.map(files, wanted.values()), strict=True))
+        return dict(zip(by_digest, pool.map(files, by_digest.values()), strict=True))
 
 
 def is_kept(package: LockedPackage, cache: Cache) -> bool:
     """Whether it is known what a package brings, so that the package itself is not needed."""
-    return _read(_kept(cache, package.sha256)) is not None
+    return _read_listing(_cache_path(cache, package.sha256)) is not None
 
 
 def _from_package(package: LockedPackage, path: Path) -> DebFiles:
     files: dict[bytes, str] = {}
     text = b""
-    own = f"usr/share/doc/{package.name}/copyright".encode()
+    copyright_path = f"usr/share/doc/{package.name}/copyright".encode()
     with open_package(path, ExpectedDigest(str(package), package.size, package.sha256)) as opened:
         for entry in opened.data:
             if entry.kind is EntryKind.FILE:
-                pieces: list[bytes] | None = [] if entry.path == own else None
-                files[entry.path] = hashed(opened.data.chunks(), ("sha256",), pieces)["sha256"]
+                pieces: list[bytes] | None = [] if entry.path == copyright_path else None
+                files[entry.path] = hash_stream(opened.data.chunks(), ("sha256",), pieces)["sha256"]
                 text = b"".join(pieces) if pieces is not None else text
             elif entry.kind is EntryKind.SYMLINK:
                 files[entry.path] = hashlib.sha256(entry.link).hexdigest()
@@ -84,7 +85,7 @@ def _from_package(package: LockedPackage, path: Path) -> DebFiles:
     return DebFiles(files, debian_licence(text.decode("utf-8", "replace")))
 
 
-def _kept(cache: Cache, sha256: str) -> Path:
+def _cache_path(cache: Cache, sha256: str) -> Path:
     return cache.root / "contents" / f"v{SCHEMA}" / sha256[:2] / f"{sha256}.json"
 
 
@@ -92,21 +93,17 @@ def _encode(found: DebFiles) -> bytes:
     files = {path.decode("utf-8", "surrogateescape"): digest for path, digest in found.files.items()}
     licence = [found.licence.expression, dict(found.licence.names)]
     body = json.dumps({"files": files, "licence": licence}, sort_keys=True)
-    return f"{_sum(body.encode())}\n{body}\n".encode()
+    return f"{sha256(body.encode())}\n{body}\n".encode()
 
 
-def _read(path: Path) -> DebFiles | None:
+def _read_listing(path: Path) -> DebFiles | None:
     """What was kept; None where nothing was, or not whole."""
     try:
         total, _, body = path.read_bytes().removesuffix(b"\n").partition(b"\n")
-        if total.decode() != _sum(body):
+        if total.decode() != sha256(body):
             return None
         data = strictjson.loads_record(body)
     except (OSError, ValueError):
         return None
     files = {name.encode("utf-8", "surrogateescape"): digest for name, digest in data["files"].items()}
     return DebFiles(files, Licence(*data["licence"]))
-
-
-def _sum(body: bytes) -> str:
-    return hashlib.sha256(body).hexdigest()

@@ -54,12 +54,12 @@ def of_values(one: object, other: object, where: str) -> str:
     if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
         pairs = enumerate(zip(one, other, strict=True))
         return next((found for n, each in pairs if (found := of_values(*each, f"{where}[{n}]"))), "")
-    return "" if one == other else f"{where}: {_short(one)} published, {_short(other)} made"
+    return "" if one == other else f"{where}: {_shorten_repr(one)} published, {_shorten_repr(other)} made"
 
 
 def _of_layers(left: ImageLayer, right: ImageLayer) -> str:
     with contextlib.ExitStack() as stack:
-        entries = [_entries(stack, each) for each in (left, right)]
+        entries = [_layer_entries(stack, each) for each in (left, right)]
         for one, other in zip_longest(*entries):
             if one is None or other is None:
                 entry, where = (one[0], "published") if one else (other[0], "made")
@@ -71,7 +71,7 @@ def _of_layers(left: ImageLayer, right: ImageLayer) -> str:
     return "the same entries, in an archive of other bytes"
 
 
-def _entries(stack: contextlib.ExitStack, layer: ImageLayer) -> Iterator[tuple[TarEntry, str]]:
+def _layer_entries(stack: contextlib.ExitStack, layer: ImageLayer) -> Iterator[tuple[TarEntry, str]]:
     """The entries of a layer with the digests of their content."""
     archive = stack.enter_context(layer.archive(DEFAULT, lambda _: None))
     reader = TarReader(archive, name=layer.name, may_be_sparse=True)
@@ -98,6 +98,6 @@ def _field(name: str, value: Any) -> str:  # noqa: ANN401 - any of an entry's fi
     return show(value) if isinstance(value, bytes) else str(value)
 
 
-def _short(value: object) -> str:
+def _shorten_repr(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 120 else f"{text[:100]}…"

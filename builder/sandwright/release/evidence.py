@@ -46,7 +46,7 @@ def smoke_evidence(
     """
     rows = [] if report is None else [row for row in report.rows if row.image == image]
     missing = [
-        line for platform in manifests for line in _missing(rows, platform, manifests[platform], require)
+        line for platform in manifests for line in _missing_rows(rows, platform, manifests[platform], require)
     ]
     if missing:
         raise NotProved(image, missing)
@@ -55,18 +55,20 @@ def smoke_evidence(
             "schema": SCHEMA,
             "image": image,
             "manifests": dict(manifests),
-            "rows": [_row(row) for row in rows if manifests.get(row.platform) == row.digest],
+            "rows": [_smoke_row(row) for row in rows if manifests.get(row.platform) == row.digest],
             "host": {} if report is None else dict(report.host),
         }
     )
 
 
-def _missing(rows: Sequence[ImageRow], platform: str, digest: str, require: Sequence[str]) -> Iterator[str]:
+def _missing_rows(
+    rows: Sequence[ImageRow], platform: str, digest: str, require: Sequence[str]
+) -> Iterator[str]:
     """What the smoke run doesn't say of one platform's image."""
-    own = [row for row in rows if row.platform == platform]
-    about = [row for row in own if row.digest == digest]
+    of_platform = [row for row in rows if row.platform == platform]
+    about = [row for row in of_platform if row.digest == digest]
     if not about:
-        of = sorted({row.digest for row in own})
+        of = sorted({row.digest for row in of_platform})
         other = f"; it was of {', '.join(of)}" if of else ""
         yield f"{platform}: there is no smoke run of {digest}{other}: sandwright build-images"
         return
@@ -86,7 +88,7 @@ def _missing(rows: Sequence[ImageRow], platform: str, digest: str, require: Sequ
             yield f"{platform}: smoke run under {runtime}, which is required: {how}"
 
 
-def _row(row: ImageRow) -> dict[str, Any]:
+def _smoke_row(row: ImageRow) -> dict[str, Any]:
     return {
         "platform": row.platform,
         "digest": row.digest,
@@ -111,7 +113,7 @@ class Matrix:
     outcomes: tuple[Mapping[str, Any], ...]
 
 
-def _document(matrix: Matrix) -> dict[str, Any]:
+def _matrix_document(matrix: Matrix) -> dict[str, Any]:
     """The matrix as it is written. `asdict` would copy every outcome."""
     named = {each.name: getattr(matrix, each.name) for each in fields(matrix)}
     return {"schema": SCHEMA, **named}
@@ -119,7 +121,7 @@ def _document(matrix: Matrix) -> dict[str, Any]:
 
 def write_matrix(matrix: Matrix, directory: Path) -> None:
     """Keep a matrix. Raise HostError when that fails."""
-    document = _document(matrix)
+    document = _matrix_document(matrix)
     with explained(directory):
         directory.mkdir(parents=True, exist_ok=True)
         write_atomically(directory / MATRIX, encode(document))
@@ -165,7 +167,7 @@ def matrix_evidence(
         raise NotProved(image, lines)
     if about is None:
         return None
-    return canonical(_document(about))
+    return canonical(_matrix_document(about))
 
 
 def _no_matrix(image: str, other: Matrix | None, require: Sequence[str]) -> Iterator[str]:

@@ -16,7 +16,7 @@ from sandwright.outputs import disk_errors
 from sandwright.progress import SILENT, Progress
 from sandwright.release.contents import read_contents
 from sandwright.release.debfiles import DebFiles, deb_files, is_kept
-from sandwright.release.listed import SUFFIXES, WRITERS, check, read_sbom
+from sandwright.release.listed import SUFFIXES, WRITERS, check_listing, read_sbom
 from sandwright.release.sbom import FORMATS, Format, take_inventory
 from sandwright.rootfs.descriptor import canonical
 from sandwright.rootfs.images.source import open_image
@@ -47,7 +47,7 @@ def make_sboms(
     packages raises, HostError when they can't be written.
     """
     made = _made_from(existing, lock)
-    cached = _kept(directory, made, existing)
+    cached = _read_stored(directory, made, existing)
     if cached is not None:
         return Sboms(cached, fresh=False)
     documents: dict[str, dict[Format, bytes]] = {}
@@ -59,7 +59,7 @@ def make_sboms(
                 existing.name, open_image(existing.path, platform=platform), locked, debs
             )
             documents[platform] = {each: WRITERS[each](inventory) for each in FORMATS}
-    _keep(directory, made, documents)
+    _store_documents(directory, made, documents)
     return Sboms(documents, fresh=True)
 
 
@@ -70,7 +70,7 @@ def check_sbom(
     image = open_image(existing.path, platform=platform)
     contents = read_contents(image)
     locked = None if lock is None else lock.packages(platform)
-    check(read_sbom(raw, kind, where), contents.files, image.digest, locked, where)
+    check_listing(read_sbom(raw, kind, where), contents.files, image.digest, locked, where)
     return len(contents.files)
 
 
@@ -102,7 +102,7 @@ def _code() -> str:
     return hashlib.sha256(b"".join(hashlib.sha256(each.read_bytes()).digest() for each in files)).hexdigest()
 
 
-def _kept(directory: Path, made: str, existing: ImageLayout) -> dict[str, dict[Format, bytes]] | None:
+def _read_stored(directory: Path, made: str, existing: ImageLayout) -> dict[str, dict[Format, bytes]] | None:
     """What was kept, where it was made from the same and is whole."""
     try:
         record = strictjson.loads((directory / MADE).read_bytes())
@@ -121,7 +121,7 @@ def _kept(directory: Path, made: str, existing: ImageLayout) -> dict[str, dict[F
     return found
 
 
-def _keep(directory: Path, made: str, documents: Mapping[str, Mapping[Format, bytes]]) -> None:
+def _store_documents(directory: Path, made: str, documents: Mapping[str, Mapping[Format, bytes]]) -> None:
     with disk_errors(directory):
         directory.mkdir(parents=True, exist_ok=True)
         sums = {}

@@ -46,13 +46,13 @@ class Identity:
 
     def opened(self, bundle: bytes, where: str) -> bytes:
         """The statement in a bundle, if they have signed it; see `Verifier`."""
-        if "certificate" not in form.read(bundle, where).material:
+        if "certificate" not in form.read_bundle(bundle, where).material:
             raise NotSigned(f"{where}: not signed by {self}, but by a key")
         try:
             policy = Policy(identity=self.subject, issuer=self.issuer)
             kind, payload = self.log.verify_dsse(Bundle.from_json(bundle), policy)
         except Exception as error:  # whatever a stranger's certificate comes to
-            raise NotSigned(f"{where}: not signed by {self}: {_line(error)}") from error
+            raise NotSigned(f"{where}: not signed by {self}: {_error_line(error)}") from error
         if kind != PAYLOAD_TYPE:
             raise NotSigned(f"{where}: its payload is no in-toto statement")
         return payload
@@ -81,7 +81,7 @@ def load_identity(subject: str, issuer: str, *, trust: str = "") -> Identity:
 
     Raise UsageError for a file that is none, HostError where the public one can't be had.
     """
-    return _identity(subject, issuer, _configuration(trust))
+    return _signer_identity(subject, issuer, _trust_configuration(trust))
 
 
 def log_in(token: str = "", *, trust: str = "") -> KeylessSigner:
@@ -89,9 +89,9 @@ def log_in(token: str = "", *, trust: str = "") -> KeylessSigner:
 
     A certificate is asked for: raise HostError when that is refused, UsageError without a good token.
     """
-    held = _token(token)
-    configuration = _configuration(trust)
-    verifier = _identity(held.identity, held.federated_issuer, configuration)
+    held = _identity_token(token)
+    configuration = _trust_configuration(trust)
+    verifier = _signer_identity(held.identity, held.federated_issuer, configuration)
     try:
         context = SigningContext.from_trust_config(configuration)
         return KeylessSigner(within(PATIENCE, lambda: Signer(held, context)), verifier)
@@ -99,32 +99,34 @@ def log_in(token: str = "", *, trust: str = "") -> KeylessSigner:
         raise _refused(error) from error
 
 
-def _identity(subject: str, issuer: str, configuration: ClientTrustConfig) -> Identity:
+def _signer_identity(subject: str, issuer: str, configuration: ClientTrustConfig) -> Identity:
     return Identity(subject, issuer, Verifier(trusted_root=configuration.trusted_root))
 
 
-def _token(path: str) -> IdentityToken:
+def _identity_token(path: str) -> IdentityToken:
     try:
-        raw = _read(path).decode().strip() if path else detect_credential()
+        raw = _read_file(path).decode().strip() if path else detect_credential()
         if not raw:
             raise UsageError("no identity token: name its file, or run where there is one in the environment")
         return IdentityToken(raw)
     except (IdentityError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path or 'the environment'}: no good identity token: {_line(error)}") from None
+        raise UsageError(
+            f"{path or 'the environment'}: no good identity token: {_error_line(error)}"
+        ) from None
 
 
-def _configuration(path: str) -> ClientTrustConfig:
+def _trust_configuration(path: str) -> ClientTrustConfig:
     try:
         if path:
-            return ClientTrustConfig.from_json(_read(path).decode())
+            return ClientTrustConfig.from_json(_read_file(path).decode())
         return within(PATIENCE, ClientTrustConfig.production)
     except ValueError as error:
-        raise UsageError(f"{path}: not a trust configuration of Sigstore: {_line(error)}") from None
+        raise UsageError(f"{path}: not a trust configuration of Sigstore: {_error_line(error)}") from None
     except (Error, OSError) as error:  # TimeoutError is one
-        raise HostError(f"Sigstore's public trust configuration can't be had: {_line(error)}") from None
+        raise HostError(f"Sigstore's public trust configuration can't be had: {_error_line(error)}") from None
 
 
-def _read(path: str) -> bytes:
+def _read_file(path: str) -> bytes:
     try:
         return read_named(path, limit=_LARGEST)
     except OSError as error:
@@ -132,9 +134,9 @@ def _read(path: str) -> bytes:
 
 
 def _refused(error: Exception) -> HostError:
-    return HostError(f"sigstore: it does not sign: {type(error).__name__}: {_line(error)}")
+    return HostError(f"sigstore: it does not sign: {type(error).__name__}: {_error_line(error)}")
 
 
-def _line(error: Exception) -> str:
+def _error_line(error: Exception) -> str:
     """What an error says, on one line."""
     return " ".join(str(error).split())[:300]

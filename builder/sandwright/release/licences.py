@@ -84,8 +84,8 @@ def spdx_licence(text: str) -> Licence:
     if not _EXPRESSION.fullmatch(" ".join(_shape(word) for word in words)):
         return UNKNOWN
     for index, word in enumerate(words):
-        if word not in _OPERATORS and words[index - 1 : index] != ["WITH"] and _known(word) != word:
-            words[index] = _reference(word, names)
+        if word not in _OPERATORS and words[index - 1 : index] != ["WITH"] and _spdx_identifier(word) != word:
+            words[index] = _license_reference(word, names)
     return Licence(" ".join(words).replace("( ", "(").replace(" )", ")"), names)
 
 
@@ -110,7 +110,7 @@ def _terms(stated: str, names: dict[str, str]) -> list[str]:
     `and` goes before `or`; what has commas is somebody's prose, and one name.
     """
     if "," in stated or "/" in stated:
-        return [_reference(stated, names)]
+        return [_license_reference(stated, names)]
     options = [
         [_atom(each, names) for each in re.split(r"\s+and\s+", option, flags=re.IGNORECASE)]
         for option in re.split(r"\s+or\s+", stated, flags=re.IGNORECASE)
@@ -122,22 +122,22 @@ def _terms(stated: str, names: dict[str, str]) -> list[str]:
 
 def _atom(stated: str, names: dict[str, str]) -> str:
     name, _, exception = stated.strip().partition(" with ")
-    known = _known(name)
-    if known and not exception:
-        return known
+    identifier = _spdx_identifier(name)
+    if identifier and not exception:
+        return identifier
     word = exception.split(" ")[0].lower().removesuffix("-exception")
-    if known and word in _EXCEPTIONS:
-        return f"{known} WITH {_EXCEPTIONS[word]}"
-    return _reference(stated.strip(), names)
+    if identifier and word in _EXCEPTIONS:
+        return f"{identifier} WITH {_EXCEPTIONS[word]}"
+    return _license_reference(stated.strip(), names)
 
 
-def _known(name: str) -> str:
+def _spdx_identifier(name: str) -> str:
     """SPDX's identifier for a short name; empty where there is none."""
     if match := _GNU.fullmatch(name):
         family, major, minor, more = match.groups()
         version = f"{major}.{minor or '0'}"
-        known = {"GPL": ("1.0", "2.0", "3.0"), "LGPL": ("2.0", "2.1", "3.0"), "AGPL": ("1.0", "3.0")}
-        return f"{family}-{version}{_or_later(more)}" if version in known[family] else ""
+        versions = {"GPL": ("1.0", "2.0", "3.0"), "LGPL": ("2.0", "2.1", "3.0"), "AGPL": ("1.0", "3.0")}
+        return f"{family}-{version}{_or_later(more)}" if version in versions[family] else ""
     if match := _GFDL.fullmatch(name):
         invariants = "-no-invariants" if match[1] or "-no-invariants" in name else ""
         return f"GFDL-{match[2]}{invariants}{_or_later(match[3])}"
@@ -148,7 +148,7 @@ def _or_later(more: str | None) -> str:
     return "-or-later" if more in ("+", "-or-later") else "-only"
 
 
-def _reference(name: str, names: dict[str, str]) -> str:
+def _license_reference(name: str, names: dict[str, str]) -> str:
     reference = "LicenseRef-" + (re.sub(r"[^A-Za-z0-9.-]+", "-", name).strip("-") or "unnamed")
     names[reference] = name
     return reference

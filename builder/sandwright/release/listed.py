@@ -39,7 +39,7 @@ def read_sbom(raw: bytes, kind: Format, where: str) -> ParsedSbom:
         raise ArchiveRefused(f"{where}: not an SBOM as sandwright writes them: {error!r}") from None
 
 
-def compare(
+def compare_listing(
     listed: ParsedSbom,
     files: Mapping[bytes, LayeredFile],
     digest: str,
@@ -54,7 +54,7 @@ def compare(
     return [*lines[:MOST_DIFFERENCES], f"and {more} more"] if more > 0 else lines
 
 
-def check(
+def check_listing(
     listed: ParsedSbom,
     files: Mapping[bytes, LayeredFile],
     digest: str,
@@ -62,7 +62,7 @@ def check(
     where: str,
 ) -> None:
     """Raise IntegrityError with the differences, if there are any."""
-    lines = compare(listed, files, digest, locked)
+    lines = compare_listing(listed, files, digest, locked)
     if lines:
         raise IntegrityError(f"{where}: not what the image holds:\n  " + "\n  ".join(lines))
 
@@ -84,10 +84,12 @@ def _differences(
         elif there[path] != listed.files[path]:
             yield f"{path}: sha256: {listed.files[path]} in the SBOM, {there[path]} in the image"
     if locked is not None:
-        wanted = {(each.name, each.version, each.sha256) for each in locked}
-        for name, version, total in sorted(wanted ^ listed.packages):
+        expected = {(each.name, each.version, each.sha256) for each in locked}
+        for name, version, total in sorted(expected ^ listed.packages):
             has = (
-                "in the lock, and not in the SBOM" if (name, version, total) in wanted else "not in the lock"
+                "in the lock, and not in the SBOM"
+                if (name, version, total) in expected
+                else "not in the lock"
             )
             yield f"package {name} {version} {total}: {has}"
 
@@ -123,12 +125,12 @@ def _spdx(document: Mapping[str, Any]) -> ParsedSbom:
     others = [each for each in document["packages"] if each is not image]
     return ParsedSbom(
         image["versionInfo"],
-        _distinct([(each["fileName"].removeprefix("."), _checksum(each)) for each in document["files"]]),
-        frozenset((each["name"], each["versionInfo"], _checksum(each)) for each in others),
+        _distinct([(each["fileName"].removeprefix("."), _sha256_of(each)) for each in document["files"]]),
+        frozenset((each["name"], each["versionInfo"], _sha256_of(each)) for each in others),
     )
 
 
-def _checksum(element: Mapping[str, Any]) -> str:
+def _sha256_of(element: Mapping[str, Any]) -> str:
     sums = (each["checksumValue"] for each in element.get("checksums", ()) if each["algorithm"] == "SHA256")
     return str(next(sums, ""))
 
@@ -141,5 +143,5 @@ def _distinct(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
 
 
 MEDIA_TYPES: Mapping[Format, str] = {"cyclonedx": cyclonedx.MEDIA_TYPE, "spdx": spdx.MEDIA_TYPE}
-WRITERS = {"cyclonedx": cyclonedx.write, "spdx": spdx.write}
+WRITERS = {"cyclonedx": cyclonedx.write_cyclonedx, "spdx": spdx.write_spdx}
 SUFFIXES: Mapping[Format, str] = {"cyclonedx": "cdx.json", "spdx": "spdx.json"}

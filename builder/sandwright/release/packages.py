@@ -62,7 +62,7 @@ class _Claim:
     files: dict[bytes, tuple[str, str] | None] = field(default_factory=dict)
 
 
-def keeps(path: bytes) -> bool:
+def needs_content(path: bytes) -> bool:
     """Whether the content of a file is needed to tell what packages an image has."""
     if path in (STATUS, *APK, *_RELEASES):
         return True
@@ -76,7 +76,7 @@ def algorithms(locked: Sequence[lock.LockedPackage]) -> tuple[str, ...]:
     return ("sha256", "sha1") if locked else ("sha256", "sha1", "md5")
 
 
-def system(tree: FileTree) -> tuple[str, str]:
+def distribution_of(tree: FileTree) -> tuple[str, str]:
     """The distribution and its version, as os-release(5) says it; empty where it doesn't."""
     raw = next((each for path in _RELEASES if (each := tree.content(path)) is not None), b"")
     fields = dict(line.partition("=")[::2] for line in raw.decode("utf-8", "replace").splitlines())
@@ -90,8 +90,8 @@ def find_packages(
 
     Raise BuildError when the image's own database has another version than the lock, or lacks a package.
     """
-    claims = {claim.name: claim for claim in _claims(contents.tree)}
-    _check(claims, locked)
+    claims = {claim.name: claim for claim in _installed_claims(contents.tree)}
+    _check_against_lock(claims, locked)
     brought = {package.name: debs[package.sha256] for package in locked}
     for package in locked:
         claims[package.name] = _Claim(
@@ -103,7 +103,7 @@ def find_packages(
             package.source_version,
         )
     sums = {package.name: package.sha256 for package in locked}
-    place = _placing(contents.tree)
+    resolve_path = _placing(contents.tree)
     return sorted(
         Package(
             claim.kind,
@@ -113,14 +113,14 @@ def find_packages(
             sums.get(claim.name, ""),
             claim.source,
             claim.source_version,
-            _licence(claim, contents, brought.get(claim.name)),
-            tuple(_unaltered(_promised(claim, brought.get(claim.name)), contents, place)),
+            _package_licence(claim, contents, brought.get(claim.name)),
+            tuple(_unaltered(_promised(claim, brought.get(claim.name)), contents, resolve_path)),
         )
         for claim in claims.values()
     )
 
 
-def _check(claims: Mapping[str, _Claim], locked: Sequence[lock.LockedPackage]) -> None:
+def _check_against_lock(claims: Mapping[str, _Claim], locked: Sequence[lock.LockedPackage]) -> None:
     for package in locked if claims else ():
         claim = claims.get(package.name)
         if claim is None or claim.version != package.version:
@@ -137,11 +137,13 @@ def _promised(claim: _Claim, brought: DebFiles | None) -> Iterator[tuple[bytes, 
 
 
 def _unaltered(
-    promised: Iterator[tuple[bytes, str, str]], contents: ImageContents, place: Callable[[bytes], bytes]
+    promised: Iterator[tuple[bytes, str, str]],
+    contents: ImageContents,
+    resolve_path: Callable[[bytes], bytes],
 ) -> Iterator[bytes]:
     """The files of a package that the image has with its content; where nobody knows that, that it has."""
     for path, algorithm, digest in promised:
-        where = place(path)
+        where = resolve_path(path)
         file = contents.files.get(where)
         if file is not None and (not algorithm or file.digests.get(algorithm) == digest):
             yield where
@@ -151,7 +153,7 @@ def _placing(tree: FileTree) -> Callable[[bytes], bytes]:
     """Where in the image a package's path is: `bin/sh` is `usr/bin/sh` where `bin` is a link."""
     parents: dict[bytes, bytes] = {}
 
-    def place(path: bytes) -> bytes:
+    def real_path(path: bytes) -> bytes:
         parent, _, name = path.rpartition(b"/")
         if parent not in parents:
             real = tree.resolve(parent)
@@ -159,10 +161,10 @@ def _placing(tree: FileTree) -> Callable[[bytes], bytes]:
         real = parents[parent]
         return real + b"/" + name if real else name
 
-    return place
+    return real_path
 
 
-def _licence(claim: _Claim, contents: ImageContents, brought: DebFiles | None) -> Licence:
+def _package_licence(claim: _Claim, contents: ImageContents, brought: DebFiles | None) -> Licence:
     """What the image's copyright file states; where that is the package's own, it was read before."""
     if claim.kind == "apk":
         return spdx_licence(claim.licence)
@@ -175,23 +177,23 @@ def _licence(claim: _Claim, contents: ImageContents, brought: DebFiles | None) -
     return UNKNOWN if raw is None else debian_licence(raw.decode("utf-8", "replace"))
 
 
-def _claims(tree: FileTree) -> Iterator[_Claim]:
+def _installed_claims(tree: FileTree) -> Iterator[_Claim]:
     """What the databases in an image say, whichever it has."""
     for path in sorted(tree.kept):
         if path.startswith(STATUS_D) and not path.endswith(b".md5sums"):
             sums = tree.kept.get(path + b".md5sums", b"")
-            yield from _dpkg(tree.kept[path], lambda _name, _arch, sums=sums: _md5sums(sums))  # type: ignore[misc]
+            yield from _dpkg_claims(tree.kept[path], lambda _name, _arch, sums=sums: _md5sums(sums))  # type: ignore[misc]
     if STATUS in tree.kept:
-        yield from _dpkg(tree.kept[STATUS], lambda name, arch: _info(tree, name, arch))
+        yield from _dpkg_claims(tree.kept[STATUS], lambda name, arch: _info(tree, name, arch))
     for path in APK:
         if path in tree.kept:
-            yield from _apk(tree.kept[path].decode("utf-8", "replace"))
+            yield from _apk_claims(tree.kept[path].decode("utf-8", "replace"))
 
 
 _Files = Mapping[bytes, tuple[str, str] | None]
 
 
-def _dpkg(raw: bytes, files: Callable[[str, str], _Files]) -> Iterator[_Claim]:
+def _dpkg_claims(raw: bytes, files: Callable[[str, str], _Files]) -> Iterator[_Claim]:
     for paragraph in raw.decode("utf-8", "replace").split("\n\n"):
         fields = parse_control(paragraph)
         state = fields.get("Status", "install ok installed")
@@ -233,7 +235,7 @@ def _conffiles(text: str) -> Iterator[tuple[bytes, tuple[str, str]]]:
             yield words[0].strip("/").encode(), ("md5", words[1])
 
 
-def _apk(text: str) -> Iterator[_Claim]:
+def _apk_claims(text: str) -> Iterator[_Claim]:
     """Paragraphs of lines `X:value` (apk's database, version 2): F a folder, R a file in it, Z its sum."""
     for paragraph in text.split("\n\n"):
         lines = [(line[0], line[2:]) for line in paragraph.splitlines() if line[1:2] == ":"]

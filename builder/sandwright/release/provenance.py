@@ -8,6 +8,7 @@ times: the same image, made of the same and seen the same, has the same provenan
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,15 +18,18 @@ from sandwright.errors import ArchiveRefused
 from sandwright.image.baselock import BaseLock
 from sandwright.image.lock import Lock, LockedPackage
 from sandwright.image.plan import builder_checksum
+from sandwright.image.variant import PREFIX, ImageVariant, read_variant
 from sandwright.release import packages
 from sandwright.release.sbom import package_url
 from sandwright.release.sources import Sources
-from sandwright.release.statement import InTotoStatement, digest_of, resource, resources
+from sandwright.release.statement import InTotoStatement, resource, resource_digest, resources
 from sandwright.rootfs.descriptor import mapping, sequence, strings
 
 BUILD_TYPE = "urn:sandwright:build:v1"
 BUILDER = "urn:sandwright:builder"
 """The builder's name where nobody gives another: a build on somebody's machine."""
+
+_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 ATTACHED_TO = "dev.sandwright.attached-to"
 ARTIFACT_TYPE = "dev.sandwright.artifact-type"
@@ -38,6 +42,7 @@ class BuildParameters:
     image: str
     platforms: tuple[str, ...]
     epoch: int
+    variant: ImageVariant
 
 
 @dataclass(frozen=True)
@@ -65,29 +70,34 @@ class Byproduct:
     attached_to: str
 
 
-def read(found: InTotoStatement, digest: str, where: str) -> Provenance:
+def read_provenance(found: InTotoStatement, digest: str, where: str) -> Provenance:
     """What a provenance says of the image with that digest. Raise ArchiveRefused for one that is not ours."""
     definition = mapping(found.predicate.get("buildDefinition"), f"{where}: buildDefinition")
     details = mapping(found.predicate.get("runDetails"), f"{where}: runDetails")
     if definition.get("buildType") != BUILD_TYPE:
         raise ArchiveRefused(f"{where}: its buildType is not {BUILD_TYPE}")
-    given = mapping(definition.get("externalParameters"), f"{where}: externalParameters")
+    parameters = mapping(definition.get("externalParameters"), f"{where}: externalParameters")
     inner = mapping(definition.get("internalParameters"), f"{where}: internalParameters")
-    platforms = tuple(sequence(given.get("platforms"), f"{where}: platforms"))
-    image, epoch = given.get("image"), given.get("epoch")
+    platforms = tuple(sequence(parameters.get("platforms"), f"{where}: platforms"))
+    image, epoch = parameters.get("image"), parameters.get("epoch")
     if (
         not isinstance(image, str)
         or not isinstance(epoch, int)
         or not all(isinstance(each, str) for each in platforms)
     ):
         raise ArchiveRefused(f"{where}: its externalParameters are not image, platforms and epoch")
+    variant = {key: value for key, value in parameters.items() if key not in ("image", "platforms", "epoch")}
     version = mapping(mapping(details.get("builder"), where).get("version"), f"{where}: version")
     dependencies = resources(definition.get("resolvedDependencies"), f"{where}: resolvedDependencies")
     listed = resources(details.get("byproducts"), f"{where}: byproducts")
     return Provenance(
         digest,
-        BuildParameters(image, platforms, epoch),
-        {str(each.get("name")): digest_of(each, where) for each in dependencies},
+        BuildParameters(image, platforms, epoch, read_variant(variant, f"{where}: externalParameters")),
+        {
+            str(each.get("name")): resource_digest(each, where)
+            for each in dependencies
+            if not _is_commit(each)
+        },
         tuple(_read_byproduct(each, f"{where}: byproducts[{n}]") for n, each in enumerate(listed)),
         str(version.get("code")),
         str(inner.get("codec")),
@@ -95,11 +105,11 @@ def read(found: InTotoStatement, digest: str, where: str) -> Provenance:
 
 
 def _read_byproduct(value: Mapping[str, Any], where: str) -> Byproduct:
-    said = strings(value.get("annotations"), f"{where}.annotations")
-    if not {ATTACHED_TO, ARTIFACT_TYPE} <= said.keys():
+    stated = strings(value.get("annotations"), f"{where}.annotations")
+    if not {ATTACHED_TO, ARTIFACT_TYPE} <= stated.keys():
         raise ArchiveRefused(f"{where}: it doesn't say what it is attached to, and as what")
     name = str(value.get("name"))
-    return Byproduct(name, digest_of(value, where), said[ARTIFACT_TYPE], said[ATTACHED_TO])
+    return Byproduct(name, resource_digest(value, where), stated[ARTIFACT_TYPE], stated[ATTACHED_TO])
 
 
 def predicate(
@@ -120,11 +130,13 @@ def predicate(
                 "image": parameters.image,
                 "platforms": list(parameters.platforms),
                 "epoch": parameters.epoch,
+                **parameters.variant.document(),
             },
             "internalParameters": {"inputs": inputs, "codec": codec},
             "resolvedDependencies": [
-                *(resource(path, sha256(content)) for path, content in sorted(sources.files.items())),
+                *(resource(path, sha256_digest(content)) for path, content in sorted(sources.files.items())),
                 *_materials(lock, parameters.platforms),
+                *_commit(parameters.variant.labels),
             ],
         },
         "runDetails": {
@@ -138,9 +150,9 @@ def predicate(
 
 
 def materials(sources: Sources, lock: Lock | BaseLock, platforms: Sequence[str]) -> dict[str, str]:
-    """All that an image is made of, name → digest, as `read` gives `dependencies`."""
-    named = {path: sha256(content) for path, content in sources.files.items()}
-    listed = {str(each["name"]): digest_of(each, "lock") for each in _materials(lock, platforms)}
+    """All that an image is made of, name → digest, as `read_provenance` gives `dependencies`."""
+    named = {path: sha256_digest(content) for path, content in sources.files.items()}
+    listed = {str(each["name"]): resource_digest(each, "lock") for each in _materials(lock, platforms)}
     return {**named, **listed}
 
 
@@ -149,10 +161,10 @@ def byproduct(
 ) -> dict[str, Any]:
     """A document that is published with the image, attached to the manifest with that digest."""
     annotations = {ATTACHED_TO: attached_to, ARTIFACT_TYPE: artifact_type}
-    return resource(name, sha256(content), mediaType=media_type, annotations=annotations)
+    return resource(name, sha256_digest(content), mediaType=media_type, annotations=annotations)
 
 
-def sha256(content: bytes) -> str:
+def sha256_digest(content: bytes) -> str:
     """The digest of bytes that are at hand."""
     return f"sha256:{hashlib.sha256(content).hexdigest()}"
 
@@ -164,6 +176,19 @@ def _materials(lock: Lock | BaseLock, platforms: Sequence[str]) -> list[dict[str
         return [resource(name, digest) for name, digest in pins]
     found = dict.fromkeys(package for platform in platforms for package in lock.packages(platform))
     return [resource(str(each), f"sha256:{each.sha256}", uri=_uri(each, lock)) for each in found]
+
+
+def _commit(labels: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The commit that the release was made from, if its labels name repository and revision."""
+    source, revision = labels.get(f"{PREFIX}source"), labels.get(f"{PREFIX}revision", "")
+    if source is None or not _COMMIT.fullmatch(revision):
+        return []
+    return [{"name": "repository", "uri": f"git+{source}", "digest": {"gitCommit": revision}}]
+
+
+def _is_commit(dependency: Mapping[str, Any]) -> bool:
+    digests = dependency.get("digest")
+    return isinstance(digests, Mapping) and digests.keys() == {"gitCommit"}
 
 
 def _uri(package: LockedPackage, lock: Lock) -> str:

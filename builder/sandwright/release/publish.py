@@ -17,18 +17,17 @@ from sandwright.registry.failure import NotFound, WrongContent
 from sandwright.registry.parallel import run_parallel
 from sandwright.registry.push import move_tag, push_by_digest, verify
 from sandwright.registry.reference import check_tag
-from sandwright.registry.referrer import push_referrer
+from sandwright.registry.referrer import TITLE, push_referrer
 from sandwright.registry.repository import RawManifest as Stored
 from sandwright.registry.repository import Repository
-from sandwright.release.attach import LARGEST_BUNDLE, AttachedDocument, attached, fetch
+from sandwright.release.attach import LARGEST_BUNDLE, AttachedDocument, attached_documents, fetch
 from sandwright.release.bundle import BUNDLE, NotSigned, Signer, Verifier, has_keyid
-from sandwright.release.cosign import MissingEvidence, lacking, sign
-from sandwright.release.provenance import sha256
+from sandwright.release.cosign import MissingEvidence, missing_evidence, sign
+from sandwright.release.provenance import sha256_digest
 from sandwright.release.signing import SigningKey
 from sandwright.release.subject import DOCUMENT_TYPES, Release, ReleaseDocument, ReleaseStatement
 from sandwright.rootfs.descriptor import Descriptor
 
-TITLE = "org.opencontainers.image.title"
 PREDICATE = "dev.sigstore.bundle.predicateType"
 CONTENT = "dev.sigstore.bundle.content"
 """Annotations by which cosign finds what it looks for."""
@@ -96,14 +95,14 @@ def make_plan(
     """Ask the registry what it has, and say what is to be done. Raise UsageError for what can't be a tag."""
     for tag in tags:
         check_tag(tag)
-    there = _attached(repository, release)
+    there = _attached_documents(repository, release)
     return PublishPlan(
         release,
         str(repository),
-        tuple(_missing(repository, release)),
+        tuple(_missing_blobs(repository, release)),
         tuple(each for each in release.documents if not _has_whole(repository, there, each)),
         tuple(_unsigned(repository, release, there, verifier)),
-        lacking(repository, release, verifier),
+        missing_evidence(repository, release, verifier),
         tuple(
             (tag, now) for tag in dict.fromkeys(tags) if (now := repository.head(tag)) != release.root.digest
         ),
@@ -126,7 +125,12 @@ def publish(
         sent += push_by_digest(repository, release.image.graph, release.image.open_blob, progress=progress)
     for document in plan.documents:
         _attach(
-            repository, document.subject, document.artifact_type, document.content, {TITLE: document.name}
+            repository,
+            document.subject,
+            document.artifact_type,
+            document.content,
+            {TITLE: document.name},
+            file_name=document.file_name,
         )
         sent.append(document.name)
     bundles: dict[str, bytes] = {}
@@ -134,7 +138,8 @@ def publish(
         if claim.name not in bundles:
             bundles[claim.name] = key.sign(claim.payload)
         annotations = {TITLE: claim.name, CONTENT: "dsse-envelope", PREDICATE: claim.predicate_type}
-        _attach(repository, subject, BUNDLE, bundles[claim.name], annotations)
+        file_name = f"{claim.name}.sigstore.json"
+        _attach(repository, subject, BUNDLE, bundles[claim.name], annotations, file_name=file_name)
         sent.append(f"{claim.name} of {subject.digest}")
     for other in plan.others:
         assert isinstance(key, SigningKey), "only what keys sign is planned"
@@ -156,7 +161,7 @@ def read_back(
     statements are read. Raise WrongContent, IntegrityError or RegistryError, which say what is not there.
     """
     verify(repository, release.image.graph)
-    there = _attached(repository, release)
+    there = _attached_documents(repository, release)
     for document in release.documents:
         found = _has_document(there, document)
         if found is None:
@@ -167,7 +172,7 @@ def read_back(
             raise WrongContent(f"{repository}: {document.name}: its content {found.content.digest} is gone")
     for claim, subject in _unsigned(repository, release, there, verifier):
         raise IntegrityError(f"{repository}: {claim.name} of {subject.digest} was attached, and is not there")
-    for each in lacking(repository, release, verifier):
+    for each in missing_evidence(repository, release, verifier):
         raise IntegrityError(f"{repository}: {each.name} of {each.subject.digest} is not there")
 
 
@@ -177,21 +182,29 @@ def _attach(
     artifact_type: str,
     content: bytes,
     annotations: dict[str, str],
+    *,
+    file_name: str,
 ) -> None:
     push_referrer(
-        repository, subject, artifact_type, content, media_type=artifact_type, annotations=annotations
+        repository,
+        subject,
+        artifact_type,
+        content,
+        media_type=artifact_type,
+        annotations=annotations,
+        file_name=file_name,
     )
 
 
-def _attached(repository: Repository, release: Release) -> list[AttachedDocument]:
+def _attached_documents(repository: Repository, release: Release) -> list[AttachedDocument]:
     """What is attached to the image and each of its platforms."""
     found = []
     for subject in (release.root, *release.manifests.values()):
-        found += attached(repository, subject.digest, {BUNDLE, *DOCUMENT_TYPES})[0]
+        found += attached_documents(repository, subject.digest, {BUNDLE, *DOCUMENT_TYPES})[0]
     return found
 
 
-def _missing(repository: Repository, release: Release) -> Iterator[Descriptor]:
+def _missing_blobs(repository: Repository, release: Release) -> Iterator[Descriptor]:
     graph = release.image.graph
     tasks = [partial(repository.has_blob, blob) for blob in graph.blobs]
     has = run_parallel(tasks, stop=repository.client.transport.stop)
@@ -202,9 +215,9 @@ def _missing(repository: Repository, release: Release) -> Iterator[Descriptor]:
 
 
 def _has_document(there: Sequence[AttachedDocument], document: ReleaseDocument) -> AttachedDocument | None:
-    wanted = (document.artifact_type, document.subject.digest, sha256(document.content))
+    key = (document.artifact_type, document.subject.digest, sha256_digest(document.content))
     return next(
-        (each for each in there if (each.artifact_type, each.subject, each.content.digest) == wanted), None
+        (each for each in there if (each.artifact_type, each.subject, each.content.digest) == key), None
     )
 
 
@@ -220,7 +233,7 @@ def _unsigned(
     signed = set()
     for each in there:
         if each.artifact_type == BUNDLE:
-            payload = _signed(repository, each, verifier)
+            payload = _verified_statement(repository, each, verifier)
             signed.add((each.subject, payload))
     for claim in release.claims:
         for subject in claim.subjects:
@@ -228,7 +241,7 @@ def _unsigned(
                 yield claim, subject
 
 
-def _signed(repository: Repository, bundle: AttachedDocument, verifier: Verifier) -> bytes | None:
+def _verified_statement(repository: Repository, bundle: AttachedDocument, verifier: Verifier) -> bytes | None:
     """The statement in a bundle that the key has signed; None where it is somebody else's, gone, or none.
 
     None also for one with a keyid, as sandwright once wrote it: cosign 3 refuses that, so it is signed again.

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from sandwright.documents.fields import INDEX
 from sandwright.documents.strictjson import parse_json
 from sandwright.errors import IntegrityError, SandwrightError
 from sandwright.image.build import Fetcher, build_images
-from sandwright.image.compress import IDENTITY
-from sandwright.image.definition import load_catalogue
-from sandwright.image.plan import builder_checksum
+from sandwright.image.definition import ImageDefinition, load_catalogue
+from sandwright.image.plan import builder_checksum, compression_of
 from sandwright.progress import SILENT, Progress
 from sandwright.release import sources
 from sandwright.release.difference import first_difference, of_values
@@ -41,17 +40,19 @@ def rebuild(
     chosen = [each for each in made.parameters.platforms if not platforms or each in platforms]
     with tempfile.TemporaryDirectory(prefix="sandwright-rebuild-", dir=scratch) as directory:
         images, output = Path(directory, "images"), Path(directory, "build")
-        sources.write(written, images)
+        sources.write_sources(written, images)
+        catalogue = load_catalogue(images)
         (built,) = (
             each
             for each in build_images(
-                load_catalogue(images),
+                catalogue,
                 [made.parameters.image],
                 output=output,
                 supply=supply,
                 platforms=chosen,
                 frozen=True,
                 epoch=made.parameters.epoch,
+                variant=made.parameters.variant,
                 progress=progress,
             )
             if each.name == made.parameters.image
@@ -59,7 +60,9 @@ def rebuild(
         for platform in chosen:
             found = first_difference(published, built.layout, platform)
             if found:
-                raise IntegrityError(f"made again, it is another image: {found}{_builder(made)}")
+                raise IntegrityError(
+                    f"made again, it is another image: {found}{_builder_differences(made, catalogue)}"
+                )
         if len(chosen) < len(made.parameters.platforms):
             return ", ".join(built.images[platform].manifest.digest for platform in chosen)
         if built.digest != made.digest:
@@ -69,13 +72,14 @@ def rebuild(
     return built.digest
 
 
-def _builder(made: Provenance) -> str:
+def _builder_differences(made: Provenance, catalogue: Mapping[str, ImageDefinition]) -> str:
     """What of the builder is another one's, where something is."""
+    codec = compression_of(catalogue[made.parameters.image], made.parameters.variant).identity
     found = [
         f"{what} {theirs}, here {ours}"
         for what, theirs, ours in (
             ("code", made.code, builder_checksum()),
-            ("compressor", made.codec, IDENTITY),
+            ("compressor", made.codec, codec),
         )
         if theirs != ours
     ]

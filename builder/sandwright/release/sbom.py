@@ -15,7 +15,7 @@ from typing import Literal
 from sandwright.image import lock
 from sandwright.release.contents import ImageContents, LayeredFile, read_contents
 from sandwright.release.debfiles import DebFiles
-from sandwright.release.packages import Package, algorithms, find_packages, keeps, system
+from sandwright.release.packages import Package, algorithms, distribution_of, find_packages, needs_content
 from sandwright.rootfs.images.source import Image
 from sandwright.rootfs.tar.entry import EntryKind
 
@@ -65,7 +65,7 @@ def take_inventory(
     Raise IntegrityError, ArchiveRefused for layers that are not what they should be, BuildError when image
     and lock disagree.
     """
-    contents = read_contents(image, algorithms=algorithms(locked), keep=keeps)
+    contents = read_contents(image, algorithms=algorithms(locked), keep=needs_content)
     return inventory_of(name, image, contents, locked, debs or {})
 
 
@@ -77,28 +77,28 @@ def inventory_of(
     debs: Mapping[str, DebFiles],
 ) -> Inventory:
     """The same of an image whose contents were read."""
-    packages = _once(find_packages(contents, locked, debs))
+    packages = _deduplicate_files(find_packages(contents, locked, debs))
     owned = {path for package in packages for path in package.files}
     return Inventory(
         name,
         f"{image.platform.os}/{image.platform.architecture}",
         image.digest,
         str(image.config.get("created") or "1970-01-01T00:00:00Z"),
-        system(contents.tree),
+        distribution_of(contents.tree),
         tuple(packages),
         contents.files,
         tuple(path for path in contents.files if path not in owned),
     )
 
 
-def _once(packages: Sequence[Package]) -> list[Package]:
+def _deduplicate_files(packages: Sequence[Package]) -> list[Package]:
     """The packages, no file of which belongs to two: where several bring the same, it is the first's."""
     seen: set[bytes] = set()
     found = []
     for package in packages:
-        own = tuple(path for path in package.files if path not in seen)
-        seen.update(own)
-        found.append(replace(package, files=own))
+        own_files = tuple(path for path in package.files if path not in seen)
+        seen.update(own_files)
+        found.append(replace(package, files=own_files))
     return found
 
 

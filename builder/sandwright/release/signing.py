@@ -16,7 +16,7 @@ from pathlib import Path
 
 from sandwright.environment import KEY_PASSWORD
 from sandwright.errors import HostError, ToolMissing, UsageError
-from sandwright.release.bundle import Envelope, NotSigned, read, signed, write
+from sandwright.release.bundle import Envelope, NotSigned, read_bundle, signed, write_bundle
 
 try:
     from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes, PublicKeyTypes
@@ -62,9 +62,9 @@ class PublicKey:
 
     def opened(self, bundle: bytes, where: str) -> bytes:
         """The statement in a bundle, if the key has signed it; see `Verifier`."""
-        envelope = read(bundle, where)
+        envelope = read_bundle(bundle, where)
         if not self.has_signed(signed(envelope.payload), envelope.signature):
-            raise NotSigned(f"{where}: not signed by {self}{_named(envelope)}")
+            raise NotSigned(f"{where}: not signed by {self}{_describe_key(envelope)}")
         return envelope.payload
 
     def has_signed(self, content: bytes, signature: bytes) -> bool:
@@ -85,7 +85,7 @@ class SigningKey:
 
     def sign(self, payload: bytes) -> bytes:
         """A bundle with a statement, signed. Raise HostError when the key service refuses."""
-        bundle = write(payload, self.sign_bytes(signed(payload)), self.verifier.hint)
+        bundle = write_bundle(payload, self.sign_bytes(signed(payload)), self.verifier.hint)
         self.verifier.opened(bundle, self.verifier.source)  # the public key is the one that goes with it
         return bundle
 
@@ -94,8 +94,8 @@ class SigningKey:
         try:
             return bytes.fromhex(self.signer.sign(content).signature)
         except Exception as error:  # whatever the library of a key service raises
-            said = f"{type(error).__name__}: {error}"
-            raise HostError(f"{self.verifier.source}: it does not sign: {said}") from error
+            message = f"{type(error).__name__}: {error}"
+            raise HostError(f"{self.verifier.source}: it does not sign: {message}") from error
 
 
 def load_key(
@@ -107,11 +107,11 @@ def load_key(
     must be good at `now`. Raise UsageError for what is no key that can be used, HostError for a file that
     can't be read or a key service that refuses, ToolMissing without the libraries.
     """
-    _require()
+    _require_library()
     if _URI.fullmatch(where) and not Path(where).exists():
         return _from_service(where, public, now)
-    raw = _read(where)
-    private = _private(raw, where, environ)
+    raw = _read_key(where)
+    private = _parse_private_key(raw, where, environ)
     verifier = _verifier(private.public_key(), where)
     for certified in (_certificates(raw, where, now), [load_verifier(public, now=now)] if public else []):
         for each in certified:
@@ -125,8 +125,8 @@ def load_verifier(where: str, *, now: datetime | None = None) -> PublicKey:
 
     Raise UsageError for what is no key that can be used, HostError for a file that can't be read.
     """
-    _require()
-    raw = _read(where)
+    _require_library()
+    raw = _read_key(where)
     if b"PRIVATE KEY-----" in raw:
         raise UsageError(f"{where}: this is a private key; checking takes the public one")
     certified = _certificates(raw, where, now)
@@ -138,7 +138,7 @@ def load_verifier(where: str, *, now: datetime | None = None) -> PublicKey:
         raise UsageError(f"{where}: not a public key in PEM: {error}") from None
 
 
-def _named(envelope: Envelope) -> str:
+def _describe_key(envelope: Envelope) -> str:
     """Which key a bundle says it is by, for messages."""
     named = envelope.material.get("publicKey")
     hint = named.get("hint") if isinstance(named, dict) else None
@@ -149,12 +149,12 @@ def _named(envelope: Envelope) -> str:
     return f", but by {fingerprint[:16]}" if len(fingerprint) == hashlib.sha256().digest_size * 2 else ""
 
 
-def _require() -> None:
+def _require_library() -> None:
     if _MISSING is not None:
         raise ToolMissing(str(_MISSING.name), _HINT) from _MISSING
 
 
-def _read(where: str) -> bytes:
+def _read_key(where: str) -> bytes:
     try:
         with Path(where).open("rb") as file:
             return file.read(_LARGEST_KEY)
@@ -162,7 +162,7 @@ def _read(where: str) -> bytes:
         raise HostError(f"{where}: the key can't be read: {error.strerror}") from None
 
 
-def _private(raw: bytes, where: str, environ: Mapping[str, str]) -> PrivateKeyTypes:
+def _parse_private_key(raw: bytes, where: str, environ: Mapping[str, str]) -> PrivateKeyTypes:
     kinds = {match[1]: match[0] for match in _BLOCK.finditer(raw)}
     if any(kind.endswith((b"SIGSTORE PRIVATE KEY", b"COSIGN PRIVATE KEY")) for kind in kinds):
         raise UsageError(
@@ -219,8 +219,8 @@ def _from_service(where: str, public: str, now: datetime | None) -> SigningKey:
         raise UsageError(f"{where}: a key service needs --public-key, the file of its public key")
     verifier = load_verifier(public, now=now)
     if where.partition(":")[0] not in SIGNER_FOR_URI_SCHEME:
-        known = ", ".join(sorted(SIGNER_FOR_URI_SCHEME))
-        raise UsageError(f"{where}: there is neither such a file nor such a kind of key; there is {known}")
+        schemes = ", ".join(sorted(SIGNER_FOR_URI_SCHEME))
+        raise UsageError(f"{where}: there is neither such a file nor such a kind of key; there is {schemes}")
     try:
         signer = Signer.from_priv_key_uri(where, verifier.key)
     except Exception as error:  # whatever the library of a key service raises

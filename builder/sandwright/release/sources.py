@@ -47,28 +47,28 @@ class Sources:
         return {path: content for path, content in sorted(self.files.items()) if path != self.lock_path}
 
 
-def collect(catalogue: Mapping[str, ImageDefinition], name: str) -> Sources:
+def collect_sources(catalogue: Mapping[str, ImageDefinition], name: str) -> Sources:
     """The sources of an image. Raise HostError for a file that can't be read."""
     files: dict[str, bytes] = {}
     definition = catalogue[name]
     while True:
         for path in (FILE, *(each.source for each in definition.files if each.source)):
-            files[f"{definition.name}/{path}"] = _read(definition.folder / path)
+            files[f"{definition.name}/{path}"] = _read_source(definition.folder / path)
         if definition.parent is None:
             break
         definition = catalogue[definition.parent]
     lock_path = f"{definition.name}/{LOCK_FILE}"
-    files[lock_path] = _read(definition.folder / LOCK_FILE)
+    files[lock_path] = _read_source(definition.folder / LOCK_FILE)
     return Sources(name, files, lock_path)
 
 
-def encode(sources: Sources) -> bytes:
+def encode_sources(sources: Sources) -> bytes:
     """All but the lock, as one document."""
     files = {path: base64.b64encode(content).decode() for path, content in sources.written.items()}
     return canonical({"schema": SCHEMA, "image": sources.image, "files": files, "lock": sources.lock_path})
 
 
-def decode(raw: bytes, lock: bytes, where: str) -> Sources:
+def decode_sources(raw: bytes, lock: bytes, where: str) -> Sources:
     """Read them back. Raise ArchiveRefused, which begins with `where`, for what can't be sources."""
     document = parse_json(raw, where, OURS)
     if document.get("schema") != SCHEMA or not isinstance(document.get("image"), str):
@@ -76,14 +76,14 @@ def decode(raw: bytes, lock: bytes, where: str) -> Sources:
     files = {}
     for path, encoded in strings(document.get("files"), f"{where}: files").items():
         try:
-            files[_checked(path, where)] = base64.b64decode(encoded, validate=True)
+            files[_check_source_path(path, where)] = base64.b64decode(encoded, validate=True)
         except binascii.Error as error:
             raise ArchiveRefused(f"{where}: {path!r}: not base64: {error}") from None
-    lock_path = _checked(document.get("lock"), where)
+    lock_path = _check_source_path(document.get("lock"), where)
     return Sources(document["image"], {**files, lock_path: lock}, lock_path)
 
 
-def write(sources: Sources, directory: Path) -> None:
+def write_sources(sources: Sources, directory: Path) -> None:
     """Write them into an empty directory. Raise HostError when that fails."""
     with disk_errors(directory):
         for path, content in sources.files.items():
@@ -92,7 +92,7 @@ def write(sources: Sources, directory: Path) -> None:
             target.write_bytes(content)
 
 
-def locked(catalogue: Mapping[str, ImageDefinition], name: str) -> Lock | BaseLock:
+def lock_of_image(catalogue: Mapping[str, ImageDefinition], name: str) -> Lock | BaseLock:
     """The lock that an image is made by: its own, or that of the base it ends on."""
     definition = catalogue[name]
     while definition.parent is not None:
@@ -100,7 +100,7 @@ def locked(catalogue: Mapping[str, ImageDefinition], name: str) -> Lock | BaseLo
     return load_lock(definition.folder) if definition.suite else load_base_lock(definition.folder)
 
 
-def _checked(path: object, where: str) -> str:
+def _check_source_path(path: object, where: str) -> str:
     parts = path.split("/") if isinstance(path, str) else []
     good = all(part not in ("", ".", "..") and "\0" not in part and len(part) <= _LONGEST for part in parts)
     if len(parts) < 2 or not good:
@@ -108,7 +108,7 @@ def _checked(path: object, where: str) -> str:
     return "/".join(parts)
 
 
-def _read(path: Path) -> bytes:
+def _read_source(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:

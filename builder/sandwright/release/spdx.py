@@ -17,14 +17,17 @@ NOTHING = "NOASSERTION"
 _DOCUMENT, _IMAGE = "SPDXRef-DOCUMENT", "SPDXRef-Image"
 
 
-def write(inventory: Inventory) -> bytes:
+def write_spdx(inventory: Inventory) -> bytes:
     """The document. The same inventory gives the same bytes."""
     ids = {path: f"SPDXRef-File-{number}" for number, path in enumerate(inventory.files, 1)}
-    own = [f"SPDXRef-Package-{number}" for number, _ in enumerate(inventory.packages, 1)]
-    packages = [_package(inventory, each, ref) for each, ref in zip(inventory.packages, own, strict=True)]
-    contains = [(_IMAGE, ref) for ref in own]
+    package_ids = [f"SPDXRef-Package-{number}" for number, _ in enumerate(inventory.packages, 1)]
+    packages = [
+        _package_element(inventory, each, ref)
+        for each, ref in zip(inventory.packages, package_ids, strict=True)
+    ]
+    contains = [(_IMAGE, ref) for ref in package_ids]
     contains += [(_IMAGE, ids[path]) for path in inventory.unowned]
-    for package, ref in zip(inventory.packages, own, strict=True):
+    for package, ref in zip(inventory.packages, package_ids, strict=True):
         contains += [(ref, ids[path]) for path in package.files]
     names = {ref: name for each in inventory.packages for ref, name in each.licence.names.items()}
     return canonical(
@@ -38,14 +41,14 @@ def write(inventory: Inventory) -> bytes:
                 "created": inventory.created,
                 "creators": [f"Tool: sandwright-{sandwright.__version__}"],
             },
-            "packages": [_image(inventory), *packages],
-            "files": [_file(file, path, ids[path]) for path, file in inventory.files.items()],
+            "packages": [_image_element(inventory), *packages],
+            "files": [_file_element(file, path, ids[path]) for path, file in inventory.files.items()],
             "relationships": [
                 _relation(_DOCUMENT, "DESCRIBES", _IMAGE),
                 *(_relation(one, "CONTAINS", other) for one, other in contains),
             ],
             **(
-                {"hasExtractedLicensingInfos": [_named(*each) for each in sorted(names.items())]}
+                {"hasExtractedLicensingInfos": [_extracted_license(*each) for each in sorted(names.items())]}
                 if names
                 else {}
             ),
@@ -53,7 +56,7 @@ def write(inventory: Inventory) -> bytes:
     )
 
 
-def _image(inventory: Inventory) -> dict[str, Any]:
+def _image_element(inventory: Inventory) -> dict[str, Any]:
     return {
         "SPDXID": _IMAGE,
         "name": inventory.name,
@@ -70,7 +73,7 @@ def _image(inventory: Inventory) -> dict[str, Any]:
     }
 
 
-def _package(inventory: Inventory, package: Package, ref: str) -> dict[str, Any]:
+def _package_element(inventory: Inventory, package: Package, ref: str) -> dict[str, Any]:
     checksums = {"checksums": [{"algorithm": "SHA256", "checksumValue": package.sha256}]}
     return {
         "SPDXID": ref,
@@ -100,7 +103,7 @@ def _analysed(inventory: Inventory, paths: Iterable[bytes]) -> dict[str, Any]:
     }
 
 
-def _file(file: LayeredFile, path: bytes, ref: str) -> dict[str, Any]:
+def _file_element(file: LayeredFile, path: bytes, ref: str) -> dict[str, Any]:
     kind = kind_of(file)
     return {
         "SPDXID": ref,
@@ -127,7 +130,7 @@ def _purl(url: str) -> Mapping[str, str]:
     }
 
 
-def _named(reference: str, name: str) -> Mapping[str, str]:
+def _extracted_license(reference: str, name: str) -> Mapping[str, str]:
     return {
         "licenseId": reference,
         "name": name,

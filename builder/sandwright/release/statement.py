@@ -32,13 +32,13 @@ class InTotoStatement:
     predicate: Mapping[str, Any]
 
 
-def encode(statement: InTotoStatement) -> bytes:
+def encode_statement(statement: InTotoStatement) -> bytes:
     """The statement's bytes."""
     return canonical(
         {
             "_type": _STATEMENT,
             "subject": [
-                {"name": name, "digest": _digests(digest)} for digest, name in statement.subjects.items()
+                {"name": name, "digest": _digest_map(digest)} for digest, name in statement.subjects.items()
             ],
             "predicateType": statement.predicate_type,
             "predicate": statement.predicate,
@@ -46,7 +46,7 @@ def encode(statement: InTotoStatement) -> bytes:
     )
 
 
-def decode(raw: bytes, where: str) -> InTotoStatement:
+def decode_statement(raw: bytes, where: str) -> InTotoStatement:
     """Read a statement. Raise ArchiveRefused, which begins with `where`, for what is none."""
     document = parse_json(raw, where, STATEMENT)
     if document.get("_type") != _STATEMENT:
@@ -64,10 +64,10 @@ def decode(raw: bytes, where: str) -> InTotoStatement:
 
 def resource(name: str, digest: str, **more: object) -> dict[str, Any]:
     """A resource descriptor of in-toto's: spec/v1/resource_descriptor.md."""
-    return {"name": name, "digest": _digests(digest), **more}
+    return {"name": name, "digest": _digest_map(digest), **more}
 
 
-def digest_of(value: object, where: str) -> str:
+def resource_digest(value: object, where: str) -> str:
     """The SHA-256 of a resource descriptor, as `sha256:…`. Raise ArchiveRefused where it has none."""
     found = strings(mapping(value, where).get("digest"), f"{where}.digest").get("sha256")
     if found is None:
@@ -81,6 +81,6 @@ def resources(value: object, where: str) -> Sequence[Mapping[str, Any]]:
     return [mapping(each, f"{where}[{number}]") for number, each in listed]
 
 
-def _digests(digest: str) -> dict[str, str]:
+def _digest_map(digest: str) -> dict[str, str]:
     algorithm, _, encoded = digest.partition(":")
     return {algorithm: encoded}

@@ -13,11 +13,10 @@ from sandwright.documents.strictjson import parse_json
 from sandwright.errors import BuildError, IntegrityError, UsageError
 from sandwright.image.baselock import BaseLock
 from sandwright.image.build import Fetcher
-from sandwright.image.compress import IDENTITY
 from sandwright.image.definition import ImageDefinition
 from sandwright.image.existing import ImageLayout, read_layout
 from sandwright.image.lock import Lock
-from sandwright.image.plan import plan_build
+from sandwright.image.plan import compression_of, plan_build
 from sandwright.image.remote import PushSource, open_layout
 from sandwright.progress import SILENT, Progress
 from sandwright.release import evidence, provenance, sources, statement
@@ -48,6 +47,11 @@ class ReleaseDocument:
     artifact_type: str
     content: bytes
     subject: Descriptor
+
+    @property
+    def file_name(self) -> str:
+        """Its name as a file: `SBOM-cyclonedx-linux-amd64.json`."""
+        return f"{self.name.replace(' ', '-').replace('/', '-')}.json"
 
 
 @dataclass(frozen=True)
@@ -129,27 +133,27 @@ def prepare(
     """
     existing = built_image(output, name)
     subject = _Subject(existing, _epoch(existing))
-    lock = _current(catalogue, subject, output)
+    lock = _check_current(catalogue, subject, output)
     seen = list(_evidence(subject, proof))
     packages = lock if isinstance(lock, Lock) else None
     sboms = make_sboms(existing, packages, output / KEPT / name, supply, progress=progress)
-    written = sources.collect(catalogue, name)
+    written = sources.collect_sources(catalogue, name)
     documents = [
         *_sboms(sboms, subject.manifests),
         ReleaseDocument("lock", LOCK_TYPE, written.lock, subject.root),
-        ReleaseDocument("sources", SOURCES_TYPE, sources.encode(written), subject.root),
+        ReleaseDocument("sources", SOURCES_TYPE, sources.encode_sources(written), subject.root),
         *seen,
     ]
     predicate = provenance.predicate(
-        BuildParameters(name, tuple(subject.manifests), subject.epoch),
+        BuildParameters(name, tuple(subject.manifests), subject.epoch, existing.variant),
         written,
         lock,
         [_byproduct(each) for each in documents],
         inputs=existing.inputs,
-        codec=IDENTITY,
+        codec=compression_of(catalogue[name], existing.variant).identity,
         builder=builder,
     )
-    claims = tuple(_claims(subject, predicate))
+    claims = tuple(_release_statements(subject, predicate))
     image = open_layout(existing.path)
     return Release(name, image, subject.root, subject.manifests, tuple(documents), claims)
 
@@ -188,16 +192,16 @@ def _byproduct(document: ReleaseDocument) -> dict[str, Any]:
     )
 
 
-def _claims(subject: _Subject, predicate: Mapping[str, Any]) -> Iterator[ReleaseStatement]:
+def _release_statements(subject: _Subject, predicate: Mapping[str, Any]) -> Iterator[ReleaseStatement]:
     """What is signed: how it came about with all that belongs to it, and last that it is ours."""
     name, manifests = subject.name, subject.manifests
     subjects = {
         subject.root.digest: name,
         **{each.digest: f"{name} {platform}" for platform, each in manifests.items()},
     }
-    made = statement.encode(InTotoStatement(PROVENANCE, subjects, predicate))
+    made = statement.encode_statement(InTotoStatement(PROVENANCE, subjects, predicate))
     yield ReleaseStatement("provenance", PROVENANCE, made, (subject.root,))
-    signed = statement.encode(InTotoStatement(SIGNATURE, subjects, {}))
+    signed = statement.encode_statement(InTotoStatement(SIGNATURE, subjects, {}))
     yield ReleaseStatement("signature", SIGNATURE, signed, (subject.root, *manifests.values()))
 
 
@@ -211,11 +215,19 @@ def _epoch(existing: ImageLayout) -> int:
         raise IntegrityError(f"{existing.path}: its index has no time of creation") from None
 
 
-def _current(catalogue: Mapping[str, ImageDefinition], subject: _Subject, output: Path) -> Lock | BaseLock:
+def _check_current(
+    catalogue: Mapping[str, ImageDefinition], subject: _Subject, output: Path
+) -> Lock | BaseLock:
     """See that the image is what its definition and lock, as they are now, are made into; that lock."""
     platforms = list(subject.existing.images)
     plan = plan_build(
-        catalogue, [subject.name], output=output, platforms=platforms, frozen=True, epoch=subject.epoch
+        catalogue,
+        [subject.name],
+        output=output,
+        platforms=platforms,
+        frozen=True,
+        epoch=subject.epoch,
+        variant=subject.existing.variant,
     )
     (step,) = (each for each in plan.steps if each.name == subject.name)
     (lock,) = (each.lock for each in plan.steps if each.definition.parent is None)

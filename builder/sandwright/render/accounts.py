@@ -60,26 +60,26 @@ def passwd_file(account: Account) -> bytes:
 
     Raise RenderError for a number that is none of an account, or a home that can't stand in a line.
     """
-    _check(account)
-    lines = [_user(account.login, account.uid, account.gid, account.home, "/bin/sh")]
+    _check_account(account)
+    lines = [_passwd_line(account.login, account.uid, account.gid, account.home, "/bin/sh")]
     for name, uid, gid, home in _USERS:
         if name != account.login:
-            lines.append(_user(name, uid, gid, home, "/sbin/nologin"))
-    return _text(lines)
+            lines.append(_passwd_line(name, uid, gid, home, "/sbin/nologin"))
+    return _encode_lines(lines)
 
 
 def group_file(account: Account) -> bytes:
     """The group file. The account's group has the account's name, unless its number has a name already."""
-    _check(account)
+    _check_account(account)
     names = {gid: name for name, gid in _GROUPS}
     lines = [f"{name}:x:{gid}:" for name, gid in _GROUPS]
     if account.gid not in names:
         free = account.login not in names.values()
         lines.insert(0, f"{account.login if free else FALLBACK}:x:{account.gid}:")
-    return _text(lines)
+    return _encode_lines(lines)
 
 
-def _check(account: Account) -> None:
+def _check_account(account: Account) -> None:
     for kind, number in (("uid", account.uid), ("gid", account.gid)):
         if not 0 <= number <= MOST:
             raise RenderError(f"{kind} {number} is no number of an account")
@@ -87,9 +87,9 @@ def _check(account: Account) -> None:
         raise RenderError(f"the home directory {account.home!r} can't stand in a passwd file")
 
 
-def _user(name: str, uid: int, gid: int, home: str, shell: str) -> str:
+def _passwd_line(name: str, uid: int, gid: int, home: str, shell: str) -> str:
     return f"{name}:x:{uid}:{gid}::{home}:{shell}"
 
 
-def _text(lines: list[str]) -> bytes:
+def _encode_lines(lines: list[str]) -> bytes:
     return "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape")

@@ -42,19 +42,19 @@ def json_text(document: Any) -> str:  # noqa: ANN401 - JSON
 
     That has no C code for indents, which costs several times as much (CPython 3.11, json/encoder.py).
     """
-    return f"{_written(document, chr(10))}\n"
+    return f"{_indented_json(document, chr(10))}\n"
 
 
-def _written(value: Any, newline: str) -> str:  # noqa: ANN401 - JSON
+def _indented_json(value: Any, newline: str) -> str:  # noqa: ANN401 - JSON
     """A value behind whose lines `newline` puts the indent of where it stands."""
     if isinstance(value, str):
         return _string(value)
     inner = newline + "  "
     if isinstance(value, dict) and value:
-        parts = [f"{_string(key)}: {_written(item, inner)}" for key, item in sorted(value.items())]
+        parts = [f"{_string(key)}: {_indented_json(item, inner)}" for key, item in sorted(value.items())]
         return f"{{{inner}{f',{inner}'.join(parts)}{newline}}}"
     if isinstance(value, list | tuple) and value:
-        parts = [_string(item) if type(item) is str else _written(item, inner) for item in value]
+        parts = [_string(item) if type(item) is str else _indented_json(item, inner) for item in value]
         return f"[{inner}{f',{inner}'.join(parts)}{newline}]"
     return repr(value) if type(value) is int else json.dumps(value)
 

@@ -45,9 +45,9 @@ def authority_environment(policy: ResolvedPolicy) -> dict[str, str]:
 
     What the policy sets or passes on stays as it is.
     """
-    if not _wanted(policy):
+    if not _needs_host_authorities(policy):
         return {}
-    there = (policy.canonical(place) for place in BUNDLES)
+    there = (policy.canonical(bundle_path) for bundle_path in BUNDLES)
     seen = [path for path in there if policy.facts.kind(path) == "file" and policy.is_path_readable(path)]
     rules = policy.environment
     free = (name for name in NAMES if name not in rules.set and not rules.passes(name))
@@ -56,7 +56,7 @@ def authority_environment(policy: ResolvedPolicy) -> dict[str, str]:
 
 def authority_store(policy: ResolvedPolicy) -> list[Artifact]:
     """The host's certificates for Java, which takes no PEM; none where the sandbox can write the bundle."""
-    text = policy.facts.texts.get(CERTIFICATES, "") if _wanted(policy) else ""
+    text = policy.facts.texts.get(CERTIFICATES, "") if _needs_host_authorities(policy) else ""
     path, _, certificates = text.removeprefix("# ").partition("\n")
     rules = (each for each in policy.filesystem.rules if each.writable and not each.private)
     written = any(is_inside(path, each.path) for each in rules)
@@ -90,7 +90,7 @@ def _der(text: str) -> bytes:
     return raw[:length] if length <= len(raw) else b""
 
 
-def _wanted(policy: ResolvedPolicy) -> bool:
+def _needs_host_authorities(policy: ResolvedPolicy) -> bool:
     network = policy.network
     return network.ca == "host" and network.mode != "none" and policy.facts.os == "linux"
 
@@ -101,13 +101,15 @@ def with_authorities(policy: ResolvedPolicy, plan: MountPlan, base: LaunchPlan) 
     Unchanged where the policy wants the image's, or where there is no network. Where a listed path of the
     host is mounted on or above a place, that stays. A variable that the policy sets keeps its value.
     """
-    if not _wanted(policy):
+    if not _needs_host_authorities(policy):
         return base
     taken = [mount.target for mount in plan.mounts if mount.target != "/"]
     names = tuple(name for name in NAMES if name not in policy.environment.set)
-    made = AuthorityPlan(bundles=_free(BUNDLES, taken), stores=_free(STORES, taken), variables=names)
+    made = AuthorityPlan(
+        bundles=_outside_mounts(BUNDLES, taken), stores=_outside_mounts(STORES, taken), variables=names
+    )
     return replace(base, authorities=made, never=(*base.never, *sorted(set(names) - set(base.never))))
 
 
-def _free(places: Iterable[str], taken: Sequence[str]) -> tuple[str, ...]:
+def _outside_mounts(places: Iterable[str], taken: Sequence[str]) -> tuple[str, ...]:
     return tuple(each for each in places if not any(is_inside(each, path) for path in taken))

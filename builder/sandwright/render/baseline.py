@@ -64,11 +64,11 @@ class Baseline:
 @functools.cache
 def load_baseline() -> Baseline:
     """The baseline that ships with this installation."""
-    mounts, paths, process = _data("mounts"), _data("paths"), _data("process")
-    annotations, points = _data("annotations"), _data("mountpoints")
+    mounts, paths, process = _baseline_json("mounts"), _baseline_json("paths"), _baseline_json("process")
+    annotations, points = _baseline_json("annotations"), _baseline_json("mountpoints")
     return Baseline(
-        mounts=tuple(_mount(item) for item in mounts["mounts"]),
-        rootless_sys=_mount(mounts["rootless_sys"]),
+        mounts=tuple(_baseline_mount(item) for item in mounts["mounts"]),
+        rootless_sys=_baseline_mount(mounts["rootless_sys"]),
         masked=_column(paths["masked"], "path"),
         masked_rootless=_column(paths["masked_rootless"], "path"),
         readonly=_column(paths["readonly"], "path"),
@@ -84,12 +84,12 @@ def load_baseline() -> Baseline:
     )
 
 
-def _data(name: str) -> dict[str, Any]:
+def _baseline_json(name: str) -> dict[str, Any]:
     document: dict[str, Any] = data_json("oci", f"{name}.json")
     return document
 
 
-def _mount(row: Mapping[str, Any]) -> BaselineMount:
+def _baseline_mount(row: Mapping[str, Any]) -> BaselineMount:
     return BaselineMount(row["destination"], row["type"], row["source"], tuple(row["options"]))
 
 

@@ -25,7 +25,7 @@ from sandwright.seccomp import (
 )
 from sandwright.seccomp.abi import BOTH, NATIVE, Architecture, numbers
 from sandwright.seccomp.action import ENOSYS, ActionKind
-from sandwright.seccomp.adapt import asking, in_order, own_unix, without_unix
+from sandwright.seccomp.adapt import in_order, own_unix, with_notifications, without_unix
 from sandwright.seccomp.document import kernel_version
 from sandwright.seccomp.model import SeccompFilter, SeccompProfile, SeccompRule
 from sandwright.seccomp.resolve import for_machine, resolve
@@ -63,7 +63,7 @@ def asking_filter(
         return None
     arch = architecture(policy)
     chosen = engine_profile(policy, host_sockets=host_sockets, caps=caps)
-    return oci_json(asking(chosen)), compile_profile(chosen, arch=arch)
+    return oci_json(with_notifications(chosen)), compile_profile(chosen, arch=arch)
 
 
 def gvisor_filter(policy: ResolvedPolicy, *, host_sockets: bool, caps: Collection[str] = ()) -> Json:
@@ -94,19 +94,19 @@ def kernel_filter(policy: ResolvedPolicy) -> bytes:
     What a policy's own profile lets be made on the host, the kernel makes: set-user-id files under `build`.
     """
     name = "kernel-of-vm" if policy.process.seccomp in ("strict", "default") else "build"
-    return _compiled(name, "none", architecture(policy), ())
+    return _compile_shipped(name, "none", architecture(policy), ())
 
 
 def shipped_filter(name: str, arch: Architecture) -> bytes:
     """A shipped profile without Unix sockets, as BPF."""
-    return _compiled(name, "none", arch, ())
+    return _compile_shipped(name, "none", arch, ())
 
 
 def _bpf(policy: ResolvedPolicy, sockets: Sockets, caps: Collection[str]) -> bytes:
-    given, arch = from_file(policy, caps=caps), architecture(policy)
-    if given is None:
-        return _compiled(policy.process.seccomp, sockets, arch, tuple(caps))
-    return compile_filter(resolve_usable(_SOCKETS[sockets](given), arch=arch), arch=arch)
+    profile_of_policy, arch = from_file(policy, caps=caps), architecture(policy)
+    if profile_of_policy is None:
+        return _compile_shipped(policy.process.seccomp, sockets, arch, tuple(caps))
+    return compile_filter(resolve_usable(_SOCKETS[sockets](profile_of_policy), arch=arch), arch=arch)
 
 
 Sockets = Literal["all", "own", "none"]
@@ -135,10 +135,10 @@ def engine_profile(
     Raise DocumentError for a file that is no profile, RenderError for one that can't be used.
     """
     closed = (host_sockets or not policy.network.own_sockets) and not policy.network.unix_sockets
-    given = from_file(policy, caps=caps)
-    if given is None:
-        return _shipped(policy.process.seccomp, "none" if closed else "all", tuple(caps), tuple(arch))
-    found = resolve_usable(given, arch=architecture(policy))
+    profile_of_policy = from_file(policy, caps=caps)
+    if profile_of_policy is None:
+        return _shipped_profile(policy.process.seccomp, "none" if closed else "all", tuple(caps), tuple(arch))
+    found = resolve_usable(profile_of_policy, arch=architecture(policy))
     if closed and makes_unix_sockets(found):
         # No rule can be added: engines try rules in an order of their own.
         source = policy.source("process.seccomp")
@@ -146,11 +146,11 @@ def engine_profile(
         if not host_sockets:
             why = "which network.own_sockets: false refuses"
         raise RenderError(
-            f"{source}: process.seccomp: {given.file} lets AF_UNIX sockets be made, {why}; "
+            f"{source}: process.seccomp: {profile_of_policy.file} lets AF_UNIX sockets be made, {why}; "
             "refuse io_uring_setup in it, socket with 1 in the lower half of argument 0, and "
             "socketpair with 2 or 3 in the lower four bits of argument 1"
         )
-    return given
+    return profile_of_policy
 
 
 def from_file(policy: ResolvedPolicy, *, caps: Collection[str] = ()) -> SeccompProfile | None:
@@ -177,34 +177,34 @@ def from_file(policy: ResolvedPolicy, *, caps: Collection[str] = ()) -> SeccompP
     )
 
 
-def with_newer_calls(given: SeccompProfile, *, arch: Architecture) -> SeccompProfile:
+def with_newer_calls(original: SeccompProfile, *, arch: Architecture) -> SeccompProfile:
     """A file's profile that says of calls newer than all that it names what runc does: there are none.
 
     A profile older than a call did not mean to forbid it, and programs fall back on ENOSYS alone (runc,
     libcontainer/seccomp/patchbpf). Not where the default lets calls run, or says so already.
     """
-    known = numbers(NATIVE[arch])
-    named = [known[name] for rule in given.rules for name in rule.names if name in known]
-    newer = tuple(name for name, number in known.items() if named and number > max(named))
-    if not newer or given.default == ENOSYS or given.default.kind in _PERMISSIVE:
-        return given
+    numbered = numbers(NATIVE[arch])
+    named = [numbered[name] for rule in original.rules for name in rule.names if name in numbered]
+    newer = tuple(name for name, number in numbered.items() if named and number > max(named))
+    if not newer or original.default == ENOSYS or original.default.kind in _PERMISSIVE:
+        return original
     rule = SeccompRule(newer, ENOSYS, (), comment="Newer than what the file names.")
-    return replace(given, rules=(*given.rules, rule))
+    return replace(original, rules=(*original.rules, rule))
 
 
 _PERMISSIVE = (ActionKind.ALLOW, ActionKind.LOG, ActionKind.TRACE)
 """Default actions with which runc adds nothing."""
 
 
-def resolve_usable(given: SeccompProfile, *, arch: Architecture) -> SeccompFilter:
+def resolve_usable(original: SeccompProfile, *, arch: Architecture) -> SeccompFilter:
     """The filter that engines make of a file's profile. Raise DocumentError where all refuse it."""
-    found = resolve(given, arch=arch)
+    found = resolve(original, arch=arch)
     problems = [
         _problem(one, f"answers differently than {field_name(other.path)} for equal calls")
         for one, other in found.clashes
     ]
     if problems:
-        raise DocumentError(given.file, problems)
+        raise DocumentError(original.file, problems)
     return found
 
 
@@ -229,7 +229,7 @@ def _problem(rule: SeccompRule, message: str) -> Problem:
 
 
 @functools.lru_cache(maxsize=32)
-def _shipped(
+def _shipped_profile(
     name: str, sockets: Sockets, caps: tuple[str, ...], arch: tuple[Architecture, ...]
 ) -> SeccompProfile:
     """A shipped profile with these Unix sockets."""
@@ -237,9 +237,9 @@ def _shipped(
 
 
 @functools.cache
-def _compiled(name: str, sockets: Sockets, arch: Architecture, caps: tuple[str, ...]) -> bytes:
+def _compile_shipped(name: str, sockets: Sockets, arch: Architecture, caps: tuple[str, ...]) -> bytes:
     """The program of a shipped profile, which is the same for every policy."""
-    return compile_profile(_shipped(name, sockets, caps, (arch,)), arch=arch)
+    return compile_profile(_shipped_profile(name, sockets, caps, (arch,)), arch=arch)
 
 
 def architecture(policy: ResolvedPolicy) -> Architecture:

@@ -35,14 +35,14 @@ def name_places(policy: ResolvedPolicy) -> dict[str, str]:
     """
     if not name_plan(policy).patterns:
         return {}
-    found = {name: _seen(policy, f"/etc/{name}") for name in ("resolv.conf", "hosts")}
-    return {name: place for name, place in found.items() if place and found["resolv.conf"]}
+    found = {name: _visible_file(policy, f"/etc/{name}") for name in ("resolv.conf", "hosts")}
+    return {name: path for name, path in found.items() if path and found["resolv.conf"]}
 
 
-def _seen(policy: ResolvedPolicy, path: str) -> str | None:
-    place = policy.canonical(path)
-    seen = policy.facts.kind(place) == "file" and policy.is_path_readable(place)
-    return place if seen and not policy.is_path_writable(place) else None
+def _visible_file(policy: ResolvedPolicy, path: str) -> str | None:
+    canonical = policy.canonical(path)
+    seen = policy.facts.kind(canonical) == "file" and policy.is_path_readable(canonical)
+    return canonical if seen and not policy.is_path_writable(canonical) else None
 
 
 def name_artifacts(places: Mapping[str, str]) -> list[Artifact]:

@@ -33,15 +33,15 @@ def backstop_plan(policy: ResolvedPolicy, *, root: Root, home: str = "") -> Back
     if policy.process.seccomp not in SECCOMP_PROFILES or may_gain:
         return BackstopPlan()
     paths = [(grant, path) for path, grant in wall_grants(policy, root=root).items()]
-    own = [f"w{path}" for path in _own(policy)] + [*(_RUNTIMES_OWN if root == "image" else ())]
+    private = [f"w{path}" for path in _private_paths(policy)] + [*(_RUNTIMES_OWN if root == "image" else ())]
     granted = (*paths, *([("write", home)] if home else []))
-    return BackstopPlan(enabled=True, paths=granted, own=tuple(dict.fromkeys(own)))
+    return BackstopPlan(enabled=True, paths=granted, own=tuple(dict.fromkeys(private)))
 
 
 def wall_grants(policy: ResolvedPolicy, *, root: Root) -> dict[str, Grant]:
     """The paths of the host that may be read or written, parents first, without what a parent grants."""
     found: dict[str, Grant] = {}
-    for rule in sorted(_rules(policy, root), key=lambda each: (depth(each.path), each.path)):
+    for rule in sorted(_backstop_rules(policy, root), key=lambda each: (depth(each.path), each.path)):
         grant: Grant = "write" if rule.writable else "read"
         above = {found[path] for path in ancestors(rule.path) if path in found}
         if grant not in above and "write" not in above:
@@ -49,7 +49,7 @@ def wall_grants(policy: ResolvedPolicy, *, root: Root) -> dict[str, Grant]:
     return found
 
 
-def _rules(policy: ResolvedPolicy, root: Root) -> Iterator[PathRule]:
+def _backstop_rules(policy: ResolvedPolicy, root: Root) -> Iterator[PathRule]:
     files, facts = policy.filesystem, policy.facts
     chosen: dict[str, PathRule] = {}
     for rule in files.rules:
@@ -58,12 +58,12 @@ def _rules(policy: ResolvedPolicy, root: Root) -> Iterator[PathRule]:
     for rule in files.startup if root == "host" else ():
         chosen.setdefault(rule.path, rule)
     for rule in chosen.values():
-        shown = rule.readable and not rule.private and facts.kind(rule.path) is not None
-        if shown and not (root == "image" and rule.path == "/"):
+        visible = rule.readable and not rule.private and facts.kind(rule.path) is not None
+        if visible and not (root == "image" and rule.path == "/"):
             yield rule
 
 
-def _own(policy: ResolvedPolicy) -> Iterable[str]:
+def _private_paths(policy: ResolvedPolicy) -> Iterable[str]:
     """The private temporary directory."""
     rules = policy.filesystem.rules
     return (

@@ -33,7 +33,7 @@ def common_plan(policy: ResolvedPolicy, plan: MountPlan, method: str) -> LaunchP
     """
     environment, resources = policy.environment, policy.resources
     never = (*sorted({*sandbox_environment(policy), *environment.secret}), *LOADERS)
-    there = _there(plan)
+    there = _expected_kinds(plan)
     covered = {placeholder.path for placeholder in plan.placeholders}
     return LaunchPlan(
         method=method,
@@ -45,7 +45,7 @@ def common_plan(policy: ResolvedPolicy, plan: MountPlan, method: str) -> LaunchP
         uid=policy.facts.uid if policy.mapping == "required" else None,
         passed=tuple(patterns(environment.passed)),
         never=tuple(patterns(never)),
-        project=_locked(policy),
+        project=_lock_directory(policy),
         placeholder_directories=tuple(each.path for each in plan.placeholders if each.entry == "directory"),
         placeholder_files=tuple(
             (each.path, each.content.decode().rstrip("\n"))
@@ -56,17 +56,17 @@ def common_plan(policy: ResolvedPolicy, plan: MountPlan, method: str) -> LaunchP
         pids=resources.pids,
         files=resources.files,
         proxy=policy.network.mode == "proxy",
-        expose=_ports(policy, policy.network.expose),
-        localhost=_ports(policy, policy.network.localhost),
+        expose=_forwarded_ports(policy, policy.network.expose),
+        localhost=_forwarded_ports(policy, policy.network.localhost),
     )
 
 
-def _ports(policy: ResolvedPolicy, ports: Sequence[int]) -> tuple[str, ...]:
+def _forwarded_ports(policy: ResolvedPolicy, ports: Sequence[int]) -> tuple[str, ...]:
     """Where the sandbox has a network of its own: in the host's, there is nothing to lead anywhere."""
     return () if policy.network.mode == "host" else tuple(map(str, ports))
 
 
-def _locked(policy: ResolvedPolicy) -> str:
+def _lock_directory(policy: ResolvedPolicy) -> str:
     """The directory that all lock who make placeholders in the same places.
 
     Work trees of one repository have those in the repository in common, so it is the repository's; without
@@ -100,13 +100,13 @@ def launch_program(
     `inside` is the program that a sandbox starts first, and is checked too. `launch` stands in no plan:
     whoever can replace it can replace both. Raise RenderError for a processor that has no such programs.
     """
-    first = [] if inside is None else [_program(policy, inside, "starts the command inside")]
+    first = [] if inside is None else [_program_artifact(policy, inside, "starts the command inside")]
     sums = tuple((each.name, each.digest.removeprefix("sha256:")) for each in (*others, *first))
     content = plan_bytes(dataclasses.replace(plan, artifacts=sums))
-    return (_program(policy, LAUNCH, purpose), *first, Artifact(NAME, content, "what launch does"))
+    return (_program_artifact(policy, LAUNCH, purpose), *first, Artifact(NAME, content, "what launch does"))
 
 
-def _program(policy: ResolvedPolicy, program: PrebuiltProgram, purpose: str) -> Artifact:
+def _program_artifact(policy: ResolvedPolicy, program: PrebuiltProgram, purpose: str) -> Artifact:
     content = program.path(f"linux/{architecture(policy)}").read_bytes()
     return Artifact(program.name, content, purpose, executable=True)
 
@@ -117,7 +117,7 @@ def writable_directories(policy: ResolvedPolicy) -> list[str]:
     return sorted({rule.path for rule in rules if rule.writable and not rule.private})
 
 
-def _there(plan: MountPlan) -> dict[str, EntryKind]:
+def _expected_kinds(plan: MountPlan) -> dict[str, EntryKind]:
     """What mounts lie on, which may have changed since, and what is between it and a writable directory."""
     writable = {mount.target for mount in plan.mounts if mount.kind == "bind" and mount.writable}
     found: dict[str, EntryKind] = {}

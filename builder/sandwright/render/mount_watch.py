@@ -43,14 +43,14 @@ def plan_words(mounts: Sequence[Mount], placeholders: Sequence[Placeholder]) -> 
     for mount in mounts:
         if mount.kind == "symlink" or mount.of_image:  # nobody on the host replaces what an image has
             continue
-        yield from _record(mount, _lies_on(mount.target, below))
+        yield from _watch_record(mount, _lies_on(mount.target, below))
         below[mount.target] = mount
     for placeholder in placeholders:
         source = placeholder.path
         yield from (f"cover-{placeholder.entry}", placeholder.path, source, "w")
 
 
-def _record(mount: Mount, under: Mount | None) -> tuple[str, str, str, str]:
+def _watch_record(mount: Mount, under: Mount | None) -> tuple[str, str, str, str]:
     """A mount on something that only the sandbox has can't be taken away by whoever works on the host."""
     if mount.kind == "bind":
         kind = "write" if mount.writable else "read"

@@ -15,7 +15,7 @@ from typing import Literal
 from sandwright.errors import RenderError
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.hidden import NETWORK, hidden_of_host, hidden_paths, network_devices
-from sandwright.policy.paths import ancestors, depth, is_inside, same_name
+from sandwright.policy.paths import ancestors, depth, is_inside, parent, same_name
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.rules import PathRule
 from sandwright.policy.tree import PathTree
@@ -80,7 +80,7 @@ def mount_plan(policy: ResolvedPolicy, *, root: Root, user_namespace: bool = Fal
     planning = _Planning(policy, root)
     planning.base()
     for rule in planning.rules():
-        planning.place(rule)
+        planning.mount_rule(rule)
     planning.hide()
     planning.place_sockets()
     if user_namespace:
@@ -119,11 +119,11 @@ class _Planning:
             self._states.add("/", "hidden")
             return
         if self._policy.filesystem.reads_all:
-            self._put(Mount("/", "bind", source="/"), "readonly")
+            self._record_mount(Mount("/", "bind", source="/"), "readonly")
         else:
-            self._put(Mount("/", "tmpfs"), "hidden")
-        self._put(Mount("/proc", "proc", writable=True), "own")
-        self._put(Mount("/dev", "dev", writable=True), "own")
+            self._record_mount(Mount("/", "tmpfs"), "hidden")
+        self._record_mount(Mount("/proc", "proc", writable=True), "own")
+        self._record_mount(Mount("/dev", "dev", writable=True), "own")
 
     def rules(self) -> Iterator[PathRule]:
         """The rule that decides at each path, parents first; else what is needed to start."""
@@ -142,38 +142,42 @@ class _Planning:
                     chosen.setdefault(rule.path, rule)
         yield from sorted(chosen.values(), key=lambda rule: (depth(rule.path), rule.path))
 
-    def place(self, rule: PathRule) -> None:
+    def mount_rule(self, rule: PathRule) -> None:
         """Mount what a rule asks for, unless it is so already."""
-        if rule.path == "/" or rule.path in self.mounts or self._only_for_host(rule):
+        if rule.path == "/" or rule.path in self.mounts or self._is_host_reopening(rule):
             return
         if rule.origin == "own":
             self._place_own(rule)
             return
         entry = self._facts.kind(rule.path)
-        if self._root == "image" and self._state(rule.path) == "hidden":
+        if self._root == "image" and self._state_at(rule.path) == "hidden":
             self._hide_of_image(rule)
         if entry is None:
             self.missing += [rule] if rule.kind in ("read", "write") and rule.origin == "listed" else []
             return
-        state = self._state(rule.path)
-        wanted = _WANTED[rule.kind]
-        if entry == "symlink" or state == wanted or (wanted == "hidden" and self._is_empty(rule.path)):
+        state = self._state_at(rule.path)
+        target_state = _WANTED[rule.kind]
+        if (
+            entry == "symlink"
+            or state == target_state
+            or (target_state == "hidden" and self._is_empty_inside(rule.path))
+        ):
             return
-        if wanted == "hidden":
-            self._put(Mount(rule.path, "mask", entry=entry, rule=rule), "hidden")
+        if target_state == "hidden":
+            self._record_mount(Mount(rule.path, "mask", entry=entry, rule=rule), "hidden")
         else:
-            writable = wanted == "writable"
+            writable = target_state == "writable"
             mount = Mount(rule.path, "bind", writable, source=rule.path, entry=entry, rule=rule)
-            self._put(mount, wanted)
+            self._record_mount(mount, target_state)
 
     def _place_own(self, rule: PathRule) -> None:
         """The private temporary directory; `/dev` and `/proc` are there already."""
         if self._root == "image" and rule.path.split("/")[1] in ("dev", "proc"):
             self._states.add(rule.path, "own")
-        elif self._state(rule.path) in ("readonly", "writable") and self._facts.kind(rule.path) is None:
+        elif self._state_at(rule.path) in ("readonly", "writable") and self._facts.kind(rule.path) is None:
             self.missing.append(rule)
-        elif self._state(rule.path) != "own":
-            self._put(Mount(rule.path, "tmpfs", writable=rule.writable, rule=rule), "own")
+        elif self._state_at(rule.path) != "own":
+            self._record_mount(Mount(rule.path, "tmpfs", writable=rule.writable, rule=rule), "own")
 
     def _hide_of_image(self, rule: PathRule) -> None:
         """Hide a denied path of the image, also by the name that the policy gives it."""
@@ -184,7 +188,7 @@ class _Planning:
             if not any(each is not None and each.of_image for each in above):
                 kind = self._facts.kind(rule.path)
                 entry: EntryKind = "directory" if kind == "directory" else "file"
-                self._put(Mount(path, "mask", entry=entry, of_image=True, rule=rule), "hidden")
+                self._record_mount(Mount(path, "mask", entry=entry, of_image=True, rule=rule), "hidden")
 
     def settle(self) -> None:
         """Make a directory of each hidden path of the image in which something is mounted."""
@@ -193,14 +197,14 @@ class _Planning:
             if mount.of_image and path in above:
                 self.mounts[path] = replace(mount, entry="directory")
 
-    def _only_for_host(self, rule: PathRule) -> bool:
+    def _is_host_reopening(self, rule: PathRule) -> bool:
         """Whether a rule reopens, for a preset that grants the whole host, what it denies of it."""
         preset = rule.kind == "read" and rule.source.layer.startswith("preset ")
         return preset and self._root == "image" and self._policy.filesystem.reads_all
 
-    def _is_empty(self, path: str) -> bool:
+    def _is_empty_inside(self, path: str) -> bool:
         """Whether nothing of the host is seen at a path, as in the private temporary directory."""
-        return self._state(path) == "own" and path.split("/")[1] not in ("dev", "proc")
+        return self._state_at(path) == "own" and path.split("/")[1] not in ("dev", "proc")
 
     def hide(self) -> None:
         """Hide what no sandbox shows of /proc and /sys. Runtimes do so by themselves."""
@@ -211,21 +215,21 @@ class _Planning:
             of_host = [path for path in hidden_of_host() if path not in NETWORK]
         for path in (*hidden_paths(), *of_host):
             entry = self._facts.kind(path)
-            if entry not in (None, "symlink") and self._state(path) != "hidden":
+            if entry not in (None, "symlink") and self._state_at(path) != "hidden":
                 for target in [each for each in self.mounts if each.startswith(f"{path}/")]:
                     del self.mounts[target]
-                self._put(Mount(path, "mask", entry=entry), "hidden")
+                self._record_mount(Mount(path, "mask", entry=entry), "hidden")
 
     def place_sockets(self) -> None:
         """Bring in the sockets that may be connected to, and hide those that may not and would be seen."""
         allowed = self._policy.network.unix_sockets
         for path in allowed:
-            if self._facts.kind(path) == "socket" and self._state(path) in ("hidden", "own"):
-                self._put(Mount(path, "bind", source=path, entry="socket"), "readonly")
+            if self._facts.kind(path) == "socket" and self._state_at(path) in ("hidden", "own"):
+                self._record_mount(Mount(path, "bind", source=path, entry="socket"), "readonly")
         for path in self._facts.sockets:
-            visible = self._state(path) in ("readonly", "writable")
+            visible = self._state_at(path) in ("readonly", "writable")
             if path not in allowed and visible and self._facts.kind(path) == "socket":
-                self._put(Mount(path, "mask", entry="socket"), "hidden")
+                self._record_mount(Mount(path, "mask", entry="socket"), "hidden")
 
     def hide_unsearchable(self) -> None:
         """Hide a directory that can't be passed as a whole, as nothing can be mounted on what is in it.
@@ -241,8 +245,8 @@ class _Planning:
             if all(each.kind == "mask" for each in inner):
                 for each in inner:
                     del self.mounts[each.target]
-                if self._state(above[-1]) != "hidden":
-                    self._put(Mount(above[-1], "mask", rule=mask.rule), "hidden")
+                if self._state_at(above[-1]) != "hidden":
+                    self._record_mount(Mount(above[-1], "mask", rule=mask.rule), "hidden")
 
     def place_links(self) -> None:
         """Give an empty root the links by which programs know the paths that are brought in."""
@@ -251,7 +255,7 @@ class _Planning:
         for rule in (*self._policy.filesystem.rules, *self._policy.filesystem.startup):
             for path in rule.through if rule.kind != "deny" else ():
                 text = self._facts.link(path)
-                if text and self._state(path) == "hidden" and path not in self.mounts:
+                if text and self._state_at(path) == "hidden" and path not in self.mounts:
                     self.mounts[path] = Mount(path, "symlink", source=text, entry="symlink", rule=rule)
 
     def hold_files(self) -> None:
@@ -261,8 +265,8 @@ class _Planning:
         """
         for path, rule in files_in_the_way(self._policy).items():
             entry = self._facts.kind(path)
-            if entry is not None and self._state(path) == "writable":
-                self._put(Mount(path, "bind", source=path, entry=entry, rule=rule), "readonly")
+            if entry is not None and self._state_at(path) == "writable":
+                self._record_mount(Mount(path, "bind", source=path, entry=entry, rule=rule), "readonly")
 
     def hold_main_index(self) -> None:
         """Keep a run in a linked work tree from writing the main work tree's index.
@@ -273,17 +277,17 @@ class _Planning:
         """
         for common in self._facts.git_worktree[1:] if self._root == "host" else ():
             path = f"{common}/index"
-            if self._facts.kind(path) == "file" and self._state(path) == "writable":
+            if self._facts.kind(path) == "file" and self._state_at(path) == "writable":
                 rule = self._policy.filesystem.tree.deciding(path)[0]
                 mount = Mount(path, "bind", source=path, entry="file", replaced=True, rule=rule)
-                self._put(mount, "readonly")
+                self._record_mount(mount, "readonly")
 
     def hold_repositories(self) -> tuple[str, ...]:
         """Make a mount of each of Git's directories that may be written.
 
         The kernel moves nothing from one mount to another (EXDEV): no link that was made elsewhere gets in.
         """
-        writable = [path for path in git_directories(self._policy) if self._state(path) == "writable"]
+        writable = [path for path in git_directories(self._policy) if self._state_at(path) == "writable"]
         found = tuple(path for path in writable if not any(above in writable for above in ancestors(path)))
         for path in found:
             rule = self._policy.filesystem.tree.deciding(path)[0]
@@ -300,26 +304,26 @@ class _Planning:
         }
         for target, rule in (restricted | dict.fromkeys(covered)).items():
             for path in ancestors(target)[:-1]:
-                if path not in self.mounts and self._movable(path):
+                if path not in self.mounts and self._is_renamable(path):
                     self.mounts[path] = Mount(path, "bind", writable=True, source=path, pin=True, rule=rule)
 
     def placeholders(self) -> tuple[Placeholder, ...]:
         """What must lie in the project while the sandbox runs."""
-        return placeholders(self._policy, lambda directory: self._state(directory) == "writable")
+        return placeholders(self._policy, lambda directory: self._state_at(directory) == "writable")
 
-    def _put(self, mount: Mount, state: _State) -> None:
+    def _record_mount(self, mount: Mount, state: _State) -> None:
         self.mounts[mount.target] = mount
         self._states.add(mount.target, state)
 
-    def _state(self, path: str) -> _State:
+    def _state_at(self, path: str) -> _State:
         state: _State = "hidden"
         for _, states in self._states.prefixes(path):
             state = states[-1]
         return state
 
-    def _movable(self, path: str) -> bool:
+    def _is_renamable(self, path: str) -> bool:
         """Whether a directory lies in one where somebody inside may rename it."""
-        return self._state(_parent(path)) == "writable" and self._state(path) == "writable"
+        return self._state_at(parent(path)) == "writable" and self._state_at(path) == "writable"
 
 
 def _check_grants(policy: ResolvedPolicy) -> None:
@@ -337,7 +341,3 @@ _WANTED: dict[str, _State] = {
     "read": "readonly",
     "write": "writable",
 }
-
-
-def _parent(path: str) -> str:
-    return path.rpartition("/")[0] or "/"

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from sandwright.policy.facts import HostFacts
-from sandwright.policy.paths import ancestors, below, followed, is_inside
+from sandwright.policy.paths import ancestors, below, canonical_with_links, is_inside
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.rules import PathRule
 from sandwright.policy.uses import file_in_the_way
@@ -52,7 +52,7 @@ FILES: Mapping[str, bytes] = {
 def placeholders(policy: ResolvedPolicy, writable: Callable[[str], bool]) -> tuple[Placeholder, ...]:
     """The covers that a policy needs where `writable` directories are those of the host, by path."""
     found: dict[str, Placeholder] = {}
-    for placeholder in (*_of_git(policy), *_of_project(policy)):
+    for placeholder in (*_git_placeholders(policy), *_project_placeholders(policy)):
         parent = placeholder.path.rpartition("/")[0]
         if policy.facts.kind(parent) == "directory" and writable(parent):
             found.setdefault(placeholder.path, placeholder)
@@ -60,7 +60,7 @@ def placeholders(policy: ResolvedPolicy, writable: Callable[[str], bool]) -> tup
     return tuple(found[path] for path in sorted(found.keys() - inner))
 
 
-def ignored(placeholders: Iterable[Placeholder]) -> tuple[str, ...]:
+def ignored_directories(placeholders: Iterable[Placeholder]) -> tuple[str, ...]:
     """The directories, outside of Git's, in which a `.gitignore` lies inside, so that Git passes over them.
 
     Else `git clean -d` and `git stash -u` try to remove them (tried with Git 2.39).
@@ -81,7 +81,7 @@ def git_directories(policy: ResolvedPolicy) -> Iterable[str]:
     )
 
 
-def _of_git(policy: ResolvedPolicy) -> Iterator[Placeholder]:
+def _git_placeholders(policy: ResolvedPolicy) -> Iterator[Placeholder]:
     names = dict.fromkeys(
         name.value
         for each in policy.filesystem.protections
@@ -91,12 +91,12 @@ def _of_git(policy: ResolvedPolicy) -> Iterator[Placeholder]:
     for directory in git_directories(policy):
         for name in names:
             path = f"{directory}/{name.removeprefix('.git/')}"
-            rule = _protecting(policy, path)
+            rule = _protecting_rule(policy, path)
             if rule is not None:
-                yield _cover(policy.facts, path, rule, FILES.get(name), directory)
+                yield _placeholder_for(policy.facts, path, rule, FILES.get(name), directory)
 
 
-def _of_project(policy: ResolvedPolicy) -> Iterator[Placeholder]:
+def _project_placeholders(policy: ResolvedPolicy) -> Iterator[Placeholder]:
     """The names that are protected in the project, but for those in Git's directories; then restricted paths.
 
     Among these are names to which a dangling link leads from elsewhere: `~/.zshrc -> project/zshrc`.
@@ -110,13 +110,13 @@ def _of_project(policy: ResolvedPolicy) -> Iterator[Placeholder]:
             if is_inside(placeholder.path, project):
                 yield placeholder
     for path in facts.git_files:
-        rule = _protecting(policy, path)
+        rule = _protecting_rule(policy, path)
         if rule is not None and is_inside(path, project):
-            yield _cover(facts, path, rule, None)
+            yield _placeholder_for(facts, path, rule, None)
     for rule in files.rules:
         restricted = rule.kind in ("deny", "readonly") and not rule.private
         if restricted and is_inside(rule.path, project) and facts.kind(rule.path) is None:
-            yield _cover(facts, rule.path, rule, None)
+            yield _placeholder_for(facts, rule.path, rule, None)
 
 
 def _of_root(policy: ResolvedPolicy, root: str) -> Iterator[Placeholder]:
@@ -126,10 +126,10 @@ def _of_root(policy: ResolvedPolicy, root: str) -> Iterator[Placeholder]:
     )
     git = below(root, ".git")
     for name in names:
-        path = followed(below(root, name), facts)[0]
-        rule = _protecting(policy, path)
+        path = canonical_with_links(below(root, name), facts)[0]
+        rule = _protecting_rule(policy, path)
         if rule is not None and not (is_inside(path, git) and facts.kind(git) == "directory"):
-            yield _cover(facts, path, rule, None)
+            yield _placeholder_for(facts, path, rule, None)
 
 
 def files_in_the_way(policy: ResolvedPolicy) -> dict[str, PathRule]:
@@ -153,13 +153,13 @@ def _protected_below(policy: ResolvedPolicy) -> Iterator[PathRule]:
         names = {name.value.rpartition("/")[0]: name.value for name in protection.names if "/" in name.value}
         for root in protection.roots:
             for name in names.values():
-                path = followed(below(root, name), policy.facts)[0]
+                path = canonical_with_links(below(root, name), policy.facts)[0]
                 rule = policy.filesystem.tree.deciding(path)[:1]
                 if rule and rule[0].origin == "protected":
                     yield rule[0]
 
 
-def _protecting(policy: ResolvedPolicy, path: str) -> PathRule | None:
+def _protecting_rule(policy: ResolvedPolicy, path: str) -> PathRule | None:
     """The rule that protects a path where nothing is; None where something is, and where none does."""
     if policy.facts.kind(path) is not None:
         return None
@@ -167,7 +167,7 @@ def _protecting(policy: ResolvedPolicy, path: str) -> PathRule | None:
     return rule[0] if rule and rule[0].origin == "protected" else None
 
 
-def _cover(
+def _placeholder_for(
     facts: HostFacts, path: str, rule: PathRule, content: bytes | None, closes: str = ""
 ) -> Placeholder:
     first = first_missing(facts, path)

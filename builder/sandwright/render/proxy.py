@@ -67,7 +67,7 @@ class ProxyPlace:
     `cache_log` are files that it writes, `errors` is the directory of the pages: absolute paths of letters,
     digits and `._+-`. `word` is an address that nobody else knows, which the relay says
     that connections come from (PROXY protocol); without one, `clients` are answered as they are, or what
-    `clients_file` says with `acl sw_clients src …` but `acl sw_gateway src …`. `own` are
+    `clients_file` says with `acl sw_clients src …` but `acl sw_gateway src …`. `own_addresses` are
     the addresses of the machine itself, None where each start brings them. `hosts_file` and `nameservers` are
     squid's usual ones when absent and empty. `icmp`: this squid was built with its pinger, to be kept off.
     """
@@ -78,7 +78,7 @@ class ProxyPlace:
     listen: str = "127.0.0.1"
     port: int = PORT
     clients: tuple[str, ...] = ("127.0.0.1/32", "::1/128")
-    own: tuple[str, ...] | None = ()
+    own_addresses: tuple[str, ...] | None = ()
     hosts_file: str | None = None
     nameservers: tuple[str, ...] = ()
     icmp: bool = True
@@ -135,7 +135,7 @@ add_filter("below", quote_below)
 add_filter("page", quote_page)
 
 
-def squid_configuration(allow: Sequence[HostPattern], place: ProxyPlace) -> str:
+def squid_configuration(allow: Sequence[HostPattern], settings: ProxyPlace) -> str:
     """The configuration for squid: the patterns, and nothing else, are let through.
 
     Raise RenderError for a value that squid's configuration can't hold.
@@ -143,13 +143,16 @@ def squid_configuration(allow: Sequence[HostPattern], place: ProxyPlace) -> str:
     return render_template(
         "oci",
         "proxy/squid.conf.j2",
-        groups=list(_groups(allow)),
-        never=[str(each) for each in _refused(allow, (*_set_apart(), *NEVER), place.own or ())],
-        inside=[str(each) for each in _refused(allow, PRIVATE)],
-        own=place.own is None,
+        groups=list(_group_patterns(allow)),
+        never=[
+            str(each)
+            for each in _refused_ranges(allow, (*_set_apart(), *NEVER), settings.own_addresses or ())
+        ],
+        inside=[str(each) for each in _refused_ranges(allow, PRIVATE)],
+        own=settings.own_addresses is None,
         private=any(each.private for each in allow),
         reasons=REASONS,
-        **{name: getattr(place, name) for name in _PLACED},
+        **{name: getattr(settings, name) for name in _PLACED},
     )
 
 
@@ -159,9 +162,9 @@ _PLACED = (
 )  # fmt: skip
 
 
-def render_proxy(policy: ResolvedPolicy, place: ProxyPlace) -> tuple[Artifact, ...]:
+def render_proxy(policy: ResolvedPolicy, settings: ProxyPlace) -> tuple[Artifact, ...]:
     """`squid.conf`, and `errors/ERR_SANDWRIGHT_…` for each of `REASONS`."""
-    text = squid_configuration(policy.network.allow, place)
+    text = squid_configuration(policy.network.allow, settings)
     return Artifact(
         "squid.conf", text.encode(), "the proxy's configuration: what of network.allow means"
     ), *pages()
@@ -175,13 +178,13 @@ def pages() -> Iterator[Artifact]:
         yield Artifact(f"errors/{name}", text.encode(), f"what the proxy answers to `{reason}`")
 
 
-def refused_networks(allow: Sequence[HostPattern], own: Iterable[str] = ()) -> list[_Network]:
-    """What no listed name may lead to that is not private, merged: `INSIDE`, `own`, and NAT64's forms.
+def refused_networks(allow: Sequence[HostPattern], own_addresses: Iterable[str] = ()) -> list[_Network]:
+    """The networks that no listed name may lead to, merged: `INSIDE`, `own_addresses`, and NAT64's forms.
 
     An address of `INSIDE` that the policy lists itself is taken out, so that it can be reached; never one of
     `NEVER`, and none of the machine's own.
     """
-    return _refused(allow, (*INSIDE, *NEVER), own)
+    return _refused_ranges(allow, (*INSIDE, *NEVER), own_addresses)
 
 
 def _set_apart() -> list[str]:
@@ -189,13 +192,13 @@ def _set_apart() -> list[str]:
     return [each for each in INSIDE if each not in PRIVATE]
 
 
-def _refused(
-    allow: Sequence[HostPattern], networks: Iterable[str], own: Iterable[str] = ()
+def _refused_ranges(
+    allow: Sequence[HostPattern], networks: Iterable[str], own_addresses: Iterable[str] = ()
 ) -> list[_Network]:
-    """Some of `INSIDE` and `NEVER`, without addresses that are listed, and `own`, merged, with NAT64's."""
+    """Some of `INSIDE` and `NEVER` without listed addresses, and `own_addresses`, merged, with NAT64's."""
     listed = [ipaddress.ip_network(pattern.host) for pattern in allow if _is_address(pattern.host)]
-    parts = (part for each in networks for part in _open(ipaddress.ip_network(each), listed))
-    all_ = [*parts, *map(ipaddress.ip_network, own)]
+    parts = (part for each in networks for part in _unlisted_ranges(ipaddress.ip_network(each), listed))
+    all_ = [*parts, *map(ipaddress.ip_network, own_addresses)]
     four = list(
         ipaddress.collapse_addresses(each for each in all_ if isinstance(each, ipaddress.IPv4Network))
     )
@@ -203,11 +206,11 @@ def _refused(
     return [*four, *ipaddress.collapse_addresses([*six, *map(nat64, four)])]
 
 
-def _open(network: _Network, listed: Iterable[_Network]) -> list[_Network]:
-    return [network] if str(network) in NEVER else _without(network, listed)
+def _unlisted_ranges(network: _Network, listed: Iterable[_Network]) -> list[_Network]:
+    return [network] if str(network) in NEVER else _subtract_listed(network, listed)
 
 
-def _without(network: _Network, listed: Iterable[_Network]) -> list[_Network]:
+def _subtract_listed(network: _Network, listed: Iterable[_Network]) -> list[_Network]:
     """What is left of a network without some addresses."""
     remaining = [network]
     for address in listed:
@@ -225,7 +228,7 @@ def _excluding(network: _Network, address: _Network) -> Iterable[_Network]:
             return (network,)
 
 
-def _groups(allow: Iterable[HostPattern]) -> Iterator[_Group]:
+def _group_patterns(allow: Iterable[HostPattern]) -> Iterator[_Group]:
     """The patterns by their ports and whether they are private, in the order of their first."""
     found: dict[tuple[frozenset[int] | None, bool], list[str]] = {}
     for pattern in allow:

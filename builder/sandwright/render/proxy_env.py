@@ -26,20 +26,22 @@ def proxy_environment(
     `policy_set` is `environment.set`; its JAVA_TOOL_OPTIONS stay, before ours. `port` may be any text that is
     replaced later.
     """
-    own = policy_set or {}
-    found = {name: value for name, value in _variables(host, port).items() if name not in own}
-    if "JAVA_TOOL_OPTIONS" in own:
-        found["JAVA_TOOL_OPTIONS"] = f"{own['JAVA_TOOL_OPTIONS']} {_java(host, port)}"
+    fixed = policy_set or {}
+    found = {name: value for name, value in _variables_for_proxy(host, port).items() if name not in fixed}
+    if "JAVA_TOOL_OPTIONS" in fixed:
+        found["JAVA_TOOL_OPTIONS"] = f"{fixed['JAVA_TOOL_OPTIONS']} {_java(host, port)}"
     return found
 
 
 def sandbox_environment(policy: ResolvedPolicy) -> dict[str, str]:
     """What a sandbox with a localhost of its own is given: what the policy sets, and the way to the proxy."""
-    own = dict(policy.environment.set)
-    return {**own, **proxy_environment(own)} if policy.network.mode == "proxy" else own
+    environment = dict(policy.environment.set)
+    return (
+        {**environment, **proxy_environment(environment)} if policy.network.mode == "proxy" else environment
+    )
 
 
-def _variables(host: str, port: int | str) -> dict[str, str]:
+def _variables_for_proxy(host: str, port: int | str) -> dict[str, str]:
     url = f"http://{host}:{port}"
     return {
         # curl(1): http_proxy only in lower case, since a CGI sets HTTP_PROXY of a header (CVE-2016-5385);

@@ -34,7 +34,7 @@ def variables(
     The function adds the words to its arguments and runs that. Those of `rows` run it for each row.
     """
     parts = [_assigned(name, value) for name, value in values.items()]
-    parts += [_repeated(name, found) for name, found in (rows or {}).items()]
+    parts += [_repeat_command(name, found) for name, found in (rows or {}).items()]
     content = f"# What the policy says, for the scripts beside this file.\n{''.join(parts)}"
     return Artifact(
         VARIABLES, content.encode("utf-8", "surrogateescape"), "what the policy says, for scripts"
@@ -43,22 +43,22 @@ def variables(
 
 def _assigned(name: str, value: Value) -> str:
     if value is None or isinstance(value, bool):
-        return f"sw_{_plain(name)}={'yes' if value else ''}\n"
+        return f"sw_{_check_variable_name(name)}={'yes' if value else ''}\n"
     if isinstance(value, str | int):
-        return f"sw_{_plain(name)}={quote_shell(value)}\n"
+        return f"sw_{_check_variable_name(name)}={quote_shell(value)}\n"
     return _function(name, [" \\\n        ".join(['"$@"', *map(quote_shell, value)])])
 
 
-def _repeated(name: str, rows: Iterable[Sequence[str]]) -> str:
+def _repeat_command(name: str, rows: Iterable[Sequence[str]]) -> str:
     return _function(name, [f'"$@" {" ".join(map(quote_shell, row))}' for row in rows] or [":"])
 
 
 def _function(name: str, lines: Sequence[str]) -> str:
     body = "".join(f"    {line}\n" for line in lines)
-    return f"{_plain(name)}() {{\n{body}}}\n"
+    return f"{_check_variable_name(name)}() {{\n{body}}}\n"
 
 
-def _plain(name: str) -> str:
+def _check_variable_name(name: str) -> str:
     if not _NAME.fullmatch(name):
         raise RenderError(f"{name!r} is no name of a variable")
     return name

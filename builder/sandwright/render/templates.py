@@ -31,7 +31,7 @@ def render_template(room: Room, name: str, /, **values: Any) -> str:  # noqa: AN
     Raise RenderError when it uses a name that isn't given, or a value without quoting it.
     """
     try:
-        return _environment(room).get_template(name).render(values)
+        return _jinja_environment(room).get_template(name).render(values)
     except jinja2.TemplateError as error:
         raise RenderError(f"{room}/{name}: {error}") from error
 
@@ -65,7 +65,7 @@ def add_filter(name: str, quote: Callable[[object], Quoted]) -> None:
     if _FILTERS.get(name, jinja2.filters.FILTERS.get(name, quote)) is not quote:
         raise ValueError(f"the filter {name!r} exists already, and quotes otherwise")
     _FILTERS[name] = quote
-    _environment.cache_clear()
+    _jinja_environment.cache_clear()
 
 
 _FILTERS: dict[str, Callable[[object], Quoted]] = {
@@ -96,7 +96,7 @@ class _Compiled(jinja2.FileSystemBytecodeCache):
                 super().dump_bytecode(bucket)
 
 
-def _cache() -> _Compiled | None:
+def _bytecode_cache() -> _Compiled | None:
     """What is kept of other runs; nothing where Python keeps no bytecode of this module."""
     folder = Path(cache_from_source(__file__)).parent
     if not folder.is_dir():
@@ -109,7 +109,7 @@ _FORM = 1
 
 
 @functools.cache
-def _environment(room: Room) -> jinja2.Environment:
+def _jinja_environment(room: Room) -> jinja2.Environment:
     environment = jinja2.Environment(  # noqa: S701 - no HTML here; `finalize` refuses what no filter quoted
         loader=jinja2.FileSystemLoader(data_path(room)),
         undefined=jinja2.StrictUndefined,
@@ -118,7 +118,7 @@ def _environment(room: Room) -> jinja2.Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
         optimized=False,  # no filter is run when a template is compiled, so what is kept depends on none
-        bytecode_cache=_cache(),
+        bytecode_cache=_bytecode_cache(),
     )
     environment.filters.update(_FILTERS)
     return environment

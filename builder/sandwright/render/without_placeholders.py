@@ -26,7 +26,8 @@ def without_covers(policy: ResolvedPolicy, plan: MountPlan) -> MountPlan:
     mounts = {
         mount.target: mount
         for mount in plan.mounts
-        if mount.target not in closed and not (_shows(mount) and closed.keys() & set(ancestors(mount.target)))
+        if mount.target not in closed
+        and not (_is_bind(mount) and closed.keys() & set(ancestors(mount.target)))
     }
     mounts |= {path: Mount(path, "bind", source=path, rule=rule) for path, rule in closed.items()}
     for path in closed:
@@ -36,7 +37,7 @@ def without_covers(policy: ResolvedPolicy, plan: MountPlan) -> MountPlan:
     return replace(plan, mounts=tuple(ordered), placeholders=())
 
 
-def _shows(mount: Mount) -> bool:
+def _is_bind(mount: Mount) -> bool:
     return mount.kind == "bind"
 
 

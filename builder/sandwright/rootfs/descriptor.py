@@ -23,6 +23,7 @@ OCI_INDEX = "application/vnd.oci.image.index.v1+json"
 OCI_MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 OCI_CONFIG = "application/vnd.oci.image.config.v1+json"
 OCI_LAYER = "application/vnd.oci.image.layer.v1.tar+gzip"
+OCI_LAYER_ZSTD = "application/vnd.oci.image.layer.v1.tar+zstd"
 INDEX_TYPES = frozenset(
     {
         OCI_INDEX,
@@ -45,7 +46,7 @@ LAYER_TYPES = frozenset(
     {
         "application/vnd.oci.image.layer.v1.tar",
         OCI_LAYER,
-        "application/vnd.oci.image.layer.v1.tar+zstd",
+        OCI_LAYER_ZSTD,
         "application/vnd.docker.image.rootfs.diff.tar",
         "application/vnd.docker.image.rootfs.diff.tar.gzip",
         "application/vnd.docker.image.rootfs.diff.tar.zstd",

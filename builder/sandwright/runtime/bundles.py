@@ -50,19 +50,19 @@ def prepare(
     return StartBundle(name, directory, config)
 
 
-def _run_as(config: Config, given: RunAs) -> None:
+def _run_as(config: Config, run_as: RunAs) -> None:
     process = config["process"]
-    uid, gid = given.user
+    uid, gid = run_as.user
     environment = [each for each in process.get("env", ()) if not each.startswith("HOME=")]
     process |= {
-        "args": [*given.entrypoint, *process["args"]],
+        "args": [*run_as.entrypoint, *process["args"]],
         "user": {"uid": uid, "gid": gid},
-        "env": [*environment, *(f"{name}={value}" for name, value in given.environment.items())],
-        "capabilities": {name: list(given.capabilities) for name in ("bounding", "effective", "permitted")},
+        "env": [*environment, *(f"{name}={value}" for name, value in run_as.environment.items())],
+        "capabilities": {name: list(run_as.capabilities) for name in ("bounding", "effective", "permitted")},
     }
-    config["root"]["readonly"] = given.read_only
-    for target, source in given.mounts.items():
-        options = ["rbind", "rw" if target in given.writable else "ro"]
+    config["root"]["readonly"] = run_as.read_only
+    for target, source in run_as.mounts.items():
+        options = ["rbind", "rw" if target in run_as.writable else "ro"]
         mount = {"destination": target, "type": "bind", "source": str(source), "options": options}
         config.setdefault("mounts", []).append(mount)
 

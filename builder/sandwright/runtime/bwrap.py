@@ -80,10 +80,10 @@ class _BwrapSession:
     def run(self, start: Start) -> Ended:
         bundle = prepare(start, self.scratch)
         shutil.rmtree(bundle.directory)
-        wrap = self._as_user if self.as_user else self._plain
+        wrap = self._as_user if self.as_user else self._bwrap_command
         return run_bounded(wrap(bundle.config), limit=start.limit, stop=self.stop, env=start.environment)
 
-    def _plain(self, config: Mapping[str, Any]) -> list[str]:
+    def _bwrap_command(self, config: Mapping[str, Any]) -> list[str]:
         return ["env", "-i", process.which("bwrap"), *bwrap_words(config)]
 
     def _as_user(self, config: Mapping[str, Any]) -> list[str]:
@@ -111,7 +111,7 @@ def bwrap_words(config: Mapping[str, Any]) -> list[str]:
         bwrap.hostname(config["hostname"])
     bwrap.bind(root["path"], "/", writable=not root.get("readonly"))
     for mount in config.get("mounts", ()):
-        _mount(mount, bwrap)
+        _translate_mount(mount, bwrap)
     if root.get("readonly"):
         bwrap.remount_read_only("/")
     variables = (each.partition("=") for each in run.get("env", ()))
@@ -119,7 +119,7 @@ def bwrap_words(config: Mapping[str, Any]) -> list[str]:
     return bwrap.chdir(run.get("cwd", "/")).command(run["args"]).words
 
 
-def _mount(mount: Mapping[str, Any], bwrap: BwrapArguments) -> None:
+def _translate_mount(mount: Mapping[str, Any], bwrap: BwrapArguments) -> None:
     destination, options = mount["destination"], mount.get("options", ())
     if destination == "/dev":
         bwrap.dev(destination)
@@ -131,13 +131,13 @@ def _mount(mount: Mapping[str, Any], bwrap: BwrapArguments) -> None:
             bwrap.proc(destination)
         case "tmpfs":
             values = dict(option.split("=", 1) for option in options if "=" in option)
-            size = _size(values.get("size", ""))
+            size = _parse_tmpfs_size(values.get("size", ""))
             bwrap.tmpfs(destination, mode=values.get("mode", "1777"), size=size or None)
         case "bind" | "none" | None if {"bind", "rbind"} & set(options):
             bwrap.bind(mount["source"], destination, writable="ro" not in options)
 
 
-def _size(text: str) -> int | None:
+def _parse_tmpfs_size(text: str) -> int | None:
     """Bytes of a tmpfs size (tmpfs(5)): a number, perhaps with a unit; None for a share of the memory."""
     found = re.fullmatch(r"(\d+)([kmgKMG]?)", text)
     return int(found[1]) * _UNITS[found[2].lower()] if found else None

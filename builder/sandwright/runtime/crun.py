@@ -11,7 +11,7 @@ from pathlib import Path
 
 from sandwright.host import MachineFacts
 from sandwright.runtime.contract import Variant
-from sandwright.runtime.oci import ROOTLESS, OciRuntime, needs_emulator, plain
+from sandwright.runtime.oci import ROOTLESS, OciRuntime, needs_emulator, plain_words
 
 _WITHOUT_CGROUP2 = "in a mount namespace without cgroup2, since it refuses hybrid cgroups"
 _UNIFIED = Path("/sys/fs/cgroup/unified")
@@ -20,7 +20,7 @@ _UNIFIED = Path("/sys/fs/cgroup/unified")
 _SCRIPT = 'umount "$1" && shift && exec "$@"'
 
 
-def _variants(host: MachineFacts) -> Sequence[Variant]:
+def _crun_variants(host: MachineFacts) -> Sequence[Variant]:
     if not host.is_root:
         return (ROOTLESS,)
     return (Variant(_WITHOUT_CGROUP2) if host.cgroups == "hybrid" else Variant(),)
@@ -28,9 +28,9 @@ def _variants(host: MachineFacts) -> Sequence[Variant]:
 
 def _wrap(variant: Variant, words: Sequence[str]) -> Sequence[str]:
     if variant.note != _WITHOUT_CGROUP2:
-        return plain(variant, words)
+        return plain_words(variant, words)
     own_mounts = ("unshare", "--mount", "--propagation", "private")
     return (*own_mounts, "sh", "-c", _SCRIPT, "sh", str(_UNIFIED), *words)
 
 
-CRUN = OciRuntime("crun", _variants, _wrap, needs_emulator)
+CRUN = OciRuntime("crun", _crun_variants, _wrap, needs_emulator)

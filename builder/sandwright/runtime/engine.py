@@ -72,7 +72,7 @@ def container_spec(start: Start, image: str, run_name: str) -> ContainerSpec:
             command=argv,
             user=f"{run_as.user[0]}:{run_as.user[1]}",
             environment=run_as.environment,
-            volumes=_volumes(run_as),
+            volumes=_volume_options(run_as),
             read_only=run_as.read_only,
         )
     config = read_config(start.subject.bundle)
@@ -86,7 +86,7 @@ def container_spec(start: Start, image: str, run_name: str) -> ContainerSpec:
     )
 
 
-def _volumes(run_as: RunAs) -> tuple[str, ...]:
+def _volume_options(run_as: RunAs) -> tuple[str, ...]:
     return tuple(
         f"{source}:{target}" if target in run_as.writable else f"{source}:{target}:ro"
         for target, source in run_as.mounts.items()

@@ -97,22 +97,22 @@ class _OciSession:
             command = self.words("run", "--bundle", str(bundle.directory), bundle.id)
             if layered:
                 own_layer = ("unshare", "--mount", "sh", "-c", _LAYER, "sh")
-                command = (*own_layer, str(self._layer), str(_shared_root(start)), *command)
+                command = (*own_layer, str(self._layer_mount_point), str(_shared_root(start)), *command)
             return run_bounded(command, limit=start.limit, stop=self.stop, env=start.environment)
         finally:
-            self._remove(bundle.id)
+            self._remove_container(bundle.id)
             shutil.rmtree(bundle.directory, ignore_errors=True)
 
     @property
-    def _layer(self) -> Path:
+    def _layer_mount_point(self) -> Path:
         """The mount point of a start's own layer: each start has it in a mount namespace of its own."""
         return self.scratch / "layer"
 
     def _on_layer(self, config: Config) -> Config:
-        root = {**config["root"], "path": str(self._layer / "root")}
+        root = {**config["root"], "path": str(self._layer_mount_point / "root")}
         return self.adapt({**config, "root": root})
 
-    def _remove(self, container: str) -> None:
+    def _remove_container(self, container: str) -> None:
         """Remove what `run` left: nothing when it ended by itself, a live container when we killed it."""
         if any(container in path.name for path in self.state.iterdir()):
             process.run(*self.words("delete", "--force", container), timeout=_REMOVAL)
@@ -126,7 +126,7 @@ ROOTLESS = Variant("without root, with one id mapped", only_root=True)
 """How runc and crun start for a user who is not root. They need their container's root to be that user."""
 
 
-def plain(variant: Variant, words: Sequence[str]) -> Sequence[str]:  # noqa: ARG001
+def plain_words(variant: Variant, words: Sequence[str]) -> Sequence[str]:  # noqa: ARG001
     """The runtime's own words, as they are."""
     return words
 

@@ -22,8 +22,8 @@ from sandwright.runtime.contract import Session, Variant
 from sandwright.runtime.engine import EngineSession
 from sandwright.runtime.oci import needs_emulator
 from sandwright.runtime.scratch import PREFIX
-from sandwright.signalling import kill, own
-from sandwright.watchdog import base_environment, end_all
+from sandwright.signalling import is_same_user_process, kill
+from sandwright.watchdog import end_all, runtime_environment
 
 _LONGEST = 50
 _SHORT = "/tmp"  # noqa: S108 - a directory of our own is made in it
@@ -104,7 +104,7 @@ def _private_engine(
     store = ("--root", str(scratch / "store"), "--runroot", str(run_root), "--tmpdir", str(scratch / "tmp"))
     paths = {"HOME": "home", "XDG_RUNTIME_DIR": "xdg", "CONTAINERS_CONF": "containers.conf"}
     settings = {name: str(scratch / path) for name, path in paths.items()}
-    environment = {**base_environment(), **settings}
+    environment = {**runtime_environment(), **settings}
     return PodmanEngine(
         "podman", environment, (*store, *options), host=host, scratch=scratch, settings=settings
     )
@@ -127,13 +127,13 @@ def _remove_store(engine: PodmanEngine, scratch: Path) -> None:
         for note in scratch.glob("**/pause.pid"):
             with contextlib.suppress(ValueError):
                 pid = int(note.read_text())
-                kill(pid, sure=partial(_pauses, pid))
+                kill(pid, sure=partial(_is_pause_process, pid))
 
 
-def _pauses(pid: int) -> bool:
+def _is_pause_process(pid: int) -> bool:
     """Whether a process keeps a user namespace, by the file that it runs as the kernel has it."""
     with contextlib.suppress(OSError):
-        return own(pid) and Path(f"/proc/{pid}/exe").readlink().name in _PAUSES
+        return is_same_user_process(pid) and Path(f"/proc/{pid}/exe").readlink().name in _PAUSES
     return False
 
 

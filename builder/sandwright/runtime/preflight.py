@@ -19,7 +19,7 @@ from sandwright.runtime.probe_image import FORBIDDEN, PROGRAM, probe_subject
 from sandwright.runtime.scratch import scratch_directory
 from sandwright.runtime.trial import Trial
 from sandwright.setup.requirements import how_to_get
-from sandwright.watchdog import base_environment
+from sandwright.watchdog import runtime_environment
 
 LIMIT = 20.0
 """Seconds for one start of the probe."""
@@ -85,10 +85,10 @@ def _try(
             directory.mkdir()
             with ready.runtime.session(ready.variant, host, directory, stop) as session:
                 argv = (f"/{PROGRAM}", *trial.arguments())
-                failed = trial.judge(session.run(Start(subject, argv, limit, base_environment())))
+                failed = trial.judge(session.run(Start(subject, argv, limit, runtime_environment())))
     except SandwrightError as error:
         return str(error).splitlines()[-1]
-    return failed.said if failed else ""
+    return failed.output if failed else ""
 
 
 def _fault(denied: ProbeAnswer) -> str:

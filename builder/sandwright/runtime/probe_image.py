@@ -37,16 +37,16 @@ def probe_subject(platform: str, directory: Path, *, rootless: tuple[int, int] |
     program = PROBE.path(platform).read_bytes()
     (rootfs / PROGRAM).write_bytes(program)
     (rootfs / PROGRAM).chmod(0o755)
-    (directory / "config.json").write_text(json.dumps(_config(rootless)))
+    (directory / "config.json").write_text(json.dumps(_bundle_config(rootless)))
 
     def write_archive(sink: BinaryIO, reference: str) -> None:
         config = {"Entrypoint": [f"/{PROGRAM}"], "User": f"{USER}:{USER}"}
-        write_docker_archive(sink, reference, platform, _layer(program), config)
+        write_docker_archive(sink, reference, platform, _probe_layer(program), config)
 
     return StartableImage("probe", platform, directory, write_archive)
 
 
-def _config(rootless: tuple[int, int] | None) -> dict[str, Any]:
+def _bundle_config(rootless: tuple[int, int] | None) -> dict[str, Any]:
     namespaces = ["mount", "pid", "network", "ipc", "uts"]
     linux: dict[str, Any] = {}
     user = USER
@@ -73,7 +73,7 @@ def _config(rootless: tuple[int, int] | None) -> dict[str, Any]:
     }
 
 
-def _layer(program: bytes) -> bytes:
+def _probe_layer(program: bytes) -> bytes:
     layer = io.BytesIO()
     with tarfile.open(fileobj=layer, mode="w") as tar:
         for name in _DIRECTORIES:

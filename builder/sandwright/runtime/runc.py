@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from sandwright.host import MachineFacts
 from sandwright.runtime.contract import Variant
-from sandwright.runtime.oci import ROOTLESS, OciRuntime, needs_emulator, plain
+from sandwright.runtime.oci import ROOTLESS, OciRuntime, needs_emulator, plain_words
 
 
-def _variants(host: MachineFacts) -> Sequence[Variant]:
+def _runc_variants(host: MachineFacts) -> Sequence[Variant]:
     return (Variant() if host.is_root else ROOTLESS,)
 
 
-RUNC = OciRuntime("runc", _variants, plain, needs_emulator)
+RUNC = OciRuntime("runc", _runc_variants, plain_words, needs_emulator)

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from sandwright.host import MachineFacts
 from sandwright.runtime.bundles import Config
 from sandwright.runtime.contract import Variant
-from sandwright.runtime.oci import OciRuntime, plain
+from sandwright.runtime.oci import OciRuntime, plain_words
 
 _PLATFORMS = ("systrap", "ptrace", "kvm")
 
 
-def _variants(host: MachineFacts) -> Sequence[Variant]:
+def _runsc_variants(host: MachineFacts) -> Sequence[Variant]:
     rootless = () if host.is_root else ("--rootless",)
     return [
         Variant(
@@ -46,4 +46,4 @@ def without_user_namespace(variant: Variant, config: Config) -> Config:
     return {**config, "linux": linux}
 
 
-RUNSC = OciRuntime("runsc", _variants, plain, _obstacle, without_user_namespace)
+RUNSC = OciRuntime("runsc", _runsc_variants, plain_words, _obstacle, without_user_namespace)

@@ -23,21 +23,21 @@ RECORDS = "scratch"
 
 
 @contextlib.contextmanager
-def scratch_directory(beside: Path | None = None) -> Iterator[Path]:
+def scratch_directory(parent: Path | None = None) -> Iterator[Path]:
     """A temporary directory for runtimes. Gone at the end, with what is mounted in it.
 
-    It is made in `beside`, absent in the directory of temporary files. A record says which it is. Its owner
+    It is made in `parent`, absent in the directory of temporary files. A record says which it is. Its owner
     holds a lock on that, which the kernel releases however the owner ends. Raise HostError when it can't be
     removed.
     """
-    directory = Path(tempfile.mkdtemp(prefix=PREFIX, dir=beside))
-    record = _records() / directory.name
+    directory = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
+    record = _scratch_records() / directory.name
     try:
         # Others must be able to pass: the sandbox's user looks its root up through it.
         directory.chmod(0o711)
         with record.open("xb") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            lock.write(_identity(directory))
+            lock.write(_directory_identity(directory))
             lock.flush()
             yield directory
     finally:
@@ -54,22 +54,22 @@ def state_directory(scratch: Path) -> Path:
 
     A sandbox may share the directory of temporary files, and so it is not there.
     """
-    return _records() / f"{scratch.parent.name}.{scratch.name}"
+    return _scratch_records() / f"{scratch.parent.name}.{scratch.name}"
 
 
 def forget(directory: Path) -> None:
     """Remove the record of a scratch directory, and the states of runtimes in it."""
-    for state in _records().glob(f"{directory.name}.*"):
+    for state in _scratch_records().glob(f"{directory.name}.*"):
         shutil.rmtree(state, ignore_errors=True)
-    (_records() / directory.name).unlink(missing_ok=True)
+    (_scratch_records() / directory.name).unlink(missing_ok=True)
 
 
-def _records() -> Path:
+def _scratch_records() -> Path:
     user_dirs.private(user_dirs.runtime())
     return Path(user_dirs.private(f"{user_dirs.runtime()}/{RECORDS}"))
 
 
-def _identity(directory: Path) -> bytes:
+def _directory_identity(directory: Path) -> bytes:
     """Its path, and what another directory of this name has not."""
     status = directory.lstat()
     return os.fsencode(f"{status.st_dev} {status.st_ino} {directory}")
@@ -77,7 +77,7 @@ def _identity(directory: Path) -> bytes:
 
 def stale_directories() -> list[Path]:
     """Directories of ours whose owner was killed. They may still be in use by what it had started."""
-    records = [record for record in sorted(_records().iterdir()) if record.is_file()]
+    records = [record for record in sorted(_scratch_records().iterdir()) if record.is_file()]
     return [directory for record in records if (directory := _stale(record)) is not None]
 
 
@@ -95,4 +95,4 @@ def _stale(record: Path) -> Path | None:
     except (OSError, IndexError):
         return None
     ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
-    return directory if ours and _identity(directory) == content else None
+    return directory if ours and _directory_identity(directory) == content else None

@@ -45,9 +45,9 @@ class Sessions:
 
     def session(self, ready: ReadyRuntime) -> Session:
         """The session of a runtime that is ready."""
-        return self._sessions.get((ready.runtime.name, ready.variant), lambda: self._open(ready))
+        return self._sessions.get((ready.runtime.name, ready.variant), lambda: self._open_session(ready))
 
-    def _open(self, ready: ReadyRuntime) -> Session:
+    def _open_session(self, ready: ReadyRuntime) -> Session:
         with self._lock:
             directory = self._scratch / f"{ready.runtime.name}-{next(self._numbers)}"
             directory.mkdir()

@@ -21,13 +21,13 @@ def sweep(host: MachineFacts, progress: Progress) -> None:
     """
     for directory in stale_directories():
         try:
-            _sweep(directory, host)
+            _sweep_directory(directory, host)
             progress.note(f"smoke: cleared up {directory}, left by a run that was killed")
         except (SandwrightError, OSError) as error:
             progress.note(f"smoke: {directory} was left by a run that was killed, and stays: {error}")
 
 
-def _sweep(directory: Path, host: MachineFacts) -> None:
+def _sweep_directory(directory: Path, host: MachineFacts) -> None:
     for session in sorted(directory.iterdir()):
         runtime = RUNTIMES.get(session.name.rpartition("-")[0])
         if runtime is not None:

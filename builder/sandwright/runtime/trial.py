@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from sandwright.runtime.probe.protocol import Attempt, ProbeAnswer, answers, line
+from sandwright.runtime.probe.protocol import Attempt, ProbeAnswer, parse_answers, request_line
 from sandwright.watchdog import Ended
 
 STATUS = 42
@@ -25,7 +25,7 @@ class Failed:
     """A trial that failed: `code`, and a sentence for a person."""
 
     code: Fault
-    said: str
+    output: str
 
 
 @dataclass(frozen=True)
@@ -44,12 +44,12 @@ class Trial:
     def arguments(self) -> tuple[str, ...]:
         """The probe's command line, without the probe."""
         attempts = (self.allowed, self.denied)
-        lines = (line(each, index, word=self.word) for index, each in enumerate(attempts))
+        lines = (request_line(each, index, word=self.word) for index, each in enumerate(attempts))
         return ("--lines", str(STATUS), *lines)
 
     def judge(self, ended: Ended) -> Failed | None:
         """What went wrong; None when the sandbox works."""
-        allowed, denied = answers(ended.stdout, 2, word=self.word)
+        allowed, denied = parse_answers(ended.stdout, 2, word=self.word)
         fault = self.fault(denied) if denied.kind != "none" else ""
         if fault:
             return Failed("not-denied", f"it started, {fault}")
@@ -58,6 +58,6 @@ class Trial:
         if allowed.value != self.value or denied.kind == "none":
             return Failed("not-started", ended.describe())
         if ended.status != STATUS:
-            said = f"the probe ended with {STATUS}, and the sandbox with {ended.status}"
-            return Failed("not-started", said)
+            message = f"the probe ended with {STATUS}, and the sandbox with {ended.status}"
+            return Failed("not-started", message)
         return None

@@ -90,7 +90,7 @@ def numbers(abi: Abi) -> Mapping[str, int]:
 
 
 @functools.cache
-def names(abi: Abi) -> Mapping[int, str]:
+def syscall_names(abi: Abi) -> Mapping[int, str]:
     """The name of each number of an ABI."""
     return {number: name for name, number in numbers(abi).items()}
 

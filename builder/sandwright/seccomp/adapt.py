@@ -13,7 +13,7 @@ from sandwright.seccomp.model import (
     ComparisonOperator,
     SeccompProfile,
     SeccompRule,
-    masked,
+    masked_comparison,
 )
 from sandwright.seccomp.resolve import resolve
 
@@ -34,13 +34,13 @@ HIDDEN = ("socketcall", "io_uring_setup")
 """Calls that make sockets whose family no filter sees: i386's, and io_uring's IORING_OP_SOCKET (Linux
 5.19)."""
 
-_UNIX = masked(0, AF_UNIX)
+_UNIX = masked_comparison(0, AF_UNIX)
 
 
 def _no_datagrams(name: str) -> tuple[SeccompRule, ...]:
     """Refusals of socketpair(2) or socket(2)."""
     comment = "Datagrams, by which sockets of the host would be reached."
-    conditions = ((_UNIX, masked(1, kind, TYPE_MASK)) for kind in DATAGRAMS)
+    conditions = ((_UNIX, masked_comparison(1, kind, TYPE_MASK)) for kind in DATAGRAMS)
     return tuple(SeccompRule((name,), EPERM, when, comment=comment) for when in conditions)
 
 
@@ -67,7 +67,7 @@ def without_unix(profile: SeccompProfile) -> SeccompProfile:
         return replace(profile, guards=(*profile.guards, *_UNIX_GUARDS))
     reason = "AF_UNIX, by which sockets of the host would be reached."
     closed = without_families(profile, (AF_UNIX,), reason)
-    return replace(closed, rules=tuple(made for rule in closed.rules for made in _pairs(rule)))
+    return replace(closed, rules=tuple(made for rule in closed.rules for made in _restrict_socketpair(rule)))
 
 
 def own_unix(profile: SeccompProfile) -> SeccompProfile:
@@ -80,10 +80,10 @@ def own_unix(profile: SeccompProfile) -> SeccompProfile:
     if not profile.first_wins:
         return replace(profile, guards=(*profile.guards, *_OWN_GUARDS))
     rules = (made for rule in profile.rules for made in _streams(rule))
-    return replace(profile, rules=tuple(made for rule in rules for made in _asked(rule)))
+    return replace(profile, rules=tuple(made for rule in rules for made in _split_connect(rule)))
 
 
-def _asked(rule: SeccompRule) -> Iterator[SeccompRule]:
+def _split_connect(rule: SeccompRule) -> Iterator[SeccompRule]:
     """A rule that allows connect(2) and others."""
     if "connect" not in rule.names or rule.action != ALLOW:
         yield rule
@@ -98,12 +98,12 @@ NEW_LISTENER = 1 << 3
 """SECCOMP_FILTER_FLAG_NEW_LISTENER (linux/seccomp.h)."""
 
 
-def asking(profile: SeccompProfile) -> SeccompProfile:
+def with_notifications(profile: SeccompProfile) -> SeccompProfile:
     """A profile of the catalogue whose refusals ask a listener, but for ENOSYS, by which programs go on.
 
     Nobody gets a listener of a newer filter: that is EBUSY, as the kernel says while there is another.
     """
-    flag = masked(1, 0, NEW_LISTENER), masked(1, NEW_LISTENER, NEW_LISTENER)
+    flag = masked_comparison(1, 0, NEW_LISTENER), masked_comparison(1, NEW_LISTENER, NEW_LISTENER)
     busy = Action(ActionKind.ERRNO, 16)
     rules: list[SeccompRule] = []
     for rule in profile.rules:
@@ -124,39 +124,39 @@ def without_ip(profile: SeccompProfile) -> SeccompProfile:
 
 def without_families(profile: SeccompProfile, families: Iterable[int], reason: str) -> SeccompProfile:
     """A profile of the catalogue; all its rules about a granted family of socket(2) become one refusal."""
-    granted = {_family(rule) for rule in profile.rules if rule.action == ALLOW} & {*families}
+    granted = {_socket_family(rule) for rule in profile.rules if rule.action == ALLOW} & {*families}
     refused: set[int] = set()
     rules: list[SeccompRule] = []
     for rule in profile.rules:
-        family = _family(rule)
+        family = _socket_family(rule)
         if family is None or family not in granted:
             rules.append(rule)
         elif family not in refused:
             refused.add(family)
-            rules.append(replace(rule, action=EPERM, when=(masked(0, family),), comment=reason))
+            rules.append(replace(rule, action=EPERM, when=(masked_comparison(0, family),), comment=reason))
     return replace(profile, rules=tuple(rules))
 
 
-def _family(rule: SeccompRule) -> int | None:
+def _socket_family(rule: SeccompRule) -> int | None:
     """The family that a rule of socket(2) is about."""
     if "socket" not in rule.names:
         return None
-    asked = (one for one in rule.when if one.argument == 0)
-    return next((one.value for one in asked if one.operator is ComparisonOperator.MASKED_EQ), None)
+    comparisons = (one for one in rule.when if one.argument == 0)
+    return next((one.value for one in comparisons if one.operator is ComparisonOperator.MASKED_EQ), None)
 
 
-def _pairs(rule: SeccompRule) -> Iterator[SeccompRule]:
+def _restrict_socketpair(rule: SeccompRule) -> Iterator[SeccompRule]:
     """A rule of socketpair(2) by types: an end of a pair of datagrams can send to any other address."""
-    yield from _typed(rule, "socketpair")
+    yield from _restrict_types(rule, "socketpair")
 
 
 def _streams(rule: SeccompRule) -> Iterator[SeccompRule]:
     """The same for socket(2), too."""
-    for made in _pairs(rule):
-        yield from _typed(made, "socket")
+    for made in _restrict_socketpair(rule):
+        yield from _restrict_types(made, "socket")
 
 
-def _typed(rule: SeccompRule, name: str) -> Iterator[SeccompRule]:
+def _restrict_types(rule: SeccompRule, name: str) -> Iterator[SeccompRule]:
     if name not in rule.names or rule.action != ALLOW or rule.when != (_UNIX,):
         yield rule
         return

@@ -71,7 +71,7 @@ class Assembler:
         """End with an answer."""
         self._items.append(_Instruction(RETURN, value))
 
-    def place(self, label: Label) -> None:
+    def bind(self, label: Label) -> None:
         """What follows is where `label` leads."""
         self._items.append(label)
 
@@ -79,19 +79,19 @@ class Assembler:
         """The program. Raise ProgramTooLong when the kernel would not take it."""
         long: set[int] = set()
         while True:
-            places = self._places(long)
+            places = self._label_positions(long)
             further = self._out_of_reach(places, long)
             if not further:
                 break
             long |= further
-        code = b"".join(self._encode(index, places, long) for index, _ in enumerate(self._items))
+        code = b"".join(self._encode_instruction(index, places, long) for index, _ in enumerate(self._items))
         if len(code) // 8 > MAX_INSTRUCTIONS:
             raise ProgramTooLong(
                 f"the filter has {len(code) // 8} instructions; {MAX_INSTRUCTIONS} are possible"
             )
         return code
 
-    def _places(self, long: set[int]) -> Mapping[object, int]:
+    def _label_positions(self, long: set[int]) -> Mapping[object, int]:
         """The position of each label, and under its index that of each instruction."""
         places: dict[object, int] = {}
         at = 0
@@ -109,14 +109,16 @@ class Assembler:
             for index, item in enumerate(self._items)
             if isinstance(item, _Instruction)
             and index not in long
-            and any(_distance(label, index, places) > _REACH for label in (item.when_true, item.when_false))
+            and any(
+                _jump_distance(label, index, places) > _REACH for label in (item.when_true, item.when_false)
+            )
         }
 
-    def _encode(self, index: int, places: Mapping[object, int], long: set[int]) -> bytes:
+    def _encode_instruction(self, index: int, places: Mapping[object, int], long: set[int]) -> bytes:
         item = self._items[index]
         if isinstance(item, Label):
             return b""
-        true, false = (_distance(label, index, places) for label in (item.when_true, item.when_false))
+        true, false = (_jump_distance(label, index, places) for label in (item.when_true, item.when_false))
         if index not in long:
             return struct.pack(_FORMAT, item.code, true, false, item.number)
         # The two jumps that follow stand between this instruction and what a distance is counted from.
@@ -125,7 +127,7 @@ class Assembler:
         return struct.pack(_FORMAT, item.code, 0, 1, item.number) + true_jump + false_jump
 
 
-def _distance(label: Label | None, index: int, places: Mapping[object, int]) -> int:
+def _jump_distance(label: Label | None, index: int, places: Mapping[object, int]) -> int:
     """How many instructions lie between one and a label."""
     if label is None:
         return 0

@@ -73,10 +73,10 @@ def compile_filter(filter_: SeccompFilter, *, arch: Architecture) -> bytes:
         }
         for abi, table in filter_.tables.items()
     }
-    return _program(plans, _Plan((), otherwise), filter_.foreign, arch)
+    return _assemble_program(plans, _Plan((), otherwise), filter_.foreign, arch)
 
 
-def _program(
+def _assemble_program(
     plans: Mapping[Abi, Mapping[int, _Plan]], default: _Plan, foreign: Action, arch: Architecture
 ) -> bytes:
     emitter = _Emitter()
@@ -87,7 +87,7 @@ def _program(
         emitter.asm.jump(JUMP_EQUAL, audit, when_true=section)
     emitter.asm.give(foreign.value)
     for audit, section in sections.items():
-        emitter.asm.place(section)
+        emitter.asm.bind(section)
         emitter.asm.load(NUMBER)
         tables = {abi: table for abi, table in plans.items() if abi.audit == audit}
         emitter.search(list(_ranges(tables, default, refused)))
@@ -130,7 +130,7 @@ class _Emitter:
         upper = Label()
         self.asm.jump(JUMP_AT_LEAST, ranges[middle][0], when_true=upper)
         self.search(ranges[:middle])
-        self.asm.place(upper)
+        self.asm.bind(upper)
         self.search(ranges[middle:])
 
     def _treat(self, plan: _Plan) -> None:
@@ -138,63 +138,63 @@ class _Emitter:
         for clause in plan.clauses:
             failed = Label()
             for comparison in clause.when:
-                self._compare(comparison, failed)
+                self._emit_comparison(comparison, failed)
             self.asm.give(clause.answer)
-            self.asm.place(failed)
+            self.asm.bind(failed)
             if not clause.when:
                 return
             if len(clause.when) > 1:
                 self._loaded = None
         self.asm.give(plan.otherwise)
 
-    def _compare(self, comparison: ArgumentComparison, failed: Label) -> None:
+    def _emit_comparison(self, comparison: ArgumentComparison, failed: Label) -> None:
         """Go on when it holds, else to `failed`."""
         passed = Label()
         match comparison.operator:
             case ComparisonOperator.EQ | ComparisonOperator.MASKED_EQ:
-                self._equal(comparison, comparison.value, passed, failed)
+                self._emit_equal(comparison, comparison.value, passed, failed)
             case ComparisonOperator.NE:
-                self._equal(comparison, comparison.value, failed, passed)
+                self._emit_equal(comparison, comparison.value, failed, passed)
             case ComparisonOperator.NONE_OF:
                 for value in comparison.values:
-                    self._equal(comparison, value, failed, passed := Label())
-                    self.asm.place(passed)
+                    self._emit_equal(comparison, value, failed, passed := Label())
+                    self.asm.bind(passed)
                 return
             case ComparisonOperator.GT:
-                self._ordered(comparison, JUMP_GREATER, passed, failed)
+                self._emit_ordered(comparison, JUMP_GREATER, passed, failed)
             case ComparisonOperator.LE:
-                self._ordered(comparison, JUMP_GREATER, failed, passed)
+                self._emit_ordered(comparison, JUMP_GREATER, failed, passed)
             case ComparisonOperator.GE:
-                self._ordered(comparison, JUMP_AT_LEAST, passed, failed)
+                self._emit_ordered(comparison, JUMP_AT_LEAST, passed, failed)
             case ComparisonOperator.LT:
-                self._ordered(comparison, JUMP_AT_LEAST, failed, passed)
+                self._emit_ordered(comparison, JUMP_AT_LEAST, failed, passed)
             case _:
                 assert_never(comparison.operator)
-        self.asm.place(passed)
+        self.asm.bind(passed)
 
-    def _equal(self, comparison: ArgumentComparison, expected: int, yes: Label, no: Label) -> None:
+    def _emit_equal(self, comparison: ArgumentComparison, expected: int, yes: Label, no: Label) -> None:
         halves = [half for half in (0, 1) if comparison.mask >> 32 * half & U32]
         for half in halves:
             last = half == halves[-1]
-            self._word(comparison.argument, half, comparison.mask >> 32 * half & U32)
+            self._load_word(comparison.argument, half, comparison.mask >> 32 * half & U32)
             value = expected >> 32 * half & U32
             self.asm.jump(JUMP_EQUAL, value, when_true=yes if last else None, when_false=no)
         if len(halves) > 1:
             self._loaded = None
 
-    def _ordered(self, comparison: ArgumentComparison, code: int, yes: Label, no: Label) -> None:
+    def _emit_ordered(self, comparison: ArgumentComparison, code: int, yes: Label, no: Label) -> None:
         """The upper halves decide unless they are equal."""
         wide, value = comparison.mask > U32, comparison.value
         if wide:
-            self._word(comparison.argument, 1, U32)
+            self._load_word(comparison.argument, 1, U32)
             self.asm.jump(JUMP_GREATER, value >> 32, when_true=yes)
             self.asm.jump(JUMP_EQUAL, value >> 32, when_false=no)
-        self._word(comparison.argument, 0, U32)
+        self._load_word(comparison.argument, 0, U32)
         self.asm.jump(code, value & U32, when_true=yes, when_false=no)
         if wide:
             self._loaded = None
 
-    def _word(self, argument: int, half: int, mask: int) -> None:
+    def _load_word(self, argument: int, half: int, mask: int) -> None:
         """Have half an argument in the accumulator, masked."""
         offset = ARGUMENTS + 8 * argument + 4 * half
         if self._loaded not in ((offset, mask), (offset, U32)):

@@ -22,18 +22,18 @@ T = TypeVar("T")
 @functools.cache
 def profile(name: str) -> CatalogueProfile:
     """A shipped profile, read without the others. Raise KeyError when there is none of this name."""
-    return read_profiles(_shipped("profiles.yaml"), _groups(), name)[name]
+    return read_profiles(_shipped_document("profiles.yaml"), _shipped_groups(), name)[name]
 
 
 @functools.cache
 def profiles() -> Mapping[str, CatalogueProfile]:
     """The shipped profiles by name, in the order of their file."""
-    return MappingProxyType(read_profiles(_shipped("profiles.yaml"), _groups()))
+    return MappingProxyType(read_profiles(_shipped_document("profiles.yaml"), _shipped_groups()))
 
 
 @functools.cache
-def _groups() -> Mapping[str, SyscallGroup]:
-    return read_groups(_shipped("groups.yaml"))
+def _shipped_groups() -> Mapping[str, SyscallGroup]:
+    return read_groups(_shipped_document("groups.yaml"))
 
 
 def read_groups(document: Document) -> Mapping[str, SyscallGroup]:
@@ -46,32 +46,32 @@ def read_groups(document: Document) -> Mapping[str, SyscallGroup]:
 
 
 def read_profiles(
-    document: Document, groups: Mapping[str, SyscallGroup], wanted: str = ""
+    document: Document, groups: Mapping[str, SyscallGroup], selected: str = ""
 ) -> Mapping[str, CatalogueProfile]:
     """The profiles of a document. One that extends another comes after it. Raise as `read_groups` does.
 
-    `wanted`: only the one of this name, and those that it extends.
+    `selected`: only the one of this name, and those that it extends.
     """
     reader = _Reader(document)
     found: dict[str, CatalogueProfile] = {}
     listed = reader.mapping(("profiles",), reader.top("profiles"))
-    for name in _extended(listed, wanted) if wanted else listed:
+    for name in _extension_chain(listed, selected) if selected else listed:
         found[name] = reader.profile(name, ("profiles", name), groups, found)
     return found
 
 
-def _extended(profiles: dict[str, Value], name: str) -> list[str]:
+def _extension_chain(profiles: dict[str, Value], name: str) -> list[str]:
     """The names of a profile and of those that it extends, the first one first."""
     found: list[str] = []
     while name in profiles and name not in found:
         found.insert(0, name)
-        own = profiles[name]
-        name = str(own.get("extends")) if isinstance(own, dict) else ""
+        section = profiles[name]
+        name = str(section.get("extends")) if isinstance(section, dict) else ""
     return found
 
 
 @functools.cache
-def _shipped(name: str) -> Document:
+def _shipped_document(name: str) -> Document:
     path = data_path("seccomp", name)
     return parse_yaml(path.read_bytes(), file=f"seccomp/{name}")
 
@@ -87,7 +87,7 @@ class _Reader:
 
     def group(self, name: str, path: Path) -> SyscallGroup:
         keys = ("reason", "syscalls", "rules", "errno")
-        data = self.mapping(path, self._at(path), keys)
+        data = self.mapping(path, self._value_at(path), keys)
         rules = [
             rule
             for index, _ in enumerate(self.list(path, data.get("rules", [])))
@@ -99,7 +99,7 @@ class _Reader:
         return self.make(path, lambda: SyscallGroup(name, reason, syscalls, tuple(rules), action))
 
     def rules(self, path: Path) -> tuple[SeccompRule, ...]:
-        data = self.mapping(path, self._at(path), ("syscalls", "allow", "refuse"))
+        data = self.mapping(path, self._value_at(path), ("syscalls", "allow", "refuse"))
         names = self.syscalls((*path, "syscalls"), data.get("syscalls"))
         return tuple(
             self.rule((*path, verb, index), verb, names)
@@ -108,7 +108,7 @@ class _Reader:
         )
 
     def rule(self, path: Path, verb: str, names: tuple[str, ...]) -> SeccompRule:
-        data = self.mapping(path, self._at(path), ("when", "reason", "errno"))
+        data = self.mapping(path, self._value_at(path), ("when", "reason", "errno"))
         when = tuple(
             self.comparison((*path, "when", i)) for i, _ in enumerate(self.list(path, data.get("when")))
         )
@@ -117,7 +117,7 @@ class _Reader:
         return self.make(path, lambda: argument_rule(names, when, action, reason))
 
     def comparison(self, path: Path) -> ArgumentComparison:
-        data = self.mapping(path, self._at(path), ("arg", "mask", "is", "none_of"))
+        data = self.mapping(path, self._value_at(path), ("arg", "mask", "is", "none_of"))
         argument, mask = self.number(path, data.get("arg")), self.number(path, data.get("mask", U32))
         negated = "none_of" in data
         if negated == ("is" in data):
@@ -133,7 +133,7 @@ class _Reader:
         groups: Mapping[str, SyscallGroup],
         before: Mapping[str, CatalogueProfile],
     ) -> CatalogueProfile:
-        data = self.mapping(path, self._at(path), ("reason", "extends", "without", "grants", "with"))
+        data = self.mapping(path, self._value_at(path), ("reason", "extends", "without", "grants", "with"))
         base = self.base((*path, "extends"), data.get("extends"), before)
         without = self.names((*path, "without"), data["without"]) if "without" in data else ()
         for group in without:
@@ -143,10 +143,10 @@ class _Reader:
         more = {key: list(value) for key, value in base.with_capability.items()} if base else {}
         for capability in self.mapping((*path, "with"), data.get("with", {})):
             listed = (*path, "with", capability)
-            more.setdefault(capability, []).extend(self.names(listed, self._at(listed)))
-        kept = {key: tuple(g for g in value if g not in without) for key, value in more.items()}
+            more.setdefault(capability, []).extend(self.names(listed, self._value_at(listed)))
+        selected = {key: tuple(g for g in value if g not in without) for key, value in more.items()}
         granted = tuple(group for group in grants if group not in without)
-        chosen = {key: value for key, value in kept.items() if value}
+        chosen = {key: value for key, value in selected.items() if value}
         reason = self.text((*path, "reason"), data.get("reason"))
         return self.make(
             path, lambda: CatalogueProfile(name, reason, groups, granted, MappingProxyType(chosen))
@@ -218,7 +218,7 @@ class _Reader:
         position = self._document.position(path)
         return DocumentError(self._document.file, [Problem(*position, field_name(path), message)])
 
-    def _at(self, path: Path) -> Value:
+    def _value_at(self, path: Path) -> Value:
         value = self._document.data
         for step in path:
             value = value[step]  # type: ignore[index]

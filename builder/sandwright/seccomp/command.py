@@ -68,13 +68,15 @@ class SeccompAnswer:
         lines = [
             str(self.decision.action),
             f"call: {call.name} ({call.number}) of {call.abi.value}, arguments {arguments}",
-            f"{self.decision.stage.value}: {self._reason()}",
+            f"{self.decision.stage.value}: {self._stage_reason()}",
         ]
         if self.decision.unsure:
             lines.append(f"unsure: {_UNSURE}")
         if self.decision.runc:
             lines.append(f"runc: {self.decision.runc}, as the number is above all that the profile names")
-        lines += [f"overlaps: {_place(self.file, rule)}: {rule.action}" for rule in self.decision.others]
+        lines += [
+            f"overlaps: {_rule_location(self.file, rule)}: {rule.action}" for rule in self.decision.others
+        ]
         lines += [f"refused by engines: {clash}" for clash in self.clashes]
         return "\n".join(lines) + "\n"
 
@@ -90,24 +92,26 @@ class SeccompAnswer:
             "number": decision.call.number,
             "arguments": list(decision.call.arguments),
             "stage": decision.stage.value,
-            "reason": self._reason(),
-            "rule": _rule_json(self.file, rule) if rule else None,
+            "reason": self._stage_reason(),
+            "rule": _seccomp_rule_json(self.file, rule) if rule else None,
             "overlapping": [
-                _rule_json(self.file, other) | _action_json(other.action) for other in decision.others
+                _seccomp_rule_json(self.file, other) | _action_json(other.action) for other in decision.others
             ],
             "unsure": decision.unsure,
             "runc": _action_json(decision.runc) if decision.runc else None,
             "refused_by_engines": list(self.clashes),
         }
 
-    def _reason(self) -> str:
+    def _stage_reason(self) -> str:
         rule = self.decision.rule
         match self.decision.stage:
             case DecisionStage.RULE:
                 assert rule is not None
-                return _place(self.file, rule) + (f": {rule.comment}" if rule.comment else "")
+                return _rule_location(self.file, rule) + (f": {rule.comment}" if rule.comment else "")
             case DecisionStage.DEFAULT if rule is not None:
-                return f"{_place(self.file, rule)} says the same as the default, so engines leave it out"
+                return (
+                    f"{_rule_location(self.file, rule)} says the same as the default, so engines leave it out"
+                )
             case DecisionStage.DEFAULT:
                 return "no rule of the profile holds; this is its default action"
             case DecisionStage.ARCHITECTURE:
@@ -132,15 +136,15 @@ def evaluate_command(
     without `CAP_`. `kernel` is the version for `minKernel`. Raise DocumentError for a profile that is none,
     UsageError for a question that is none.
     """
-    machine, abi = _abi(arch)
-    call = SeccompCall(abi, _number(syscall, abi), _arguments(arguments))
+    machine, abi = _parse_abi(arch)
+    call = SeccompCall(abi, _parse_syscall(syscall, abi), _parse_arguments(arguments))
     version = None if kernel is None else kernel_version(kernel)
     if kernel is not None and version is None:
         raise UsageError(f"{kernel} is not a version of a kernel")
     filter_ = resolve(
         load_profile_json(text, file), arch=machine, caps=frozenset(map(capability, caps)), kernel=version
     )
-    return SeccompAnswer(file, decide(filter_, call), arch, _clashes(filter_, file))
+    return SeccompAnswer(file, decide(filter_, call), arch, _clash_messages(filter_, file))
 
 
 def capability(name: str) -> str:
@@ -151,13 +155,13 @@ def capability(name: str) -> str:
     return full
 
 
-def _abi(name: str) -> tuple[Architecture, Abi]:
+def _parse_abi(name: str) -> tuple[Architecture, Abi]:
     if name not in ABI_NAMES:
         raise UsageError(f"{name} is not one of the architectures {', '.join(ABI_NAMES)}")
     return ABI_NAMES[name]
 
 
-def _number(syscall: str, abi: Abi) -> int:
+def _parse_syscall(syscall: str, abi: Abi) -> int:
     """The number of a call given by name or number; that of x32 without its bit."""
     if re.fullmatch(r"-?[0-9].*", syscall):
         number = _integer(syscall, "the number of a call")
@@ -178,11 +182,11 @@ def _number(syscall: str, abi: Abi) -> int:
     raise UsageError(f"{abi.value} has no {syscall}; it {where}")
 
 
-def _arguments(given: Sequence[str]) -> tuple[int, int, int, int, int, int]:
-    if len(given) > 6:
-        raise UsageError(f"a call has at most 6 arguments, not {len(given)}")
-    values = [_integer(text, "a number") for text in given]
-    for text, value in zip(given, values, strict=True):
+def _parse_arguments(words: Sequence[str]) -> tuple[int, int, int, int, int, int]:
+    if len(words) > 6:
+        raise UsageError(f"a call has at most 6 arguments, not {len(words)}")
+    values = [_integer(text, "a number") for text in words]
+    for text, value in zip(words, values, strict=True):
         if not -(1 << 63) <= value <= U64:
             raise UsageError(f"{text} does not fit into 64 bits")
     first, second, third, fourth, fifth, sixth = [value & U64 for value in values] + [0] * (6 - len(values))
@@ -200,19 +204,20 @@ def _integer(text: str, what: str) -> int:
     return -value if text.startswith("-") else value
 
 
-def _clashes(filter_: SeccompFilter, file: str) -> tuple[str, ...]:
+def _clash_messages(filter_: SeccompFilter, file: str) -> tuple[str, ...]:
     return tuple(
-        f"{_place(file, one)} and {_place(file, other)} compare the same and answer differently"
+        f"{_rule_location(file, one)} and {_rule_location(file, other)}"
+        " compare the same and answer differently"
         for one, other in filter_.clashes
     )
 
 
-def _place(file: str, rule: SeccompRule) -> str:
+def _rule_location(file: str, rule: SeccompRule) -> str:
     line, column = rule.position
     return f"{file}:{line}:{column}: {field_name(rule.path)}"
 
 
-def _rule_json(file: str, rule: SeccompRule) -> dict[str, Any]:
+def _seccomp_rule_json(file: str, rule: SeccompRule) -> dict[str, Any]:
     line, column = rule.position
     return {
         "file": file,
@@ -232,6 +237,6 @@ def _action_json(action: Action) -> dict[str, Any]:
     }
 
 
-def _suggestion(name: str, known: Collection[str]) -> str:
-    close = difflib.get_close_matches(name, list(known), n=1)
+def _suggestion(name: str, names: Collection[str]) -> str:
+    close = difflib.get_close_matches(name, list(names), n=1)
     return f"; did you mean {close[0]}?" if close else ""

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from sandwright.seccomp.abi import MINUS_ONE, X32_BIT, Abi, names
+from sandwright.seccomp.abi import MINUS_ONE, X32_BIT, Abi, syscall_names
 from sandwright.seccomp.action import ENOSYS, Action
 from sandwright.seccomp.groups import DEFAULT, CatalogueProfile
 from sandwright.seccomp.model import ArgumentComparison, ComparisonOperator, SeccompFilter, SeccompRule
@@ -34,7 +34,7 @@ class SeccompCall:
     @property
     def name(self) -> str:
         """The name of the number, or the number."""
-        return names(self.abi).get(self.number, str(self.number))
+        return syscall_names(self.abi).get(self.number, str(self.number))
 
 
 @dataclass(frozen=True)

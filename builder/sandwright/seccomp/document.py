@@ -141,8 +141,10 @@ class _Reader:
         text = data.get(key)
         kind = actions.BY_OCI_NAME.get(text) if isinstance(text, str) else None
         if kind is None:
-            known = ", ".join(sorted(actions.BY_OCI_NAME))
-            self.fault((*path, key), f"must be one of {known}" if key in data else f"{key} is required")
+            action_names = ", ".join(sorted(actions.BY_OCI_NAME))
+            self.fault(
+                (*path, key), f"must be one of {action_names}" if key in data else f"{key} is required"
+            )
         number = data.get(number_key)
         code = 1 if number is None else self.number((*path, number_key), number, 0xFFFF)
         name = data.get(name_key)

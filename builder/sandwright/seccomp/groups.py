@@ -21,7 +21,7 @@ from sandwright.seccomp.model import (
     ComparisonOperator,
     SeccompProfile,
     SeccompRule,
-    masked,
+    masked_comparison,
 )
 
 DEFAULT = ENOSYS
@@ -47,7 +47,7 @@ def comparison(
     if not values or (len(values) > 1 and not negated):
         raise ValueError(f"argument {argument}: give one value, or those it must not have")
     if not negated:
-        return masked(argument, values[0], mask)
+        return masked_comparison(argument, values[0], mask)
     made = ArgumentComparison(argument, ComparisonOperator.NONE_OF, tuple(values), mask)
     made.patterns()
     return made
@@ -67,7 +67,7 @@ def argument_rule(
         raise ValueError(
             "an argument is compared twice: engines take such a rule apart, and one half is then enough"
         )
-    _check_action(action)
+    _check_group_action(action)
     ordered = tuple(sorted(when, key=lambda each: each.argument))
     return SeccompRule(names, action, ordered, comment=reason)
 
@@ -87,14 +87,14 @@ class SyscallGroup:
     refusal: Action = EPERM
 
     def __post_init__(self) -> None:
-        _check_action(self.refusal)
+        _check_group_action(self.refusal)
         for one, other in itertools.combinations(self.rules, 2):
             if one.action != other.action and {*one.names} & {*other.names} and _overlap(one, other):
                 raise ValueError(f"two cases overlap and differ: {one.comment} / {other.comment}")
 
     def granted(self) -> RulesByName:
         """The rules for each of its calls where the group is granted."""
-        found: dict[str, tuple[SeccompRule, ...]] = dict.fromkeys(self.syscalls, (self._whole(ALLOW),))
+        found: dict[str, tuple[SeccompRule, ...]] = dict.fromkeys(self.syscalls, (self._group_rule(ALLOW),))
         for rule in self.rules:
             for name in rule.names:
                 if name not in self.syscalls:
@@ -103,10 +103,10 @@ class SyscallGroup:
 
     def refused(self) -> RulesByName:
         """The rule for each of its calls where the group is not granted."""
-        rule = (self._whole(self.refusal),)
+        rule = (self._group_rule(self.refusal),)
         return dict.fromkeys((*self.syscalls, *(name for one in self.rules for name in one.names)), rule)
 
-    def _whole(self, action: Action) -> SeccompRule:
+    def _group_rule(self, action: Action) -> SeccompRule:
         return SeccompRule(self.syscalls, action, comment=self.reason, group=self.name)
 
 
@@ -139,33 +139,35 @@ class CatalogueProfile:
         """
         key = frozenset(caps) & frozenset(self.with_capability)
         if key not in self._rules:
-            self._rules[key] = MappingProxyType(dict(sorted(self._by_name(key).items())))
+            self._rules[key] = MappingProxyType(dict(sorted(self._rules_by_syscall(key).items())))
         return self._rules[key]
 
     def outright(self) -> frozenset[str]:
         """The calls that it allows whatever their arguments are, to who holds no capability."""
         return frozenset(
-            name for name, own in self.rules().items() if own[0].action == ALLOW and not own[0].when
+            name
+            for name, granted in self.rules().items()
+            if granted[0].action == ALLOW and not granted[0].when
         )
 
     def refused(self) -> frozenset[str]:
         """The calls that it refuses to such, whatever their arguments are, with another error than ENOSYS."""
         return frozenset(
             name
-            for name, own in self.rules().items()
-            if not own[0].when and own[0].action not in (ALLOW, ENOSYS)
+            for name, granted in self.rules().items()
+            if not granted[0].when and granted[0].action not in (ALLOW, ENOSYS)
         )
 
     def partly(self) -> Mapping[str, str]:
         """The calls that it refuses to such by their arguments, and why: empty if for several reasons."""
         reasons: dict[str, set[str]] = {}
-        for name, own in self.rules().items():
-            for rule in own:
+        for name, granted in self.rules().items():
+            for rule in granted:
                 if rule.when and rule.action != ALLOW:
                     reasons.setdefault(name, set()).add(rule.comment.rstrip("."))
         return {name: each.pop() if len(each) == 1 else "" for name, each in reasons.items()}
 
-    def _by_name(self, caps: frozenset[str]) -> dict[str, tuple[SeccompRule, ...]]:
+    def _rules_by_syscall(self, caps: frozenset[str]) -> dict[str, tuple[SeccompRule, ...]]:
         found: dict[str, tuple[SeccompRule, ...]] = {}
         for group in self.granted_groups(caps):
             for name, rules in self.groups[group].granted().items():
@@ -174,11 +176,11 @@ class CatalogueProfile:
                     raise ValueError(f"{name} has rules in {before[0].group} and in {group}")
                 if before is None or before[0].when:
                     found[name] = rules
-        for name, rules in self._refused():
+        for name, rules in self._refused_rules():
             found.setdefault(name, rules)
         return found
 
-    def _refused(self) -> Iterator[tuple[str, tuple[SeccompRule, ...]]]:
+    def _refused_rules(self) -> Iterator[tuple[str, tuple[SeccompRule, ...]]]:
         """The rules for calls that are not granted. Groups that name a call outright come first."""
         refused = [(group, group.refused()) for group in self.groups.values()]
         for group, rules in refused:
@@ -202,8 +204,8 @@ class CatalogueProfile:
         Every name is in one rule, or in rules that never overlap with another answer, so that their order
         does not matter. Calls of 32-bit ABIs and of x32 kill the process.
         """
-        known = {name for one in arch for name in numbers(NATIVE[one])}
-        by_name = {name: rules for name, rules in self.rules(caps).items() if name in known}
+        syscalls = {name for one in arch for name in numbers(NATIVE[one])}
+        by_name = {name: rules for name, rules in self.rules(caps).items() if name in syscalls}
         outright: dict[tuple[str, Action], list[str]] = {}
         for name, (first, *_) in by_name.items():
             if not first.when:
@@ -230,7 +232,7 @@ def _overlap(one: SeccompRule, other: SeccompRule) -> bool:
     )
 
 
-def _check_action(action: Action) -> None:
+def _check_group_action(action: Action) -> None:
     if action.kind not in (ActionKind.ALLOW, ActionKind.ERRNO):
         raise ValueError(f"{action.kind.oci} is not something our profiles do")
     if action.kind is ActionKind.ERRNO and action.data == 0:

@@ -21,11 +21,11 @@ def answer_faults(
 ) -> Iterator[SeccompFault]:
     """All of them, in no particular order. `rules` are those that `filter_` was resolved from."""
     yield from _undone(rules, filter_.default)
-    yield from _clashes(filter_)
+    yield from _lint_clashes(filter_)
     yield from _clone3(filter_, rules, arch)
     yield from _ways_around(filter_, rules, arch)
     yield from _foreign(filter_, rules)
-    yield from _grants(filter_, rules, arch)
+    yield from _lint_grants(filter_, rules, arch)
     if filter_.default.lets_run:
         message = "allows by default, and so every call it does not name: those of newer kernels too"
         yield SeccompFault(0, 0, Severity.WARNING, "wide-open", message)
@@ -33,7 +33,7 @@ def answer_faults(
 
 def _undone(rules: Sequence[SeccompRule], default: Action) -> Iterator[SeccompFault]:
     """Rules that another one for the same call makes ineffective."""
-    for name, listed in _by_name(rules, default).items():
+    for name, listed in _rules_by_name(rules, default).items():
         whole = next((rule for rule in listed if not rule.when), None)
         for rule in listed:
             if whole is not None and rule is not whole and rule.action != whole.action:
@@ -48,7 +48,7 @@ def _undone(rules: Sequence[SeccompRule], default: Action) -> Iterator[SeccompFa
             yield fault_at(listed[-1], Severity.WARNING, "ordered-comparisons", message)
 
 
-def _clashes(filter_: SeccompFilter) -> Iterator[SeccompFault]:
+def _lint_clashes(filter_: SeccompFilter) -> Iterator[SeccompFault]:
     seen = set()
     for one, other in filter_.clashes:
         if (one.path, other.path) not in seen:
@@ -61,32 +61,32 @@ def _clashes(filter_: SeccompFilter) -> Iterator[SeccompFault]:
 def _clone3(
     filter_: SeccompFilter, rules: Sequence[SeccompRule], arch: Architecture
 ) -> Iterator[SeccompFault]:
-    answer = _answer(filter_, arch, "clone3")
-    clone = _answer(filter_, arch, "clone", (CLONE_NEWUSER, 0, 0, 0, 0, 0))
+    answer = _evaluate_call(filter_, arch, "clone3")
+    clone = _evaluate_call(filter_, arch, "clone", (CLONE_NEWUSER, 0, 0, 0, 0, 0))
     where = next((rule for rule in rules if "clone3" in rule.names), None)
     if answer.kind is ActionKind.ERRNO and answer != ENOSYS:
         message = (
             f"clone3 is answered with {answer}: glibc tries clone only after ENOSYS, so no thread can be made"
         )
-        yield _fault(where, Severity.ERROR, "clone3", message)
+        yield _make_fault(where, Severity.ERROR, "clone3", message)
     elif answer.lets_run and not clone.lets_run:
         message = "clone3 is allowed, so that what is refused by the flags of clone can be had there"
-        yield _fault(where, Severity.ERROR, "clone3", message)
+        yield _make_fault(where, Severity.ERROR, "clone3", message)
 
 
 def _ways_around(
     filter_: SeccompFilter, rules: Sequence[SeccompRule], arch: Architecture
 ) -> Iterator[SeccompFault]:
-    if _answer(filter_, arch, "ioctl", (0, TIOCSTI, 0, 0, 0, 0)).lets_run:
+    if _evaluate_call(filter_, arch, "ioctl", (0, TIOCSTI, 0, 0, 0, 0)).lets_run:
         where = next((rule for rule in rules if "ioctl" in rule.names), None)
         message = "TIOCSTI is allowed: what runs inside can type on the terminal it was started from"
-        yield _fault(where, Severity.WARNING, "terminal-input", message)
+        yield _make_fault(where, Severity.WARNING, "terminal-input", message)
     by_family = [rule for rule in rules if "socket" in rule.names and rule.when]
-    if by_family and _answer(filter_, arch, "io_uring_setup").lets_run:
+    if by_family and _evaluate_call(filter_, arch, "io_uring_setup").lets_run:
         message = (
             "socket is compared by its arguments, but io_uring is allowed, which makes sockets without it"
         )
-        yield _fault(by_family[0], Severity.ERROR, "io-uring", message)
+        yield _make_fault(by_family[0], Severity.ERROR, "io-uring", message)
 
 
 def _foreign(filter_: SeccompFilter, rules: Sequence[SeccompRule]) -> Iterator[SeccompFault]:
@@ -117,7 +117,7 @@ def _selected(filter_: SeccompFilter, number: int, name: str) -> Action:
     return decide(filter_, SeccompCall(Abi.I386, number, (selector or 0, 0, 0, 0, 0, 0))).action
 
 
-def _grants(
+def _lint_grants(
     filter_: SeccompFilter, rules: Sequence[SeccompRule], arch: Architecture
 ) -> Iterator[SeccompFault]:
     """What is allowed outright although our default profile refuses it."""
@@ -129,7 +129,9 @@ def _grants(
     for rule in rules:
         if not rule.action.lets_run or rule.when:
             continue
-        more = [name for name in rule.names if name in refused and _answer(filter_, arch, name).lets_run]
+        more = [
+            name for name in rule.names if name in refused and _evaluate_call(filter_, arch, name).lets_run
+        ]
         groups = dict.fromkeys(refused[name].group for name in more)
         for group in groups:
             names = ", ".join(name for name in more if refused[name].group == group)
@@ -137,7 +139,7 @@ def _grants(
             yield fault_at(rule, Severity.NOTE, "grants", f"allows {names}: {reason}")
 
 
-def _answer(
+def _evaluate_call(
     filter_: SeccompFilter, arch: Architecture, name: str, arguments: Arguments = (0, 0, 0, 0, 0, 0)
 ) -> Action:
     native = NATIVE[arch]
@@ -147,7 +149,7 @@ def _answer(
     return decide(filter_, SeccompCall(native, number, arguments)).action
 
 
-def _by_name(rules: Sequence[SeccompRule], default: Action) -> dict[str, list[SeccompRule]]:
+def _rules_by_name(rules: Sequence[SeccompRule], default: Action) -> dict[str, list[SeccompRule]]:
     found: dict[str, list[SeccompRule]] = {}
     for rule in rules:
         if rule.action != default:
@@ -156,7 +158,7 @@ def _by_name(rules: Sequence[SeccompRule], default: Action) -> dict[str, list[Se
     return found
 
 
-def _fault(rule: SeccompRule | None, severity: Severity, code: str, message: str) -> SeccompFault:
+def _make_fault(rule: SeccompRule | None, severity: Severity, code: str, message: str) -> SeccompFault:
     return (
         SeccompFault(0, 0, severity, code, message)
         if rule is None

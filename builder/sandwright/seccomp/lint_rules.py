@@ -42,25 +42,25 @@ _KEYS: Mapping[str, frozenset[str]] = {
 
 def rule_faults(profile: SeccompProfile) -> Iterator[SeccompFault]:
     """All of them, in no particular order."""
-    yield from _unknown_keys(profile)
+    yield from _lint_unknown_keys(profile)
     for rule in profile.rules:
-        yield from _names(rule, profile)
-        yield from _errors(rule, profile)
-        yield from _arguments(rule, profile)
+        yield from _lint_names(rule, profile)
+        yield from _lint_errno(rule, profile)
+        yield from _lint_arguments(rule, profile)
         if rule.action == profile.default:
             yield _same_as_default(rule, profile)
 
 
-def _unknown_keys(profile: SeccompProfile) -> Iterator[SeccompFault]:
+def _lint_unknown_keys(profile: SeccompProfile) -> Iterator[SeccompFault]:
     source = profile.source
     if source is None:
         return
     value = source.data
     for step in profile.path:
         value = value[str(step)] if isinstance(value, dict) else None
-    for path, known in _objects(value, profile.path, "profile"):
+    for path, allowed in _objects(value, profile.path, "profile"):
         line, column = source.key_position(path)
-        close = difflib.get_close_matches(str(path[-1]), sorted(known), n=1)
+        close = difflib.get_close_matches(str(path[-1]), sorted(allowed), n=1)
         hint = f"; did you mean {close[0]}?" if close else ""
         message = f"{path[-1]} is no key that an engine knows, so it does nothing{hint}"
         yield SeccompFault(line, column, Severity.WARNING, "unknown-key", message)
@@ -79,7 +79,7 @@ def _objects(value: Value, path: Path, kind: str) -> Iterator[tuple[Path, frozen
                 yield from _objects(inner, (*path, key), key)
 
 
-def _names(rule: SeccompRule, profile: SeccompProfile) -> Iterator[SeccompFault]:
+def _lint_names(rule: SeccompRule, profile: SeccompProfile) -> Iterator[SeccompFault]:
     if not rule.names:
         yield fault_at(rule, Severity.ERROR, "no-names", "a rule without names holds for nothing")
     open_end = profile.default.lets_run and not rule.action.lets_run
@@ -93,8 +93,11 @@ def _names(rule: SeccompRule, profile: SeccompProfile) -> Iterator[SeccompFault]
             yield fault_at(rule, severity, "unknown-name", message)
 
 
-def _errors(rule: SeccompRule, profile: SeccompProfile) -> Iterator[SeccompFault]:
-    if _has_key(rule, profile, "errnoRet") and rule.action.kind not in (ActionKind.ERRNO, ActionKind.TRACE):
+def _lint_errno(rule: SeccompRule, profile: SeccompProfile) -> Iterator[SeccompFault]:
+    if _states_key(rule, profile, "errnoRet") and rule.action.kind not in (
+        ActionKind.ERRNO,
+        ActionKind.TRACE,
+    ):
         message = (
             f"errnoRet with {rule.action.kind.oci}: the specification forbids it and crun refuses the profile"
         )
@@ -107,7 +110,7 @@ def _errors(rule: SeccompRule, profile: SeccompProfile) -> Iterator[SeccompFault
         yield fault_at(rule, Severity.WARNING, "errno-large", message)
 
 
-def _arguments(rule: SeccompRule, profile: SeccompProfile) -> Iterator[SeccompFault]:
+def _lint_arguments(rule: SeccompRule, profile: SeccompProfile) -> Iterator[SeccompFault]:
     indices = [argument.argument for argument in rule.when]
     for index in sorted(set(indices)):
         if indices.count(index) > 1:
@@ -178,7 +181,7 @@ def _looks_above(argument: ArgumentComparison) -> bool:
     return argument.operator is not ComparisonOperator.MASKED_EQ or argument.mask > U32
 
 
-def _has_key(rule: SeccompRule, profile: SeccompProfile, key: str) -> bool:
+def _states_key(rule: SeccompRule, profile: SeccompProfile, key: str) -> bool:
     return profile.source is not None and (*rule.path, key) in profile.source.key_marks
 
 

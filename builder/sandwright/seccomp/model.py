@@ -55,20 +55,20 @@ class ArgumentComparison:
 
     def holds(self, arguments: tuple[int, ...]) -> bool:
         """Whether it is true of a call with these arguments, unsigned."""
-        given = arguments[self.argument] & self.mask
+        value = arguments[self.argument] & self.mask
         match self.operator:
             case ComparisonOperator.EQ | ComparisonOperator.MASKED_EQ:
-                return given == self.value
+                return value == self.value
             case ComparisonOperator.NE | ComparisonOperator.NONE_OF:
-                return given not in self.values
+                return value not in self.values
             case ComparisonOperator.LT:
-                return given < self.value
+                return value < self.value
             case ComparisonOperator.LE:
-                return given <= self.value
+                return value <= self.value
             case ComparisonOperator.GE:
-                return given >= self.value
+                return value >= self.value
             case ComparisonOperator.GT:
-                return given > self.value
+                return value > self.value
             case _:
                 assert_never(self.operator)
 
@@ -79,7 +79,7 @@ class ArgumentComparison:
         return (Pattern(self.mask, self.value),)
 
 
-def masked(argument: int, value: int, mask: int = U32) -> ArgumentComparison:
+def masked_comparison(argument: int, value: int, mask: int = U32) -> ArgumentComparison:
     """An argument that is one value under a mask, by default that of an int."""
     return ArgumentComparison(argument, ComparisonOperator.MASKED_EQ, (value,), mask)
 

@@ -31,7 +31,7 @@ def oci_json(profile: SeccompProfile, *, comments: bool = False) -> Json:
     return {
         "architectures": list(profile.architectures),
         **_action(profile.default, "defaultAction", "defaultErrnoRet"),
-        "syscalls": [written for rule in rules for written in _rules(rule, comments=comments)],
+        "syscalls": [written for rule in rules for written in _rule_entries(rule, comments=comments)],
     }
 
 
@@ -43,7 +43,9 @@ def gvisor_json(profile: SeccompProfile) -> Json:
     can let gVisor's kernel answer a call of which the filter says that it isn't there.
     """
     made = for_gvisor(profile)
-    rules = [_gvisor_rule(rule, written) for rule in made.rules for written in _rules(rule, comments=False)]
+    rules = [
+        _gvisor_rule(rule, written) for rule in made.rules for written in _rule_entries(rule, comments=False)
+    ]
     return {
         "architectures": list(made.architectures),
         "defaultAction": _gvisor_action(made.default),
@@ -65,9 +67,9 @@ def _gvisor_action(action: Action) -> str:
     return (ActionKind.TRACE if action == ENOSYS else action.kind).oci
 
 
-def _rules(rule: SeccompRule, *, comments: bool) -> Iterator[Json]:
+def _rule_entries(rule: SeccompRule, *, comments: bool) -> Iterator[Json]:
     """A rule; several when it compares by what JSON can't say."""
-    for arguments in itertools.product(*map(_arguments, rule.when)):
+    for arguments in itertools.product(*map(_argument_entries, rule.when)):
         written = {**_action(rule.action, "action", "errnoRet"), "names": list(rule.names)}
         if arguments:
             written["args"] = list(arguments)
@@ -81,7 +83,7 @@ def _action(action: Action, key: str, number: str) -> Json:
     return {key: action.kind.oci, number: action.data} if numbered else {key: action.kind.oci}
 
 
-def _arguments(comparison: ArgumentComparison) -> Sequence[Json]:
+def _argument_entries(comparison: ArgumentComparison) -> Sequence[Json]:
     """The alternatives that together say a comparison."""
     index, operator = comparison.argument, comparison.operator
     if operator not in (ComparisonOperator.MASKED_EQ, ComparisonOperator.NONE_OF):

@@ -50,22 +50,22 @@ class RuleTree:
         halves = [half for comparison in ordered for half in _halves(comparison, self.abi)]
         level = self.nodes
         for half in halves[:-1]:
-            node = _place(level, half)
+            node = _insert_comparison(level, half)
             if node.rule is not None:
                 return  # A shorter rule is there, and wins.
             level = node.below
-        node = _place(level, halves[-1])
-        others = [other for other in _rules([node]) if other.action != rule.action]
+        node = _insert_comparison(level, halves[-1])
+        others = [other for other in _rules_in_order([node]) if other.action != rule.action]
         self.clashes += [(other, rule) for other in others]
         if not others:
             node.rule, node.below = node.rule or rule, []
 
     def ordered(self) -> Iterator[SeccompRule]:
         """The rules that are left, in the order in which they are tried."""
-        return _rules(self.nodes)
+        return _rules_in_order(self.nodes)
 
 
-def _place(level: list[_Node], half: HalfComparison) -> _Node:
+def _insert_comparison(level: list[_Node], half: HalfComparison) -> _Node:
     """The node of a comparison on one level, made where it belongs if it is not there."""
     made = _Node(half)
     for index, node in enumerate(level):
@@ -78,11 +78,11 @@ def _place(level: list[_Node], half: HalfComparison) -> _Node:
     return made
 
 
-def _rules(nodes: Sequence[_Node]) -> Iterator[SeccompRule]:
+def _rules_in_order(nodes: Sequence[_Node]) -> Iterator[SeccompRule]:
     for node in nodes:
         if node.rule is not None:
             yield node.rule
-        yield from _rules(node.below)
+        yield from _rules_in_order(node.below)
 
 
 def _halves(comparison: ArgumentComparison, abi: Abi) -> Iterator[HalfComparison]:

@@ -37,11 +37,11 @@ def all_but(excluded: Iterable[int], *, mask: int) -> tuple[Pattern, ...]:
     They may overlap each other. Raise ValueError when a value has bits outside of the mask, or the values
     differ from each other in more than MAX_VARYING_BITS bits.
     """
-    return _all_but(frozenset(excluded), mask)
+    return _patterns_without(frozenset(excluded), mask)
 
 
 @functools.lru_cache(maxsize=1024)
-def _all_but(points: frozenset[int], mask: int) -> tuple[Pattern, ...]:
+def _patterns_without(points: frozenset[int], mask: int) -> tuple[Pattern, ...]:
     if not points or any(point & ~mask for point in points):
         raise ValueError("there must be values, and all within the mask")
     first = min(points)
@@ -49,16 +49,16 @@ def _all_but(points: frozenset[int], mask: int) -> tuple[Pattern, ...]:
     for point in points:
         varying |= point ^ first
     single = [Pattern(bit, ~first & bit) for bit in _bits(mask & ~varying)]
-    return tuple(single + _cover(points, _bits(varying)))
+    return tuple(single + _cover_points(points, _bits(varying)))
 
 
-def _cover(points: frozenset[int], bits: list[int]) -> list[Pattern]:
+def _cover_points(points: frozenset[int], bits: list[int]) -> list[Pattern]:
     """Few patterns over `bits` that hold every combination of them except those of the points."""
     if len(bits) > MAX_VARYING_BITS:
         raise ValueError(f"the values differ in more than {MAX_VARYING_BITS} bits")
     everything = sum(bits)
     taken = {point & everything for point in points}
-    remaining = {number for number in _combinations(bits) if number not in taken}
+    remaining = {number for number in _subset_sums(bits) if number not in taken}
     usable = [
         pattern for pattern in _all_patterns(bits) if not any(pattern.matches(point) for point in taken)
     ]
@@ -77,7 +77,7 @@ def _all_patterns(bits: list[int]) -> Iterator[Pattern]:
         yield Pattern(sum(mask for mask, _ in choice), sum(value for _, value in choice))
 
 
-def _combinations(bits: list[int]) -> Iterator[int]:
+def _subset_sums(bits: list[int]) -> Iterator[int]:
     return map(sum, itertools.product(*((0, bit) for bit in bits)))
 
 

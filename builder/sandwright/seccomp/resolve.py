@@ -53,7 +53,7 @@ def resolve(
     profile = for_machine(profile, arch=arch, caps=caps, kernel=kernel)
     clashes: Clashes = []
     abis = _abis(profile, arch)
-    tables = {abi: _guarded(_table(profile, abi, clashes), profile, abi) for abi in abis}
+    tables = {abi: _guarded(_build_rule_table(profile, abi, clashes), profile, abi) for abi in abis}
     return SeccompFilter(
         profile.default,
         MappingProxyType(tables),
@@ -96,12 +96,12 @@ def applies(
     kernel: tuple[int, int] | None,
 ) -> bool:
     """Whether an engine takes a rule over: all of `includes` holds and none of `excludes`."""
-    held = [*_answers(rule.includes, arch, caps, kernel, every=True)]
-    barred = [*_answers(rule.excludes, arch, caps, kernel, every=False)]
+    held = [*_condition_results(rule.includes, arch, caps, kernel, every=True)]
+    barred = [*_condition_results(rule.excludes, arch, caps, kernel, every=False)]
     return all(held) and not any(barred)
 
 
-def _answers(
+def _condition_results(
     condition: RuleCondition,
     arch: Architecture,
     caps: Collection[str],
@@ -113,8 +113,8 @@ def _answers(
     if condition.arches:
         yield arch in condition.arches
     if condition.caps:
-        asked = [name in caps for name in condition.caps]
-        yield all(asked) if every else any(asked)
+        held = [name in caps for name in condition.caps]
+        yield all(held) if every else any(held)
     if condition.min_kernel is not None:
         yield kernel is None or kernel >= condition.min_kernel
 
@@ -125,8 +125,8 @@ def _abis(profile: SeccompProfile, arch: Architecture) -> list[Abi]:
     listed = set(profile.architectures)
     if native.oci in profile.architecture_map:
         listed |= {native.oci, *profile.architecture_map[native.oci]}
-    wanted = {native, *(BY_OCI_NAME[name] for name in listed if name in BY_OCI_NAME)}
-    return [abi for abi in RUNS[arch] if abi in wanted]
+    chosen = {native, *(BY_OCI_NAME[name] for name in listed if name in BY_OCI_NAME)}
+    return [abi for abi in RUNS[arch] if abi in chosen]
 
 
 def _newest(rules: Sequence[SeccompRule], abi: Abi) -> int:
@@ -141,7 +141,7 @@ def _is_silent(rule: SeccompRule, profile: SeccompProfile) -> bool:
     return rule.action == profile.default and not (profile.first_wins and rule.when)
 
 
-def _table(profile: SeccompProfile, abi: Abi, clashes: Clashes) -> RuleTable:
+def _build_rule_table(profile: SeccompProfile, abi: Abi, clashes: Clashes) -> RuleTable:
     found: dict[int, list[SeccompRule]] = {}
     for rule in profile.rules:
         if _is_silent(rule, profile):

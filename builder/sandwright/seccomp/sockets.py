@@ -26,29 +26,29 @@ def makes_unix_sockets(found: SeccompFilter) -> bool:
     A pair counts when it is one of datagrams. An argument whose upper half is not 0 counts: socket(2) takes
     an int. io_uring makes sockets without a system call of its own (IORING_OP_SOCKET, Linux 5.19).
     """
-    asked: Mapping[str, tuple[Mapping[int, int], ...]] = {
+    possible: Mapping[str, tuple[Mapping[int, int], ...]] = {
         "socket": tuple({0: family} for family in _WIDE),
         "socketpair": _FREE_PAIRS,
         "io_uring_setup": ({0: 0},),
     }
     for abi, table in found.tables.items():
-        for name, free in asked.items():
+        for name, free in possible.items():
             for target in targets(abi, name):
                 seen = free if target.selector is None else ({0: target.selector},)
-                if any(_may_run(table.get(target.number, ()), known, found.default) for known in seen):
+                if any(_may_run(table.get(target.number, ()), values, found.default) for values in seen):
                     return True
     return False
 
 
-def _may_run(rules: tuple[SeccompRule, ...], known: Mapping[int, int], default: Action) -> bool:
+def _may_run(rules: tuple[SeccompRule, ...], values: Mapping[int, int], default: Action) -> bool:
     """Whether a call with these arguments may be let run, whatever its others are."""
-    arguments = tuple(known.get(index, 0) for index in range(MAX_ARGUMENTS))
+    arguments = tuple(values.get(index, 0) for index in range(MAX_ARGUMENTS))
     for rule in rules:
-        own = [comparison for comparison in rule.when if comparison.argument in known]
-        if all(comparison.holds(arguments) for comparison in own):
+        compared = [comparison for comparison in rule.when if comparison.argument in values]
+        if all(comparison.holds(arguments) for comparison in compared):
             if rule.action.lets_run:
                 return True
-            if len(own) == len(rule.when):
+            if len(compared) == len(rule.when):
                 return False
     return default.lets_run
 
@@ -62,11 +62,13 @@ def makes_ip_sockets(profile: SeccompProfile) -> bool:
     return (
         profile.default.lets_run
         or any(set(HIDDEN) & set(rule.names) for rule in running)
-        or any("socket" in rule.names and _may_match(rule, family) for rule in running for family in IP)
+        or any(
+            "socket" in rule.names and _argument_may_match(rule, family) for rule in running for family in IP
+        )
     )
 
 
-def _may_match(rule: SeccompRule, value: int) -> bool:
+def _argument_may_match(rule: SeccompRule, value: int) -> bool:
     """Whether a rule may hold for a value of the lower half of argument 0."""
     exact = (ComparisonOperator.EQ, ComparisonOperator.MASKED_EQ)
     return all(

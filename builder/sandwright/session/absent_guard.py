@@ -27,17 +27,17 @@ class GuardRecord:
 
     def made(self) -> list[str]:
         """The names that are there now."""
-        return [path for path in self.absent if _is_there(path)]
+        return [path for path in self.absent if _may_exist(path)]
 
 
-def check(policy: str) -> None:
+def check_absent_names(policy: str) -> None:
     """Raise HostError when a run of this policy made such a name, and nobody has looked at it yet."""
     try:
-        files = list(Path(_folder()).iterdir())
+        files = list(Path(_guard_directory()).iterdir())
     except OSError:
         return
     for file in files:
-        record = _read(file)
+        record = _read_record(file)
         if record is None or record.policy != policy:
             continue
         if made := record.made():
@@ -46,19 +46,19 @@ def check(policy: str) -> None:
             file.unlink(missing_ok=True)
 
 
-def begin(session: str, policy: str, absent: Sequence[str]) -> str:
+def begin_absent_guard(session: str, policy: str, absent: Sequence[str]) -> str:
     """Record a run of this process, and give the file; empty where nothing has to be. Raise HostError."""
     if not absent:
         return ""
-    file = str(Path(user_dirs.private(_folder()), f"{session}.json"))
+    file = str(Path(user_dirs.private(_guard_directory()), f"{session}.json"))
     record = GuardRecord(process=identity(), policy=policy, absent=tuple(absent))
     user_dirs.write(file, encode_record(record))
     return file
 
 
-def end(file: str) -> list[str]:
+def end_absent_guard(file: str) -> list[str]:
     """What to say of the names that were made; without any the record goes."""
-    record = _read(Path(file))
+    record = _read_record(Path(file))
     made = record.made() if record else []
     if not made:
         Path(file).unlink(missing_ok=True)
@@ -67,13 +67,13 @@ def end(file: str) -> list[str]:
 
 def lines(made: Iterable[str], file: str) -> list[str]:
     """A line for each name, and what to do."""
-    said = [
+    messages = [
         f"{printable(path)} was made while it ran: programs of the host may run what it says" for path in made
     ]
-    return [*said, f"look at it, then remove it; or keep it: rm {quote(printable(file))}"]
+    return [*messages, f"look at it, then remove it; or keep it: rm {quote(printable(file))}"]
 
 
-def _is_there(path: str) -> bool:
+def _may_exist(path: str) -> bool:
     """Whether something is there, or may be; a placeholder of a run in another project is not."""
     try:
         return os.lstat(path).st_mode != PLACEHOLDER or any(Path(path).iterdir())
@@ -83,11 +83,11 @@ def _is_there(path: str) -> bool:
         return True
 
 
-def _folder() -> str:
+def _guard_directory() -> str:
     return str(Path(user_dirs.cache(), "elsewhere"))
 
 
-def _read(file: Path) -> GuardRecord | None:
+def _read_record(file: Path) -> GuardRecord | None:
     try:
         return decode_record(GuardRecord, file.read_bytes())
     except (OSError, ValueError):

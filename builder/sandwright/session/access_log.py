@@ -99,18 +99,18 @@ class LogEnd:
 Entry = Access | Contact | RecordedCall | RequestedHost | UnresolvedCalls | LogEnd
 
 
-def read(file: Path) -> AccessLog:
+def read_access_log(file: Path) -> AccessLog:
     """The record in a file. Raise UsageError for what is none."""
     try:
         with file.open(encoding="ascii") as opened:
-            return parse(opened)
+            return parse_access_log(opened)
     except OSError as fault:
         raise UsageError(f"{file} can't be read: {fault.strerror}") from fault
     except (ValueError, KeyError, TypeError, AttributeError) as fault:
         raise UsageError(f"{file} is no record of a run: {fault}") from fault
 
 
-def parse(lines: Iterable[str]) -> AccessLog:
+def parse_access_log(lines: Iterable[str]) -> AccessLog:
     """The log that lines say. Raise ValueError, KeyError, TypeError or AttributeError for what is none."""
     found = list(entries(lines))
     ends = [each for each in found if isinstance(each, LogEnd)]
@@ -128,7 +128,7 @@ def parse(lines: Iterable[str]) -> AccessLog:
 
 
 def entries(lines: Iterable[str | bytes]) -> Iterator[Entry]:
-    """What each line says. Raise like `parse`."""
+    """What each line says. Raise like `parse_access_log`."""
     for data in map(strictjson.loads_record, lines):
         if "path" in data:
             yield _access(data)
@@ -144,14 +144,19 @@ def entries(lines: Iterable[str | bytes]) -> Iterator[Entry]:
             yield _contact(data)
 
 
-def lines(record: AccessLog) -> Iterator[str]:
-    """A record as `parse` reads it."""
+def access_log_lines(record: AccessLog) -> Iterator[str]:
+    """A record as `parse_access_log` reads it."""
     for access in record.accesses:
-        real = {} if access.real == access.path else {"real": _bytes(access.real)}
-        row = {"path": _bytes(access.path), **real, "found": access.found, "kinds": sorted(access.kinds)}
+        real = {} if access.real == access.path else {"real": _escape_name(access.real)}
+        row = {
+            "path": _escape_name(access.path),
+            **real,
+            "found": access.found,
+            "kinds": sorted(access.kinds),
+        }
         yield json.dumps(row)
     for each in record.contacts:
-        yield json.dumps({each.action: each.type, "address": _bytes(each.address), "port": each.port})
+        yield json.dumps({each.action: each.type, "address": _escape_name(each.address), "port": each.port})
     for call in sorted(record.calls):
         yield json.dumps({"call": call})
     for host in sorted(record.hosts, key=lambda each: (each.host, each.port, each.refused)):
@@ -161,8 +166,8 @@ def lines(record: AccessLog) -> Iterator[str]:
 
 
 def _access(data: dict[str, Any]) -> Access:
-    path = _text(data["path"])
-    real = _text(data.get("real", data["path"]))
+    path = _unescape_name(data["path"])
+    real = _unescape_name(data.get("real", data["path"]))
     if not path.startswith("/") or not real.startswith("/") or "\0" in path + real:
         raise ValueError("a path is not absolute")
     kinds = frozenset(data["kinds"])
@@ -173,13 +178,13 @@ def _access(data: dict[str, Any]) -> Access:
 
 def _contact(data: dict[str, Any]) -> Contact:
     action = next((each for each in ("connect", "send", "listen") if each in data), "")
-    return Contact(action, str(data[action]), _text(data["address"]), int(data.get("port", 0)))
+    return Contact(action, str(data[action]), _unescape_name(data["address"]), int(data.get("port", 0)))
 
 
-def _text(escaped: str) -> str:
+def _unescape_name(escaped: str) -> str:
     """A name as Python has it, of one whose characters are its bytes."""
     return os.fsdecode(escaped.encode("latin-1"))
 
 
-def _bytes(name: str) -> str:
+def _escape_name(name: str) -> str:
     return os.fsencode(name).decode("latin-1")

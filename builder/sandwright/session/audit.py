@@ -65,14 +65,14 @@ class AuditLog:
         except OSError as error:
             raise UsageError(f"the audit log {self.path} can't be opened: {error.strerror}") from error
         try:
-            self._check()
-            with self._locked():
-                self._last()
+            self._check_log_file()
+            with self._hold_lock():
+                self._last_line()
         except BaseException:
             self.close()
             raise
 
-    def _check(self) -> None:
+    def _check_log_file(self) -> None:
         status = os.fstat(self._fd)
         faults = {
             "is no regular file": not stat.S_ISREG(status.st_mode),
@@ -91,9 +91,14 @@ class AuditLog:
                 self._left_out += 1
                 return
             self._lines += 1
-            with self._locked():
-                number, digest = self._last()
-                head = {"number": number + 1, "previous": digest, "time": _now(), "session": self.session}
+            with self._hold_lock():
+                number, digest = self._last_line()
+                head = {
+                    "number": number + 1,
+                    "previous": digest,
+                    "time": _timestamp(),
+                    "session": self.session,
+                }
                 self._append(_encoded({**head, "event": event}, fields))
 
     def _append(self, line: bytes) -> None:
@@ -114,8 +119,8 @@ class AuditLog:
             left_out, self._lines = self._left_out, 0
             self.write("omitted", count=left_out)
         self.write("exit", status=status, seconds=round(seconds, 3))
-        with self._locked():
-            number, digest = self._last()
+        with self._hold_lock():
+            number, digest = self._last_line()
         return f"audit log {self.path}: {number} lines, head {digest}"
 
     def in_place(self) -> bool:
@@ -135,7 +140,7 @@ class AuditLog:
         os.close(self._fd)
 
     @contextlib.contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _hold_lock(self) -> Iterator[None]:
         """Alone in the file. Raise HostError when somebody else stays in it."""
         if not lock_within(self._fd, PATIENCE):
             raise HostError(f"another process holds the audit log {self.path}")
@@ -144,7 +149,7 @@ class AuditLog:
         finally:
             fcntl.flock(self._fd, fcntl.LOCK_UN)
 
-    def _last(self) -> tuple[int, str]:
+    def _last_line(self) -> tuple[int, str]:
         """Number and digest of the last line. Raise UsageError for a file that is no audit log."""
         size = os.fstat(self._fd).st_size
         if size == 0:
@@ -154,10 +159,10 @@ class AuditLog:
         record = parse_line(line) if end.endswith(b"\n") else None
         if record is None:
             raise UsageError(f"the last line of {self.path} is none of an audit log, or was cut")
-        return record.number, digest_of(line)
+        return record.number, line_digest(line)
 
 
-def _now() -> str:
+def _timestamp() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
@@ -165,8 +170,8 @@ def _encoded(head: Mapping[str, object], fields: Mapping[str, object]) -> bytes:
     """A line: texts are cut to `MAX_TEXT`, and to less where their escapes would make the line too long."""
     line = b""
     for most in (MAX_TEXT, MAX_TEXT // 8, 1):
-        given = {name: shortened(each, most) for name, each in fields.items()}
-        line = json.dumps({**head, **given}).encode() + b"\n"
+        fields_cut = {name: shortened(each, most) for name, each in fields.items()}
+        line = json.dumps({**head, **fields_cut}).encode() + b"\n"
         if len(line) < MAX_LINE:
             break
     return line
@@ -181,7 +186,7 @@ def shortened(value: object, most: int = MAX_TEXT) -> object:
     return value
 
 
-def digest_of(line: bytes) -> str:
+def line_digest(line: bytes) -> str:
     """What the next line says of this one."""
     return hashlib.sha256(line).hexdigest()
 

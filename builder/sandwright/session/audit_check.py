@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sandwright.errors import UsageError
-from sandwright.session.audit import MAX_LINE, NOTHING, AuditLine, digest_of, parse_line
+from sandwright.session.audit import MAX_LINE, NOTHING, AuditLine, line_digest, parse_line
 
 
 @dataclass(frozen=True)
@@ -36,13 +36,15 @@ class AuditFindings:
     notes: list[str] = field(default_factory=list)
 
 
-def check(path: Path, *, head: str = "", runs: Callable[[str], bool] = lambda _: False) -> AuditFindings:
+def check_audit_log(
+    path: Path, *, head: str = "", runs: Callable[[str], bool] = lambda _: False
+) -> AuditFindings:
     """Check a file. `head` is a digest that a run stated; `runs` says whether a session goes on.
 
     Raise UsageError for a file that can't be read.
     """
     found = AuditFindings()
-    lines = list(_read(path, found.faults))
+    lines = list(_read_entries(path, found.faults))
     found.lines, found.head = len(lines), lines[-1].digest if lines else NOTHING
     found.faults += _chain(lines)
     found.sessions = _sessions(lines, found, runs)
@@ -51,7 +53,7 @@ def check(path: Path, *, head: str = "", runs: Callable[[str], bool] = lambda _:
     return found
 
 
-def _read(path: Path, faults: list[str]) -> Iterator[_Line]:
+def _read_entries(path: Path, faults: list[str]) -> Iterator[_Line]:
     try:
         with path.open("rb") as file:
             line_number = 0
@@ -66,7 +68,7 @@ def _read(path: Path, faults: list[str]) -> Iterator[_Line]:
                         f"line {line_number} is no line of an audit log: it was changed or inserted"
                     )
                 else:
-                    yield _Line(line_number, digest_of(line), record)
+                    yield _Line(line_number, line_digest(line), record)
     except OSError as error:
         raise UsageError(f"the audit log {path} can't be read: {error.strerror}") from error
 
@@ -74,12 +76,12 @@ def _read(path: Path, faults: list[str]) -> Iterator[_Line]:
 def _chain(lines: Sequence[_Line]) -> Iterator[str]:
     """Of each line and the next one: whether that says the first's digest, and follows its number."""
     if lines and lines[0].number > 1:
-        yield f"{_lines(1, lines[0].number - 1)} removed from the beginning"
+        yield f"{_range_text(1, lines[0].number - 1)} removed from the beginning"
     elif lines and lines[0].record.previous != NOTHING:
         yield "line 1 was changed"
     for index, (line, behind) in enumerate(itertools.pairwise(lines)):
         if behind.number > line.number + 1:
-            gone = _lines(line.number + 1, behind.number - 1)
+            gone = _range_text(line.number + 1, behind.number - 1)
             yield f"{gone} removed, or changed, before line {behind.line_number}"
         elif behind.number <= line.number:
             where = f"line {behind.line_number}"
@@ -91,7 +93,7 @@ def _chain(lines: Sequence[_Line]) -> Iterator[str]:
             yield f"line {behind.line_number if broken else line.line_number} was changed{perhaps}"
 
 
-def _lines(first: int, last: int) -> str:
+def _range_text(first: int, last: int) -> str:
     return f"number {first} was" if first == last else f"numbers {first} to {last} were"
 
 

@@ -13,10 +13,10 @@ from sandwright.session.denial_context import DenialContext
 from sandwright.session.denials import Denial, explain_denial
 from sandwright.session.events import (
     BridgedCall,
-    RefusedHost,
+    DeniedHost,
     RunCalled,
+    RunDenied,
     RunEnded,
-    RunRefused,
     RunStarted,
     decode_events,
     read_events,
@@ -28,7 +28,7 @@ LOOK = 0.2
 _MOST_HOSTS = 1000
 """Different hosts that are written down; the sandbox chooses them."""
 
-Hosts = Callable[[], Sequence[RunRefused]]
+Hosts = Callable[[], Sequence[RunDenied]]
 
 
 class AuditWriter:
@@ -62,10 +62,10 @@ class AuditWriter:
             policy=started.policy,
             uid=started.uid,
         )
-        self._thread = threading.Thread(target=self._follow, daemon=True)
+        self._thread = threading.Thread(target=self._follow_run, daemon=True)
         self._thread.start()
 
-    def finish(self, ended: RunEnded, hosts: Sequence[RunRefused], refusals: Path) -> None:
+    def finish(self, ended: RunEnded, hosts: Sequence[RunDenied], refusals: Path) -> None:
         """Write that it has ended; say the head. What can't be written is said.
 
         `hosts` is all that the proxy refused: its log went with it. The launcher wrote `refusals`.
@@ -74,39 +74,39 @@ class AuditWriter:
             return
         self._over.set()
         self._thread.join()
-        self._attempt(self._look)
-        self._attempt(lambda: self._refused_by_proxy(hosts))
-        self._attempt(lambda: self._repeated(hosts, refusals))
-        self._attempt(lambda: self._end(ended))
+        self._try_write(self._write_new_events)
+        self._try_write(lambda: self._refused_by_proxy(hosts))
+        self._try_write(lambda: self._write_totals(hosts, refusals))
+        self._try_write(lambda: self._write_end(ended))
         self._log.close()
         if self._journal >= 0:
             os.close(self._journal)
 
-    def _follow(self) -> None:
+    def _follow_run(self) -> None:
         while not self._over.wait(LOOK):
             try:
-                self._look()
+                self._write_new_events()
                 self._refused_by_proxy(self._proxied() if self._proxied else ())
             except Exception:  # noqa: BLE001 - it is tried again, and what then fails at the end is said
                 return
 
-    def _attempt(self, work: Callable[[], None]) -> None:
+    def _try_write(self, work: Callable[[], None]) -> None:
         """What can't be written is said; the run's end goes on."""
         try:
             work()
         except Exception as error:  # noqa: BLE001 - whatever it is, the rest is done
             self._notify(f"the audit log lacks something of this run: {error}")
 
-    def _look(self) -> None:
+    def _write_new_events(self) -> None:
         """Write what launcher and bridge have reported since the last look."""
         for event in self._journaled():
-            if isinstance(event, RunRefused):
+            if isinstance(event, RunDenied):
                 _write_denial(self._log, "refused", explain_denial(event, self._context))
         for call in self._bridge.new() if self._bridge else ():
             _write_call(self._log, call)
 
-    def _refused_by_proxy(self, hosts: Iterable[RunRefused]) -> None:
-        for host in map(_host, hosts):
+    def _refused_by_proxy(self, hosts: Iterable[RunDenied]) -> None:
+        for host in map(_denied_host_of, hosts):
             if host not in self._hosts and len(self._hosts) < _MOST_HOSTS:
                 self._hosts.add(host)
                 self._log.write("refused", by="proxy", host=host)
@@ -120,26 +120,26 @@ class AuditWriter:
         self._read += len(whole)
         return decode_events(whole)
 
-    def _repeated(self, hosts: Sequence[RunRefused], refusals: Path) -> None:
+    def _write_totals(self, hosts: Sequence[RunDenied], refusals: Path) -> None:
         """What happened more than once, and how many hosts were left out."""
         for event in read_events(refusals):
-            if isinstance(event, RunRefused) and event.count > 1:
+            if isinstance(event, RunDenied) and event.count > 1:
                 denial = explain_denial(event, self._context)
                 _write_denial(self._log, "repeated", denial, count=event.count)
         for each in hosts:
-            if _host(each) in self._hosts and each.count > 1:
-                self._log.write("repeated", by="proxy", host=_host(each), count=each.count)
+            if _denied_host_of(each) in self._hosts and each.count > 1:
+                self._log.write("repeated", by="proxy", host=_denied_host_of(each), count=each.count)
         if len(hosts) > _MOST_HOSTS:
             self._log.write("omitted", by="proxy", hosts=len(hosts) - _MOST_HOSTS)
 
-    def _end(self, ended: RunEnded) -> None:
+    def _write_end(self, ended: RunEnded) -> None:
         self._notify(self._log.end(ended.status, ended.seconds))
         if not self._log.in_place():
             self._notify(f"audit log {self._log.path}: another file is there now")
 
 
-def _host(event: RunRefused) -> str:
-    return event.what.host if isinstance(event.what, RefusedHost) else ""
+def _denied_host_of(event: RunDenied) -> str:
+    return event.what.host if isinstance(event.what, DeniedHost) else ""
 
 
 def _write_denial(log: AuditLog, event: str, denial: Denial, **more: object) -> None:
@@ -157,10 +157,12 @@ def _write_denial(log: AuditLog, event: str, denial: Denial, **more: object) -> 
     )
 
 
-def _write_call(log: AuditLog, event: RunCalled | RunRefused) -> None:
+def _write_call(log: AuditLog, event: RunCalled | RunDenied) -> None:
     """A line about a call of the bridge, without what the bridge doesn't know."""
     call = event.what
     assert isinstance(call, BridgedCall)
-    known = {name: value for name, value in vars(call).items() if value is not None}
+    fields = {name: value for name, value in vars(call).items() if value is not None}
     arguments = {"arguments": list(call.arguments)} if call.arguments is not None else {}
-    log.write("call" if isinstance(event, RunCalled) else "refused", **{"by": "bridge", **known, **arguments})
+    log.write(
+        "call" if isinstance(event, RunCalled) else "refused", **{"by": "bridge", **fields, **arguments}
+    )

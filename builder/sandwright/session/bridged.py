@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sandwright.documents import strictjson
-from sandwright.session.events import BridgedCall, RunCalled, RunRefused
+from sandwright.session.events import BridgedCall, RunCalled, RunDenied
 
 _REFUSALS = ("refused", "peer", "protocol")
 _CALLS = ("call", "failed")
@@ -22,7 +22,7 @@ class BridgeLog:
         self._at = path.stat().st_size if path.exists() else 0
         self._refused: Counter[tuple[str, str]] = Counter()
 
-    def new(self) -> Iterator[RunCalled | RunRefused]:
+    def new(self) -> Iterator[RunCalled | RunDenied]:
         """The events since the last look."""
         if not self._path.exists():
             return
@@ -32,19 +32,19 @@ class BridgeLog:
                 if not line.endswith(b"\n"):  # it is being written
                     break
                 self._at += len(line)
-                if found := self._event(line):
+                if found := self._parse_event(line):
                     yield found
 
-    def refused(self) -> list[RunRefused]:
+    def refused(self) -> list[RunDenied]:
         """Calls that the policy refused, until now, each with its reason once."""
         for _ in self.new():
             pass
         return [
-            RunRefused(what=BridgedCall(program=words, why=why), count=count)
+            RunDenied(what=BridgedCall(program=words, why=why), count=count)
             for (words, why), count in sorted(self._refused.items())
         ]
 
-    def _event(self, line: bytes) -> RunCalled | RunRefused | None:
+    def _parse_event(self, line: bytes) -> RunCalled | RunDenied | None:
         try:
             data = strictjson.loads_record(line)
         except ValueError:  # of a bridge that was killed
@@ -63,4 +63,4 @@ class BridgeLog:
         )
         if event == "refused":
             self._refused[what.words(), what.why or ""] += 1
-        return RunRefused(what=what) if event in _REFUSALS else RunCalled(what=what)
+        return RunDenied(what=what) if event in _REFUSALS else RunCalled(what=what)

@@ -83,6 +83,6 @@ def mac(key: bytes, path: str, body: bytes) -> bytes:
     return digests.sha256(padded.translate(_OUTER) + bytes.fromhex(inner)).encode()
 
 
-def is_authentic(given: bytes, key: bytes, path: str, body: bytes) -> bool:
+def is_authentic(stated_mac: bytes, key: bytes, path: str, body: bytes) -> bool:
     """Whether an HMAC is that of an entry, in a time that tells nothing of it."""
-    return bool(_compare_digest(given, mac(key, path, body)))
+    return bool(_compare_digest(stated_mac, mac(key, path, body)))

@@ -49,7 +49,7 @@ def _by_component(names: Iterable[str]) -> dict[str, list[str]]:
 
 
 def _is_candidate(access: Access, context: PathContext, names: dict[str, list[str]]) -> bool:
-    path, grant = access.real, _nearest(access.real, context)
+    path, grant = access.real, _nearest_grant(access.real, context)
     if grant in ("read", "write") and not access.kinds & CHANGES:
         return False
     if grant == "write":
@@ -57,7 +57,7 @@ def _is_candidate(access: Access, context: PathContext, names: dict[str, list[st
     return grant != "private"
 
 
-def _nearest(path: str, context: PathContext) -> Grant:
+def _nearest_grant(path: str, context: PathContext) -> Grant:
     """What the rules say at or above a path; empty where none says anything."""
     for table in (context.rules, context.startup):
         at = path

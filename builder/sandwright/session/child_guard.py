@@ -67,15 +67,15 @@ def _work(work: Callable[[Progress], list[str]], writing: int) -> None:
         os.closerange(3, writing)
         os.closerange(writing + 1, _DESCRIPTORS)
         try:
-            outcome: list[object] = [work(lambda path: _write(writing, path)), ""]
+            outcome: list[object] = [work(lambda path: _write_result(writing, path)), ""]
         except Exception as fault:  # noqa: BLE001 - the parent raises it
             outcome = [None, str(fault) or type(fault).__name__]
-        _write(writing, outcome)
+        _write_result(writing, outcome)
     finally:
         os._exit(0)
 
 
-def _write(writing: int, value: object) -> None:
+def _write_result(writing: int, value: object) -> None:
     raw = strictjson.dumps(value) + b"\n"
     while raw:
         raw = raw[os.write(writing, raw) :]

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from sandwright import process
-from sandwright.bridge.start import place, stale, sweep
+from sandwright.bridge.start import bridges_directory, stale, sweep_bridges
 from sandwright.errors import HostError, SandwrightError
 from sandwright.host import collect_host
 from sandwright.launcher.plan import NAME
@@ -42,9 +42,9 @@ _NOWHERE = "/nonexistent/sandwright"
 def leftovers() -> list[Leftover]:
     """Everything that sessions of this user left behind, as far as can be seen now.
 
-    A session that begins meanwhile may be among them: `remove` asks again.
+    A session that begins meanwhile may be among them: `remove_leftover` asks again.
     """
-    found = [*_processes(), *_placeholders()]
+    found = [*_processes(), *_stale_placeholders()]
     going_on = {each.session for each in state.read_all() if liveness(each.process) != "ended"}
     for name in registry.names():
         with contextlib.suppress(
@@ -52,37 +52,37 @@ def leftovers() -> list[Leftover]:
         ):  # an engine that does not answer holds nothing that we can see
             found += registry.backend(name).leftovers(going_on)
     found += [Leftover(OURS, "directory", str(path)) for path in stale_directories()]
-    found += [Leftover(OURS, "run's directory", str(path)) for path in rundirs.nameless()]
-    found += [Leftover(OURS, "bridge", str(path)) for path in stale(place(os.environ))]
-    found += _records()
+    found += [Leftover(OURS, "run's directory", str(path)) for path in rundirs.unowned_directories()]
+    found += [Leftover(OURS, "bridge", str(path)) for path in stale(bridges_directory(os.environ))]
+    found += _stale_records()
     return [each for each in found if not each.session or state.liveness_of(each.session) == "ended"]
 
 
-def elsewhere() -> list[str]:
+def foreign_sessions() -> list[str]:
     """The sessions of other pid namespaces and machines, whose leftovers can't be told from what runs."""
     return [each.session for each in state.read_all() if liveness(each.process) == "elsewhere"]
 
 
-def remove(leftover: Leftover) -> bool:
+def remove_leftover(leftover: Leftover) -> bool:
     """Remove one of them; give False where it was none, as its session runs.
 
     Raise SandwrightError when it stays.
     """
     try:
         if leftover.kind == "record":
-            return _forget(leftover.session)
+            return _forget_record(leftover.session)
         with contextlib.ExitStack() as stack:
             if leftover.session:
                 stack.enter_context(stale_sessions.locked(leftover.session))
             if leftover.method == OURS:
-                return _remove(leftover)
+                return _remove_leftover(leftover)
             registry.backend(leftover.method).remove(leftover)
             return True
     except NotStaleError:
         return False
 
 
-def _remove(leftover: Leftover) -> bool:
+def _remove_leftover(leftover: Leftover) -> bool:
     match leftover.kind:
         case "half-written record":
             Path(leftover.name).unlink(missing_ok=True)
@@ -93,25 +93,25 @@ def _remove(leftover: Leftover) -> bool:
         case "directory":
             _remove_scratch()
         case "run's directory":
-            if not rundirs.remove_nameless(Path(leftover.name)):
+            if not rundirs.remove_unowned(Path(leftover.name)):
                 raise HostError(f"{leftover.name} can't be removed")
         case "cache":
             return persistent.remove_cache(leftover.name)
         case "bridge":
-            sweep(Path(leftover.name).parent)
+            sweep_bridges(Path(leftover.name).parent)
         case _:
             raise HostError(f"{leftover} can't be removed")
     return True
 
 
-def _records() -> Iterator[Leftover]:
+def _stale_records() -> Iterator[Leftover]:
     for record in stale_sessions.records():
         yield Leftover(OURS, "record", record.session, record.session)
     for path in state.half_written():
         yield Leftover(OURS, "half-written record", path)
 
 
-def _forget(session: str) -> bool:
+def _forget_record(session: str) -> bool:
     """Remove a record, unless what it alone leads to is still there. Raise HostError where that is so."""
     if not stale_sessions.forget(session):
         raise HostError(f"the record of session {session} stays, as something that it left does")
@@ -130,7 +130,7 @@ def _processes() -> Iterator[Leftover]:
         yield Leftover(OURS, "process", str(pid), session)
 
 
-def _placeholders() -> Iterator[Leftover]:
+def _stale_placeholders() -> Iterator[Leftover]:
     """Files that were put into a project for the time of a run."""
     for record in stale_sessions.records():
         if not _is_used(record.project):
@@ -169,7 +169,7 @@ def _remove_scratch() -> None:
     smoke.sweep(collect_host(), SILENT)
 
 
-def described(found: Iterable[Leftover]) -> list[str]:
+def leftover_lines(found: Iterable[Leftover]) -> list[str]:
     """A line for each."""
     return [
         f"{each.kind} {each.name}" + (f" of session {each.session}" if each.session else "") for each in found

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sandwright import foreground, user_dirs
+from sandwright import user_dirs
 from sandwright.environment import SESSION
 from sandwright.launcher.run_document import RunDocument, open_run_document, with_document
 from sandwright.session import absent_guard, state
@@ -74,7 +74,7 @@ class CommandSession:
     def relays_terminal(self) -> bool:
         """Whether we give the launcher a terminal of its own: a native one makes it itself."""
         prepared = self.prepared
-        return not prepared.has_plan and prepared.start.terminal != "passed" and foreground.on_terminal()
+        return not prepared.has_plan and prepared.start.terminal != "passed" and os.isatty(0) and os.isatty(1)
 
     def launcher_argv(self) -> list[str]:
         """The words that start the launcher."""
@@ -109,7 +109,7 @@ class CommandSession:
         folder = command_folder()
         if folder and self.record.after == self.prepared.record.after:  # nothing that only Python does
             entry = cache_path(self.request.identity())
-            native = native_post_run_argv(folder, entry, Clock(*self.record.clock))
+            native = native_post_run_argv(folder, entry)
         return (*native, *post_run_argv(state.write(self.record)))
 
     def _cidfile(self) -> str | None:
@@ -156,7 +156,7 @@ def _post_run(session: str, request: RunRequest, prepared: CachedSandbox) -> Pos
         policy=request.policy,
         scope=report.scope,
         context=report.context,
-        guard=absent_guard.begin(session, request.policy, report.scope.absent),
+        guard=absent_guard.begin_absent_guard(session, request.policy, report.scope.absent),
         telemetry=request.telemetry,
         denials=request.denials,
         quiet=request.quiet,

@@ -24,7 +24,7 @@ def unknown(agent: str, policy: ResolvedPolicy, inputs: LiveHost, *, own_root: b
     `own_root`: the root is an image's, where the host's files are seen that the policy lists. Configuration
     that includes other files is taken to name the user.
     """
-    named = set(_named(policy, inputs, own_root=own_root))
+    named = set(_configured_names(policy, inputs, own_root=own_root))
     if agent not in NEEDS or not policy.facts.git_directories or named >= _KEYS:
         return ""
     return (
@@ -46,7 +46,7 @@ def unsigned(policy: ResolvedPolicy, inputs: LiveHost, *, own_root: bool) -> str
     Included files are not read. A key of ssh's in a file that can be read inside signs without an agent.
     """
     found: dict[str, str] = {}
-    for path in _files(policy, own_root=own_root) if policy.facts.git_directories else ():
+    for path in _configuration_files(policy, own_root=own_root) if policy.facts.git_directories else ():
         found.update(config.settings(inputs.text(path) or ""))
     what = [name for key, name in _SIGNED.items() if found.get(key, "false").lower() not in _FALSE]
     form = found.get("gpg.format", "openpgp").lower()
@@ -63,8 +63,8 @@ def unsigned(policy: ResolvedPolicy, inputs: LiveHost, *, own_root: bool) -> str
     )
 
 
-def _named(policy: ResolvedPolicy, inputs: LiveHost, *, own_root: bool) -> Iterator[str]:
-    for path in _files(policy, own_root=own_root):
+def _configured_names(policy: ResolvedPolicy, inputs: LiveHost, *, own_root: bool) -> Iterator[str]:
+    for path in _configuration_files(policy, own_root=own_root):
         for key, value in config.settings(inputs.text(path) or ""):
             if config.is_include(key):
                 yield from _KEYS
@@ -72,7 +72,7 @@ def _named(policy: ResolvedPolicy, inputs: LiveHost, *, own_root: bool) -> Itera
                 yield key
 
 
-def _files(policy: ResolvedPolicy, *, own_root: bool) -> Iterator[str]:
+def _configuration_files(policy: ResolvedPolicy, *, own_root: bool) -> Iterator[str]:
     """The configuration of Git that is seen inside, what overrides others last."""
     facts, listed = policy.facts, {rule.path for rule in policy.filesystem.rules}
     for path in ("/etc/gitconfig", f"{facts.home}/.config/git/config", f"{facts.home}/.gitconfig"):

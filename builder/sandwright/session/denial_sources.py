@@ -19,20 +19,20 @@ def denial_context(policy: ResolvedPolicy, declaration: Declaration) -> DenialCo
         sockets=str(policy.source("network.unix_sockets")),
         allow=str(policy.source("network.allow")),
         method=f"{declaration.method} ({policy.source('method')})",
-        own_sockets=_own_sockets(policy, declaration),
+        own_sockets=_own_socket_source(policy, declaration),
         shims={
             name: str(item.source)
             for name, item in policy.settings.entries.get("credentials.shims", {}).items()
         },
-        looser=_looser(policy.process.seccomp, declaration.extra_denied_syscalls),
+        looser=_looser_profiles(policy.process.seccomp, declaration.extra_denied_syscalls),
         partly=_partly(policy.process.seccomp),
         shipped=policy.process.seccomp in SECCOMP_PROFILES,
         never=tuple(_host_path(each, policy) for each in SOCKETS),
-        paths=_paths(policy.filesystem),
+        paths=_path_context(policy.filesystem),
     )
 
 
-def _paths(files: Filesystem) -> PathContext:
+def _path_context(files: Filesystem) -> PathContext:
     return PathContext(
         rules={rule.path: _grant(max(files.tree.at(rule.path), key=_strength)) for rule in files.rules},
         startup={rule.path: _grant(rule) for rule in sorted(files.startup, key=_strength)},
@@ -51,19 +51,19 @@ def _grant(rule: PathRule) -> Grant:
 
 
 def _makes(declaration: Declaration) -> bool:
-    """Whether programs inside can have Unix sockets of their own under a method, be it not all kinds."""
+    """Whether programs can create Unix sockets under a method, be it not all kinds."""
     support = declaration.of("network.own-sockets")
     return support.level in ("exact", "stricter") and support.reason != reasons.NO_UNIX_SOCKETS
 
 
-def _own_sockets(policy: ResolvedPolicy, declaration: Declaration) -> BlamedField:
+def _own_socket_source(policy: ResolvedPolicy, declaration: Declaration) -> BlamedField:
     network = policy.network
     if not _makes(declaration):
         return BlamedField(field="method", source=f"{declaration.method} ({policy.source('method')})")
     if network.own_sockets and network.mode == "host":
         return BlamedField(field="network.mode", source=str(policy.source("network.mode")))
-    wanted = not network.own_sockets and network.mode != "host"
-    edit = "network: {own_sockets: true}" if wanted else None
+    needs_line = not network.own_sockets and network.mode != "host"
+    edit = "network: {own_sockets: true}" if needs_line else None
     return BlamedField(
         field="network.own_sockets", source=str(policy.source("network.own_sockets")), edit=edit
     )
@@ -78,11 +78,12 @@ def _partly(name: str) -> dict[str, str]:
     return dict(profile(name).partly()) if name in SECCOMP_PROFILES else {}
 
 
-def _looser(name: str, closed: frozenset[str]) -> tuple[LooserProfile, ...]:
+def _looser_profiles(name: str, closed: frozenset[str]) -> tuple[LooserProfile, ...]:
     if name not in SECCOMP_PROFILES:
         return ()
-    known = profile(name).outright() | closed
+    allowed = profile(name).outright() | closed
     others = SECCOMP_PROFILES[SECCOMP_PROFILES.index(name) + 1 :]
     return tuple(
-        LooserProfile(profile=each, calls=tuple(sorted(profile(each).outright() - known))) for each in others
+        LooserProfile(profile=each, calls=tuple(sorted(profile(each).outright() - allowed)))
+        for each in others
     )

@@ -40,12 +40,12 @@ from sandwright.resources import data_path
 from sandwright.session.denial_context import BlamedField, DenialContext
 from sandwright.session.events import (
     BridgedCall,
-    RefusedCall,
-    RefusedConnection,
-    RefusedHost,
+    DeniedCall,
+    DeniedConnection,
+    DeniedHost,
+    RunDenied,
     RunEvent,
     RunOmitted,
-    RunRefused,
 )
 from sandwright.visible import one_line
 
@@ -127,33 +127,33 @@ def collect_denials(events: Iterable[RunEvent], context: DenialContext) -> Denia
     for each in events:
         if isinstance(each, RunOmitted) and each.count:
             found.append(OmittedDenials(each.count))
-        elif isinstance(each, RunRefused) and isinstance(each.what, BridgedCall) and calls >= _MOST_CALLS:
+        elif isinstance(each, RunDenied) and isinstance(each.what, BridgedCall) and calls >= _MOST_CALLS:
             remaining += each.count
-        elif isinstance(each, RunRefused):
+        elif isinstance(each, RunDenied):
             calls += isinstance(each.what, BridgedCall)
             found.append(explain_denial(each, context))
     return [*found, *([OmittedDenials(remaining)] if remaining else [])]
 
 
-def explain_denial(event: RunRefused, context: DenialContext) -> Denial:
+def explain_denial(event: RunDenied, context: DenialContext) -> Denial:
     """One refusal, with the reasons."""
     match event.what:
-        case RefusedCall():
+        case DeniedCall():
             return _call(event.what, event.count, context)
-        case RefusedConnection():
+        case DeniedConnection():
             return _connection(event.what, event.count, context)
-        case RefusedHost():
-            return _host(event.what, event.count, context)
+        case DeniedHost():
+            return _host_denial(event.what, event.count, context)
         case BridgedCall():
             return _bridged(event.what, event.count, context)
 
 
 def denial_lines(found: Denials) -> list[str]:
     """The block for a person: empty when nothing was refused."""
-    shown = [each for each in found if isinstance(each, Denial)]
-    shown.sort(key=lambda each: -(each.count or 0))
-    lines = [line for each in shown[:MOST_LINES] for line in each.text()]
-    remaining = len(shown) - MOST_LINES
+    denials = [each for each in found if isinstance(each, Denial)]
+    denials.sort(key=lambda each: -(each.count or 0))
+    lines = [line for each in denials[:MOST_LINES] for line in each.text()]
+    remaining = len(denials) - MOST_LINES
     others = sum(each.count for each in found if isinstance(each, OmittedDenials))
     if remaining > 0:
         lines.append(f"refused: {remaining} more kinds: `run --denials FILE` has them")
@@ -180,8 +180,8 @@ def report_denials(found: Denials, *, to: str, quiet: bool, notify: Callable[[st
     return []
 
 
-def _call(call: RefusedCall, count: int, context: DenialContext) -> Denial:
-    name, error = _name(call.architecture, call.number), _error(call.error)
+def _call(call: DeniedCall, count: int, context: DenialContext) -> Denial:
+    name, error = _syscall_name(call.architecture, call.number), _error(call.error)
     if call.socket and (call.filter or context.shipped):
         return _socket(call, name, count, context)
     blamed, opens, why = BlamedField(field="process.seccomp", source=context.seccomp), "", ""
@@ -192,29 +192,31 @@ def _call(call: RefusedCall, count: int, context: DenialContext) -> Denial:
     else:
         looser = next((each for each in context.looser if name in each.calls), None)
         calls = [each for each in looser.calls if each != name] if looser else []
-        opens, why = _opened(calls, context), context.partly.get(name, "")
+        opens, why = _also_allowed(calls, context), context.partly.get(name, "")
         edit = f"process: {{seccomp: {looser.profile}}}" if looser else None
         blamed = BlamedField(field="process.seccomp", source=context.seccomp, edit=edit)
     return _denial("syscall", name, count, blamed, opens, error=error, why=why)
 
 
-def _opened(names: Sequence[str], context: DenialContext) -> str:
+def _also_allowed(names: Sequence[str], context: DenialContext) -> str:
     """What another profile allows besides: calls, and those that are allowed already by other arguments."""
-    more, others = ([each for each in names if (each in context.partly) is known] for known in (False, True))
+    more, others = (
+        [each for each in names if (each in context.partly) is is_partly] for is_partly in (False, True)
+    )
     text = f"{len(more)} more {'call' if len(more) == 1 else 'calls'}: {', '.join(more)}"
     return text + (f"; and whatever their arguments are: {', '.join(others)}" if others else "")
 
 
-def _socket(call: RefusedCall, name: str, count: int, context: DenialContext) -> Denial:
+def _socket(call: DeniedCall, name: str, count: int, context: DenialContext) -> Denial:
     """A Unix socket that could not be made. One of datagrams can't be in any case."""
-    own, error = context.own_sockets, _error(call.error)
+    own_sockets_source, error = context.own_sockets, _error(call.error)
     if call.socket == "datagram":
-        return _denial("datagram", name, count, replace(own, edit=None), error=error)
-    return _denial("unix", name, count, own, _OWN, error=error)
+        return _denial("datagram", name, count, replace(own_sockets_source, edit=None), error=error)
+    return _denial("unix", name, count, own_sockets_source, _OWN, error=error)
 
 
-def _host(refused: RefusedHost, count: int, context: DenialContext) -> Denial:
-    name = line(refused.host)
+def _host_denial(refused: DeniedHost, count: int, context: DenialContext) -> Denial:
+    name = printable_line(refused.host)
     bare = name.rpartition(":")[0]
     item = f"{{host: '{bare}', private: true}}" if refused.listed else f"'{name}'"
     possible = _accepts(listed_pattern, ListedHost(bare, private=True) if refused.listed else name)
@@ -227,17 +229,17 @@ def _host(refused: RefusedHost, count: int, context: DenialContext) -> Denial:
 def _bridged(call: BridgedCall, count: int, context: DenialContext) -> Denial:
     program = (call.program or "").split(" ")[0]
     blamed = BlamedField(field="credentials.shims", source=context.shims.get(program, "nowhere"))
-    return _denial("bridge", line(call.words()), count, blamed, why=line(call.why or ""))
+    return _denial("bridge", printable_line(call.words()), count, blamed, why=printable_line(call.why or ""))
 
 
-def _connection(refused: RefusedConnection, count: int, context: DenialContext) -> Denial:
+def _connection(refused: DeniedConnection, count: int, context: DenialContext) -> Denial:
     text = refused.path.encode("latin-1").decode("utf-8", "backslashreplace")
     canonical = text.startswith("/") and os.path.normpath(text) == text and is_plain(text)
     canonical = canonical and _accepts(checked_path, text)
     never = any(f"{text}/".startswith(f"{each}/") for each in context.never)
     edit = f"network: {{unix_sockets: ['{text}']}}" if canonical and not never else None
     blamed = BlamedField(field="network.unix_sockets", source=context.sockets, edit=edit)
-    return _denial("connect", line(text), count, blamed, _SOCKET, error=_error(refused.error))
+    return _denial("connect", printable_line(text), count, blamed, _SOCKET, error=_error(refused.error))
 
 
 def _denial(
@@ -272,7 +274,7 @@ def _accepts(check: Callable[[Any], object], value: object) -> bool:
     return True
 
 
-def line(text: str) -> str:
+def printable_line(text: str) -> str:
     """What a program inside chose, as a part of one line, cut off."""
     return one_line(text)[:MOST_TEXT]
 
@@ -291,7 +293,7 @@ def _error(number: int) -> str:
     return errno.errorcode.get(number, str(number))
 
 
-def _name(architecture: int, number: int) -> str:
+def _syscall_name(architecture: int, number: int) -> str:
     """A call's name. The post-run report has no YAML (`-S`), which `sandwright.seccomp` needs."""
     column = _COLUMNS.get(architecture, "")
     with data_path("seccomp", "syscalls.csv").open(encoding="utf-8") as file:

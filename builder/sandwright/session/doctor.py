@@ -92,8 +92,11 @@ def diagnose(*, fresh: bool = False, methods: Sequence[str] = ()) -> Diagnosis:
     chosen = dict.fromkeys(methods, ()) or registry.with_substitutes()
 
     def tried(name: str) -> list[Preflight]:
-        own = _found(name, host, fresh=fresh)
-        return [own, *(_found(form, host, fresh=fresh) for form in chosen[name] if not own.ready)]
+        preflight = _run_preflight(name, host, fresh=fresh)
+        return [
+            preflight,
+            *(_run_preflight(form, host, fresh=fresh) for form in chosen[name] if not preflight.ready),
+        ]
 
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         found = [each for group in pool.map(tried, chosen) for each in group]
@@ -104,12 +107,12 @@ def diagnose(*, fresh: bool = False, methods: Sequence[str] = ()) -> Diagnosis:
         tuple(found),
         () if methods else ladder(found, host.os),
         tuple(in_other_forms(found)),
-        untold(found),
+        unreported_denials(found),
         {form: name for name, others in chosen.items() for form in others if form not in there},
     )
 
 
-def untold(found: Sequence[Preflight]) -> dict[str, dict[Refused, str]]:
+def unreported_denials(found: Sequence[Preflight]) -> dict[str, dict[Refused, str]]:
     """By method that starts and refuses anything: the refusals that nobody tells of after a run, and why."""
     declared = [registry.declaration(each.method) for each in found if each.ready]
     return {
@@ -123,7 +126,7 @@ def ladder(found: Sequence[Preflight], system: str) -> tuple[Rung, ...]:
     """The methods that a new policy would name, in order, to the first that starts; all where none does."""
     by_name = {each.method: each for each in found}
     rungs: list[Rung] = []
-    for name in registry.proposed(system, last_resort=True):
+    for name in registry.default_methods(system, last_resort=True):
         each = by_name[name]
         rungs.append(Rung(name, each.ready, "" if each.ready else each.message or each.code, each.remedy))
         if each.ready:
@@ -136,14 +139,14 @@ def in_other_forms(found: Sequence[Preflight]) -> Iterator[Instead]:
     by_name = {each.method: each for each in found}
     for name in by_name.keys() & set(registry.policy_names()):
         for variant, each in registry.method(name).variants.items():
-            own, other = by_name[name], by_name.get(variant)
-            if each.fallback and not own.ready and other is not None and other.ready:
-                yield Instead(name, variant, each.fallback, own.message or own.code, own.remedy)
+            result, other = by_name[name], by_name.get(variant)
+            if each.fallback and not result.ready and other is not None and other.ready:
+                yield Instead(name, variant, each.fallback, result.message or result.code, result.remedy)
 
 
-def _found(name: str, host: MachineFacts, *, fresh: bool) -> Preflight:
+def _run_preflight(name: str, host: MachineFacts, *, fresh: bool) -> Preflight:
     backend = registry.backend(name)
-    found = preflights.fresh(backend, host) if fresh else preflights.known(backend, host)
+    found = preflights.run_preflight(backend, host) if fresh else preflights.cached_preflight(backend, host)
     return looked_into(backend, found, host)
 
 
@@ -153,28 +156,31 @@ def looked_into(backend: Backend, found: Preflight, host: MachineFacts) -> Prefl
         return found
     if without := backend.without_image():
         return without
-    known = escapes(found.runtime or backend.runtime_version(host))
-    if not known:
+    known_escapes = escapes(found.runtime or backend.runtime_version(host))
+    if not known_escapes:
         return found
     message, remedy = (
-        "; ".join(filter(None, both)) for both in zip(known, (found.message, found.remedy), strict=True)
+        "; ".join(filter(None, both))
+        for both in zip(known_escapes, (found.message, found.remedy), strict=True)
     )
     return replace(found, message=message, remedy=remedy)
 
 
 def surroundings(host: MachineFacts, root: Path = Path("/")) -> Surroundings:
     """Where we are, as far as the facts and some files of /proc tell; they are looked for under `root`."""
-    return Surroundings(_kind(host, root), tuple(_restrictions(host, root)), tuple(_outer(host, root)))
+    return Surroundings(
+        _machine_kind(host, root), tuple(_restrictions(host, root)), tuple(_outer(host, root))
+    )
 
 
-def _kind(host: MachineFacts, root: Path) -> str:
+def _machine_kind(host: MachineFacts, root: Path) -> str:
     match host.surroundings:
         case "gvisor":
             return "gVisor"
         case "container":
             return f"container ({host.container})" if host.container else "container"
         case _:
-            return "virtual machine" if " hypervisor" in _text(root / "proc/cpuinfo") else "bare machine"
+            return "virtual machine" if " hypervisor" in _read_text(root / "proc/cpuinfo") else "bare machine"
 
 
 def _restrictions(host: MachineFacts, root: Path) -> list[str]:
@@ -217,11 +223,11 @@ def unrestricted(system: str) -> Iterator[str]:
 
 
 def _masked(root: Path) -> bool:
-    points = [line.split()[4] for line in _text(root / "proc/self/mountinfo").splitlines()]
+    points = [line.split()[4] for line in _read_text(root / "proc/self/mountinfo").splitlines()]
     return any(point.startswith("/proc/") and point != "/proc/sys/fs/binfmt_misc" for point in points)
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     try:
         return path.read_text(errors="replace")
     except OSError:

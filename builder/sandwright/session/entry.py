@@ -19,9 +19,7 @@ HEAD = ("sandwright-entry", "1")
 class CacheEntry:
     """Each field of `fields.h`, in its order; what each means is said there."""
 
-    method: str
     questions: Words
-    attended: bool = False
     excepted: Words = ()
     said: Words = ()
     launcher: Words = ()

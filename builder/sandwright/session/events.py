@@ -3,7 +3,7 @@
 | event | written by | read by |
 |---|---|---|
 | `RunStarted`, `RunEnded` | `session.supervise`, `session.post_run` | audit log, telemetry |
-| `RunRefused`, `RunOmitted` | the launcher (`launcher/source/refusals.c`), the proxy and the bridge of a session | denials, audit log, telemetry |
+| `RunDenied`, `RunOmitted` | the launcher (`launcher/source/refusals.c`), the proxy and the bridge of a session | denials, audit log, telemetry |
 | `RunCalled` | the bridge of a session | audit log |
 
 As a line of JSON an event has its name in `event`, and its fields.
@@ -34,7 +34,7 @@ class RunStarted:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RefusedCall:
+class DeniedCall:
     """A system call. `architecture` is of linux/audit.h, `error` the errno that the program got.
 
     `filter` is 0 for the policy's own. `socket` says what the call would have made: a Unix socket (`local`)
@@ -49,7 +49,7 @@ class RefusedCall:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RefusedConnection:
+class DeniedConnection:
     """A connection to a Unix socket. Each character of `path` is a byte."""
 
     path: str
@@ -57,7 +57,7 @@ class RefusedConnection:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RefusedHost:
+class DeniedHost:
     """A request to the proxy. `host` is HOST:PORT; `listed`: it is listed, and leads where none may."""
 
     host: str
@@ -82,10 +82,10 @@ class BridgedCall:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunRefused:
+class RunDenied:
     """Something was refused, `count` times."""
 
-    what: RefusedCall | RefusedConnection | RefusedHost | BridgedCall
+    what: DeniedCall | DeniedConnection | DeniedHost | BridgedCall
     count: int = 1
 
 
@@ -111,11 +111,11 @@ class RunEnded:
     seconds: float
 
 
-RunEvent = RunStarted | RunRefused | RunOmitted | RunCalled | RunEnded
+RunEvent = RunStarted | RunDenied | RunOmitted | RunCalled | RunEnded
 
 _NAMES: dict[str, type[RunEvent]] = {
     "started": RunStarted,
-    "refused": RunRefused,
+    "refused": RunDenied,
     "omitted": RunOmitted,
     "called": RunCalled,
     "ended": RunEnded,

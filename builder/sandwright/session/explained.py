@@ -19,7 +19,7 @@ from sandwright.policy.paths import is_inside
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.rules import PathRule
 from sandwright.session.access_log import CHANGES, Access
-from sandwright.session.denials import Denial, Denials, OmittedDenials, is_plain, line
+from sandwright.session.denials import Denial, Denials, OmittedDenials, is_plain, printable_line
 
 MOST = 256
 """Different paths that are told; further ones are counted."""
@@ -37,7 +37,7 @@ _MOST_ROUNDS = 4
 
 
 @dataclass(frozen=True)
-class RefusedPath:
+class DeniedPath:
     """A path as it is outside, what was asked of it, how that was kept from it, and the rule that decides."""
 
     path: str
@@ -51,16 +51,16 @@ class RefusedPath:
         return self.path if os.path.lexists(self.path) else os.path.dirname(self.path)  # noqa: PTH120
 
 
-def refused_paths(accesses: Iterable[Access], policy: ResolvedPolicy) -> list[RefusedPath]:
+def refused_paths(accesses: Iterable[Access], policy: ResolvedPolicy) -> list[DeniedPath]:
     """What was refused, each path and access once."""
-    found: dict[tuple[str, str], RefusedPath] = {}
+    found: dict[tuple[str, str], DeniedPath] = {}
     for access in accesses:
-        for each in _judged(access, policy):
+        for each in _judge_access(access, policy):
             found.setdefault((each.path, each.access), each)
     return list(found.values())
 
 
-def _judged(access: Access, policy: ResolvedPolicy) -> Iterator[RefusedPath]:
+def _judge_access(access: Access, policy: ResolvedPolicy) -> Iterator[DeniedPath]:
     path, kinds = access.real, access.kinds
     if is_inside(path, _KERNEL):
         return
@@ -72,10 +72,10 @@ def _judged(access: Access, policy: ResolvedPolicy) -> Iterator[RefusedPath]:
         how: Literal["hidden", "masked"] = "hidden" if access.found == "absent" else "masked"
         seen = how == "masked" and kinds <= _LOOKS  # what stands in for it was looked at
         if not seen and _may_read(path):
-            yield RefusedPath(path, "write" if kinds & CHANGES else "read", how, rule)
+            yield DeniedPath(path, "write" if kinds & CHANGES else "read", how, rule)
     elif kinds & CHANGES and not rule.writable and access.found != "other" and _may_change(path, kinds):
         absent = access.found != "absent" and not os.path.lexists(path)
-        yield RefusedPath(path, "write", "placeholder" if absent else "read-only", rule)
+        yield DeniedPath(path, "write", "placeholder" if absent else "read-only", rule)
 
 
 def _was_made(rule: PathRule, access: Access, policy: ResolvedPolicy) -> bool:
@@ -118,7 +118,7 @@ def path_denials(accesses: Iterable[Access], resolve: Resolve) -> Denials:
         found.append(
             Denial(
                 kind="path",
-                what=line(each.path),
+                what=printable_line(each.path),
                 count=None,
                 field=field,
                 source=source,
@@ -137,7 +137,7 @@ def _blamed(rule: PathRule | None, policy: ResolvedPolicy) -> tuple[str, str]:
     return rule.source.field.partition("[")[0] or f"{rule.kind} {rule.written or rule.path}", str(rule.source)
 
 
-def edits(refused: Iterable[RefusedPath], resolve: Resolve) -> dict[tuple[str, str], tuple[str, str]]:
+def edits(refused: Iterable[DeniedPath], resolve: Resolve) -> dict[tuple[str, str], tuple[str, str]]:
     """By path and access: an edit of the policy that allows it, and what else it opens.
 
     Each was tried: `resolve` gives the policy with further settings, or raises SandwrightError. Paths that
@@ -146,7 +146,7 @@ def edits(refused: Iterable[RefusedPath], resolve: Resolve) -> dict[tuple[str, s
     remaining = [each for each in refused if is_plain(each.granted)]
     found: dict[tuple[str, str], tuple[str, str]] = {}
     for _ in range(_MOST_ROUNDS):
-        now: list[RefusedPath] = []
+        now: list[DeniedPath] = []
         for each in remaining:
             if not any(_lie_in_each_other(each.granted, one.granted) for one in now):
                 now.append(each)
@@ -160,7 +160,7 @@ def _lie_in_each_other(one: str, other: str) -> bool:
     return one != other and (is_inside(one, other) or is_inside(other, one))
 
 
-def _tried(refused: list[RefusedPath], resolve: Resolve) -> dict[tuple[str, str], tuple[str, str]]:
+def _tried(refused: list[DeniedPath], resolve: Resolve) -> dict[tuple[str, str], tuple[str, str]]:
     if not refused:
         return {}
     settings = [
@@ -175,14 +175,14 @@ def _tried(refused: list[RefusedPath], resolve: Resolve) -> dict[tuple[str, str]
     return {
         (each.path, each.access): (
             f"filesystem: {{{each.access}: ['{each.granted}']}}",
-            _opened(each, policy),
+            _also_opened(each, policy),
         )
         for each in refused
         if policy.filesystem.tree.allows(each.access, each.path)
     }
 
 
-def _opened(refused: RefusedPath, policy: ResolvedPolicy) -> str:
+def _also_opened(refused: DeniedPath, policy: ResolvedPolicy) -> str:
     """What else an edit opens, by the rules of the policy that has it."""
     verb = "read" if refused.access == "read" else "read and changed"
     runs = "; programs of the host run or read it" if _is_protected(refused.rule) else ""
@@ -197,7 +197,7 @@ def _opened(refused: RefusedPath, policy: ResolvedPolicy) -> str:
         and not tree.allows(refused.access, rule.path)
     )
     names = ", ".join(closed[:_MOST_NAMES]) + (" …" if len(closed) > _MOST_NAMES else "")
-    but = f", but {line(names)}" if closed else ""
+    but = f", but {printable_line(names)}" if closed else ""
     return f"all that is in {granted}, now and later{but}, to be {verb}{runs}"
 
 

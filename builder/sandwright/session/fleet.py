@@ -17,7 +17,7 @@ from sandwright.session import absent_guard, fleet_results
 from sandwright.session.fleet_results import Results
 from sandwright.session.fleet_rows import read_rows
 from sandwright.session.request import RunRequest
-from sandwright.session.run import prepare_or_cached, report_start, sweep
+from sandwright.session.run import prepare_or_cached, report_start, sweep_records
 
 RETRIES = 2
 """How often a run is started again that was killed from outside."""
@@ -80,20 +80,20 @@ def start(
     """Start a fleet. `notify` gets messages for the user. Raise SandwrightError when nothing started."""
     if not request.argv:
         raise UsageError("give a command to run, behind --")
-    name = _checked(name) if name else secrets.token_hex(4)
+    name = _check_fleet_name(name) if name else secrets.token_hex(4)
     rows = _rows(size)
     order = FleetOrder(
         name, tuple(request.argv), rows, _within(size.parallel, "parallel", 1, MOST), size.retries
     )
     _within(size.retries, "retries", 0, 100)
-    absent_guard.check(request.policy)
+    absent_guard.check_absent_names(request.policy)
     prepared = prepare_or_cached(request)
     backend = registry.backend(prepared.method)
     if not isinstance(backend, FleetBackend):
         able = [each for each in registry.names() if isinstance(registry.backend(each), FleetBackend)]
         raise UsageError(f"{prepared.method} has no fleets; {', '.join(able)} has")
     report_start(prepared, notify)
-    sweep()
+    sweep_records()
     path = results or default_results(name)
     descriptor = 1 if path == "-" else fleet_results.open_new(path, name)
     try:
@@ -108,16 +108,18 @@ def start(
 
 def resume(name: str, results: str, size: FleetSize) -> FollowedFleet:
     """A fleet that was started before. Raise UsageError where there is none of that name."""
-    fleet = find(name)
+    fleet = fleet_named(name)
     path = results or default_results(name)
-    known = Results(name, fleet.id, 1, {}) if path == "-" else fleet_results.open_known(path, name, fleet.id)
+    earlier = (
+        Results(name, fleet.id, 1, {}) if path == "-" else fleet_results.open_known(path, name, fleet.id)
+    )
     rows = read_rows(size.rows) if size.rows else ()
-    return FollowedFleet(name, fleet, known, rows)
+    return FollowedFleet(name, fleet, earlier, rows)
 
 
-def find(name: str) -> Fleet:
+def fleet_named(name: str) -> Fleet:
     """The fleet of a name. Raise UsageError."""
-    _checked(name)
+    _check_fleet_name(name)
     for each in registry.names():
         backend = registry.backend(each)
         found = backend.find_fleet(name) if isinstance(backend, FleetBackend) else None
@@ -145,7 +147,7 @@ def _within(value: int, name: str, least: int, most: int) -> int:
     return value
 
 
-def _checked(name: str) -> str:
+def _check_fleet_name(name: str) -> str:
     if _NAME.fullmatch(name) is None:
         raise UsageError(
             f"{name!r} is no name of a fleet: at most 30 lower-case letters, digits and hyphens between them"

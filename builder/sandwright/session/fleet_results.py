@@ -23,12 +23,12 @@ _LONGEST = 8 << 20
 class Results:
     """Where results are written. `known` are the indexes of runs that the file tells of."""
 
-    def __init__(self, name: str, fleet: str, descriptor: int, known: dict[int, int | None]) -> None:
-        """`fleet` is the id of the fleet `name`; `known` has exit statuses by index."""
+    def __init__(self, name: str, fleet: str, descriptor: int, known_statuses: dict[int, int | None]) -> None:
+        """`fleet` is the id of the fleet `name`; `known_statuses` has exit statuses by index."""
         self._name = name
         self._fleet = fleet
         self._descriptor = descriptor
-        self.known = known
+        self.known = known_statuses
         self._attempts: list[RunAttempt] = []
 
     def attempted(self, attempt: RunAttempt) -> None:
@@ -37,9 +37,9 @@ class Results:
 
     def settled(self, outcome: Outcome, words: tuple[str, ...]) -> None:
         """Write a run's lines. Raise HostError."""
-        lines = [self._line(_attempt(each), each.index, counts=False) for each in self._attempts]
+        lines = [self._line(_attempt_fields(each), each.index, counts=False) for each in self._attempts]
         self._attempts.clear()
-        lines.append(self._line(_outcome(outcome, words), outcome.index, counts=True))
+        lines.append(self._line(_outcome_row(outcome, words), outcome.index, counts=True))
         self.known[outcome.index] = outcome.attempt.status if outcome.attempt is not None else None
         data = "".join(lines).encode()
         try:
@@ -58,7 +58,7 @@ class Results:
         return json.dumps(line) + "\n"  # ASCII: no control character of an output comes through
 
 
-def _attempt(attempt: RunAttempt) -> dict[str, Any]:
+def _attempt_fields(attempt: RunAttempt) -> dict[str, Any]:
     names = ("status", "reason", "seconds")
     return {
         "attempt": attempt.number,
@@ -67,9 +67,9 @@ def _attempt(attempt: RunAttempt) -> dict[str, Any]:
     }
 
 
-def _outcome(outcome: Outcome, words: tuple[str, ...]) -> dict[str, Any]:
+def _outcome_row(outcome: Outcome, words: tuple[str, ...]) -> dict[str, Any]:
     attempt = outcome.attempt
-    ended = {} if attempt is None else _attempt(attempt)
+    ended = {} if attempt is None else _attempt_fields(attempt)
     unknown = {"status": None, "reason": "", "seconds": None} if attempt is None else {}
     note = {"note": outcome.note} if outcome.note else {}
     return {
@@ -78,11 +78,11 @@ def _outcome(outcome: Outcome, words: tuple[str, ...]) -> dict[str, Any]:
         **unknown,
         **ended,
         **note,
-        **_output(outcome),
+        **_output_fields(outcome),
     }
 
 
-def _output(outcome: Outcome) -> dict[str, Any]:
+def _output_fields(outcome: Outcome) -> dict[str, Any]:
     """The output: as text where it is UTF-8, else in base64."""
     if outcome.output is None:
         return {"output": None}
@@ -119,19 +119,19 @@ def open_known(path: str, name: str, fleet: str) -> Results:
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise UsageError(f"{path} is no regular file")
-        known: dict[int, int | None] = {}
-        for data in _read(descriptor, path):
+        statuses: dict[int, int | None] = {}
+        for data in _read_rows(descriptor, path):
             if data.get("id") != fleet:
                 raise UsageError(f"{path} has results of another fleet than {name}: {fleet}")
             if data.get("counts") is True and isinstance(data.get("index"), int):
-                known[data["index"]] = data["status"] if isinstance(data.get("status"), int) else None
+                statuses[data["index"]] = data["status"] if isinstance(data.get("status"), int) else None
     except BaseException:
         os.close(descriptor)
         raise
-    return Results(name, fleet, descriptor, known)
+    return Results(name, fleet, descriptor, statuses)
 
 
-def _read(descriptor: int, path: str) -> Iterator[dict[str, Any]]:
+def _read_rows(descriptor: int, path: str) -> Iterator[dict[str, Any]]:
     """The lines of a file, each an object; cut the last one off where it is no whole line."""
     whole = 0
     with open(os.dup(descriptor), "rb") as file:  # noqa: PTH123 - a descriptor

@@ -23,11 +23,11 @@ def read_rows(file: str) -> tuple[tuple[str, ...], ...]:
     """
     rows: list[tuple[str, ...]] = []
     problems: list[Problem] = []
-    for number, line in enumerate(_text(file).split("\n"), start=1):
+    for number, line in enumerate(_read_rows_file(file).split("\n"), start=1):
         if not line.strip():
             continue
         try:
-            rows.append(_words(line))
+            rows.append(_split_words(line))
         except ValueError as error:
             problems.append(Problem(number, 1, "", str(error)))
     if problems:
@@ -39,7 +39,7 @@ def read_rows(file: str) -> tuple[tuple[str, ...], ...]:
     return tuple(rows)
 
 
-def _text(file: str) -> str:
+def _read_rows_file(file: str) -> str:
     try:
         with Path(file).open("rb") as source:
             if not os.path.isfile(file):  # noqa: PTH113 - of what was opened by its name
@@ -54,7 +54,7 @@ def _text(file: str) -> str:
         raise UsageError(f"{file} is no UTF-8: byte {error.start}") from error
 
 
-def _words(line: str) -> tuple[str, ...]:
+def _split_words(line: str) -> tuple[str, ...]:
     """The words of a line. Raise ValueError that says what is wrong."""
     if line.lstrip().startswith("["):
         try:

@@ -47,8 +47,10 @@ def _configuring(words: list[str], options: list[str]) -> RunHint | None:
     """Of a command that writes configuration, which is closed. `git branch -u` ends with 0 nevertheless."""
     if words[:1] == ["branch"] and any(each.startswith(("-u", "--set-up", "--unset-up")) for each in options):
         return RunHint(text=_WAY_OUT, always=True)
-    elsewhere = any(each.startswith(("--g", "--sy", "--fi", "-f")) for each in options)  # --get, --global
-    if words[:1] == ["config"] and (len(words) < 3 or elsewhere):
+    writes_outside = any(
+        each.startswith(("--g", "--sy", "--fi", "-f")) for each in options
+    )  # --get, --global
+    if words[:1] == ["config"] and (len(words) < 3 or writes_outside):
         return None
     second = words[1] if len(words) > 1 else ""
     writes = words and any(second.startswith(each) for each in _CONFIGURING.get(words[0], ()))

@@ -36,7 +36,7 @@ class HostProgram:
     paths: tuple[str, ...]
 
 
-def find(name: str, policy: ResolvedPolicy, inputs: LiveHost) -> HostProgram | None:
+def find_host_program(name: str, policy: ResolvedPolicy, inputs: LiveHost) -> HostProgram | None:
     """The program that the caller's PATH has by a name; None where there is none, or it is the system's.
 
     Nothing is taken from where the sandbox may write, since that would let it choose what the next run sees.
@@ -54,16 +54,16 @@ def find(name: str, policy: ResolvedPolicy, inputs: LiveHost) -> HostProgram | N
     if holder is None or policy.filesystem.tree.changes_host(holder):
         return None
     words: tuple[str, ...] = (real,)
-    paths = (holder, *_base(holder))
-    if _interpreter(real) == "node":
+    paths = (holder, *_base_installation(holder))
+    if _script_interpreter(real) == "node":
         node = os.path.realpath(_on_path("node", policy, inputs) or "/nonexistent")
         inputs.ask("stamp", node)
         words, paths = (("node", real), paths) if not _fits_images(node) else ((node, real), (*paths, node))
-    _check(name, paths, policy)
-    return HostProgram(words, (*paths, *_identity(policy)))
+    _check_exposure(name, paths, policy)
+    return HostProgram(words, (*paths, *_git_identity(policy)))
 
 
-def _identity(policy: ResolvedPolicy) -> Iterator[str]:
+def _git_identity(policy: ResolvedPolicy) -> Iterator[str]:
     """Git's configuration of the user, which says who commits, where the policy would show it of a host."""
     path = f"{policy.facts.home}/.gitconfig"
     rules = policy.filesystem.tree.deciding(path)
@@ -71,7 +71,7 @@ def _identity(policy: ResolvedPolicy) -> Iterator[str]:
         yield path
 
 
-def _check(name: str, paths: Iterable[str], policy: ResolvedPolicy) -> None:
+def _check_exposure(name: str, paths: Iterable[str], policy: ResolvedPolicy) -> None:
     """Raise UsageError where showing a program would show more, or what the policy hides."""
     for path in paths:
         for each in (policy.facts.home, policy.facts.project):
@@ -105,33 +105,33 @@ def _holder(real: str) -> str | None:
     environment = Path(real).parents[1]
     if (environment / "pyvenv.cfg").is_file():
         return str(environment)
-    if any(is_inside(real, each) for each in _SYSTEM) or not _head(real).startswith(MAGIC):
+    if any(is_inside(real, each) for each in _SYSTEM) or not _read_head(real).startswith(MAGIC):
         return None
     return real
 
 
-def _base(holder: str) -> tuple[str, ...]:
+def _base_installation(holder: str) -> tuple[str, ...]:
     """The installation of Python that a virtual environment is based on, where it isn't the system's."""
     try:
         lines = (Path(holder) / "pyvenv.cfg").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return ()
-    given = dict(line.split("=", 1) for line in lines if "=" in line)
-    folder = {key.strip(): value.strip() for key, value in given.items()}.get("home", "")
+    settings = dict(line.split("=", 1) for line in lines if "=" in line)
+    folder = {key.strip(): value.strip() for key, value in settings.items()}.get("home", "")
     base = str(Path(os.path.realpath(folder)).parent) if folder.startswith("/") else "/usr"
-    kept = any(Path(base, "lib").glob("python3*/os.py"))
-    return (base,) if kept and base not in ("/", "/usr", "/usr/local") else ()
+    is_complete = any(Path(base, "lib").glob("python3*/os.py"))
+    return (base,) if is_complete and base not in ("/", "/usr", "/usr/local") else ()
 
 
-def _interpreter(real: str) -> str:
+def _script_interpreter(real: str) -> str:
     """The name of what starts a script, `node`; empty for what is none."""
-    line = _head(real).split(b"\n", 1)[0]
+    line = _read_head(real).split(b"\n", 1)[0]
     words = os.fsdecode(line[2:]).split() if line.startswith(b"#!") else []
     names = [Path(word).name for word in words if not word.startswith("-")]
     return next((name for name in names if name != "env"), "")
 
 
-def _head(path: str) -> bytes:
+def _read_head(path: str) -> bytes:
     try:
         with Path(path).open("rb") as file:
             return file.read(_HEAD)

@@ -11,8 +11,9 @@ from pathlib import Path
 from sandwright.errors import DocumentError
 from sandwright.inputs import LiveHost
 from sandwright.methods import registry
-from sandwright.policy.collect import collect
-from sandwright.policy.loosening import Loosening, considered, loosenings, trusted
+from sandwright.policy.collect import collect_facts
+from sandwright.policy.facts import HostFacts
+from sandwright.policy.loosening import Loosening, loosenings, trusted_layers, without_command_line
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.resolve import resolve
 from sandwright.policy.resolved import ResolvedPolicy
@@ -26,21 +27,25 @@ def loosened(
     *,
     cwd: Path | str | None = None,
     inputs: LiveHost | None = None,
+    facts: HostFacts | None = None,
 ) -> Loosened:
     """What a policy lets through whose project's file is `file`. Raise what resolving a policy raises.
 
-    `cwd` and `inputs` are those of `collect`.
+    `cwd` and `inputs` are those of `collect_facts`, `facts` are those of this policy if they are known.
     """
     project = Path(file).parent
 
     def here(each: MergedPolicy) -> ResolvedPolicy:
-        return resolve(each.settings, collect(each, project=project, cwd=cwd, inputs=inputs))
+        collected = facts if each.layers == policy.layers else None
+        if collected is None:
+            collected = collect_facts(each, project=project, cwd=cwd, inputs=inputs, account=True)
+        return resolve(each.settings, collected)
 
-    mine, others = considered(policy), trusted(policy)
+    mine, others = without_command_line(policy), trusted_layers(policy)
     found: tuple[Loosening, ...] = ()
     if all(mine.layers != each.layers for each in others):  # nothing is looser than itself
         ours = here(mine)
-        found = loosenings(ours, _resolved(others, here), remote=registry.remote(ours.methods))
+        found = loosenings(ours, _resolve_all(others, here), remote=registry.remote(ours.methods))
     project_data = [layer.document.data for layer in policy.layers if layer.kind == "project"]
     digest = hashlib.sha256(
         json.dumps(project_data, sort_keys=True).encode("utf-8", "surrogateescape")
@@ -49,7 +54,7 @@ def loosened(
     return Loosened(policy_path, digest, tuple(one_line(str(each)) for each in found))
 
 
-def _resolved(
+def _resolve_all(
     policies: tuple[MergedPolicy, ...], here: Callable[[MergedPolicy], ResolvedPolicy]
 ) -> list[ResolvedPolicy]:
     """The policies on this machine; what is wrong in the user's own is told where it matters."""

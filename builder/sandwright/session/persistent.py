@@ -16,7 +16,7 @@ from sandwright import process, user_dirs
 from sandwright.errors import CommandFailed
 from sandwright.methods.contract import Leftover
 from sandwright.policy import spelling
-from sandwright.policy.facts import KEPT, kept
+from sandwright.policy.facts import KEPT, persistent_directories
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.paths import is_inside
 from sandwright.session import state
@@ -26,24 +26,25 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def make(policy: MergedPolicy, project: str) -> bool:
+def make_persistent(policy: MergedPolicy, project: str) -> bool:
     """Make what is missing; give whether something was. Raise HostError for what can't be made."""
     found = missing(policy, project)
-    for root, path, is_file in _wanted(policy, project):
-        _make(root, path, is_file=is_file)
+    for root, path, is_file in _entries_to_make(policy, project):
+        _make_entry(root, path, is_file=is_file)
     return found and not missing(policy, project)
 
 
 def missing(policy: MergedPolicy, project: str) -> bool:
     """Whether something isn't there yet."""
     return any(
-        is_inside(path, root) and not os.path.lexists(path) for root, path, _ in _wanted(policy, project)
+        is_inside(path, root) and not os.path.lexists(path)
+        for root, path, _ in _entries_to_make(policy, project)
     )
 
 
-def _wanted(policy: MergedPolicy, project: str) -> Iterator[tuple[str, str, bool]]:
+def _entries_to_make(policy: MergedPolicy, project: str) -> Iterator[tuple[str, str, bool]]:
     """Paths with the root that they are spelled with, and whether they are files."""
-    values = kept(user_dirs.home(), project)
+    values = persistent_directories(user_dirs.home(), project)
     for name, is_file in (("filesystem.write", False), ("filesystem.readonly", True)):
         for item in policy.settings.items(name):
             root = next(
@@ -51,13 +52,13 @@ def _wanted(policy: MergedPolicy, project: str) -> Iterator[tuple[str, str, bool
             )
             if root:
                 try:
-                    path = spelling.expanded(item.value, values)
+                    path = spelling.expand_path(item.value, values)
                 except ValueError:
                     continue  # resolving the policy says so, with its place
                 yield values[root], path, is_file and bool(PurePosixPath(path).suffix)
 
 
-def _make(root: str, path: str, *, is_file: bool) -> None:
+def _make_entry(root: str, path: str, *, is_file: bool) -> None:
     if not is_inside(path, root):
         return
     *folders, last = path[len(root) + 1 :].split("/")
@@ -91,7 +92,11 @@ def unused_caches() -> list[Leftover]:
 def _used_caches() -> set[str]:
     """Those of projects in which a session may go on."""
     home, records = user_dirs.home(), state.read_all()
-    return {kept(home, each.project)["CACHE"] for each in records if liveness(each.process) != "ended"}
+    return {
+        persistent_directories(home, each.project)["CACHE"]
+        for each in records
+        if liveness(each.process) != "ended"
+    }
 
 
 def remove_cache(path: str) -> bool:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from sandwright.documents.record import decode_record
 from sandwright.errors import SandwrightError
 from sandwright.session import absent_guard
-from sandwright.session.events import RunEnded, RunRefused, read_events
+from sandwright.session.events import RunDenied, RunEnded, read_events
 from sandwright.session.post_run_start import Clock, is_traced
 from sandwright.session.scan import scan_changes
 from sandwright.session.session_record import PostRun, SessionRecord
@@ -50,8 +50,8 @@ def report_run(
     tell: Callable[[str], None],
     *,
     refusals: Path,
-    hosts: Sequence[RunRefused] | None = None,
-    calls: Sequence[RunRefused] = (),
+    hosts: Sequence[RunDenied] | None = None,
+    calls: Sequence[RunDenied] = (),
     paths: Sequence[Denial | OmittedDenials] = (),
 ) -> None:
     """Append the run to telemetry where its record wants that, and say what it left and was refused.
@@ -64,25 +64,25 @@ def report_run(
     lines = [
         *_unless_faulty(lambda: _telemetry(record, ended, hosts)),
         *_unless_faulty(lambda: scan_changes(report.scope, report.policy, since)),
-        *(absent_guard.end(report.guard) if report.guard else []),
-        *_denials(report, refusals, [*(hosts or ()), *calls], paths, tell),
+        *(absent_guard.end_absent_guard(report.guard) if report.guard else []),
+        *_report_denials(report, refusals, [*(hosts or ()), *calls], paths, tell),
     ]
     if report.hint and (status or (status == 0 and report.hint.always)):
         lines.append(report.hint.text)
     _notify_all(lines, tell)
 
 
-def _telemetry(record: SessionRecord, ended: RunEnded, hosts: Sequence[RunRefused] | None) -> None:
+def _telemetry(record: SessionRecord, ended: RunEnded, hosts: Sequence[RunDenied] | None) -> None:
     if record.after.telemetry or is_traced():
         from sandwright.session.telemetry import report_telemetry  # noqa: PLC0415 - few runs want it, 15 ms
 
         report_telemetry(record, ended, hosts, span=is_traced())
 
 
-def _denials(
+def _report_denials(
     report: PostRun,
     refusals: Path,
-    others: Sequence[RunRefused],
+    others: Sequence[RunDenied],
     paths: Sequence[Denial | OmittedDenials],
     tell: Callable[[str], None],
 ) -> list[str]:

@@ -49,7 +49,7 @@ def post_run_argv(record: str) -> list[str]:
     return [sys.executable, "-I", "-S", *quiet, "-X", "utf8", "-c", _CODE, root, record]
 
 
-def native_post_run_argv(folder: str, entry: str, clock: Clock) -> list[str]:
+def native_post_run_argv(folder: str, entry: str) -> list[str]:
     """The words before those, with which the native command looks first (docs/front.md); none without one.
 
     `folder` is the command's, `entry` the file in the render cache that the run was started from.
@@ -60,7 +60,7 @@ def native_post_run_argv(folder: str, entry: str, clock: Clock) -> list[str]:
             native = file.read(4) == b"\x7fELF"
     except OSError:
         return []
-    return [str(command), "--after", entry, str(clock.began), str(clock.ticks)] if native else []
+    return [str(command), "--after", entry] if native else []
 
 
 def can_exec_post_run(directory: str) -> bool:

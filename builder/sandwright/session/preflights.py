@@ -18,26 +18,26 @@ KEPT = ("ready", "hangs", "not-denied")
 """The findings that are kept. The others are found again at once, and are what a person is busy changing."""
 
 
-def known(backend: Backend, host: MachineFacts) -> Preflight:
+def cached_preflight(backend: Backend, host: MachineFacts) -> Preflight:
     """What a preflight of a method finds: that of the last one, while what it depends on is the same."""
     path = Path(user_dirs.private(user_dirs.cache()), f"preflight-{backend.name}.json")
-    found = _kept(path, backend)
-    return found if found is not None else fresh(backend, host)
+    found = _read_cached(path, backend)
+    return found if found is not None else run_preflight(backend, host)
 
 
-def questions(found: Preflight, backend: Backend, host: MachineFacts) -> Iterator[Question]:
+def preflight_questions(found: Preflight, backend: Backend, host: MachineFacts) -> Iterator[Question]:
     """What a choice holds by that a finding led to: all that the method depends on.
 
     Where that doesn't show why it can't be taken, as when a daemon doesn't answer, it is tried each minute.
     """
-    asked = tuple(backend.depends(host))
-    yield from asked
-    missing = found.code == "program-missing" and any(kind == "program" for kind, _ in asked)
+    dependencies = tuple(backend.depends(host))
+    yield from dependencies
+    missing = found.code == "program-missing" and any(kind == "program" for kind, _ in dependencies)
     if not missing and found.code not in ("wrong-system", *KEPT):
         yield "minute", ""
 
 
-def fresh(backend: Backend, host: MachineFacts) -> Preflight:
+def run_preflight(backend: Backend, host: MachineFacts) -> Preflight:
     """Start the sandbox of a method, and keep what that showed."""
     path = Path(user_dirs.private(user_dirs.cache()), f"preflight-{backend.name}.json")
     asking = LiveHost()
@@ -51,7 +51,7 @@ def fresh(backend: Backend, host: MachineFacts) -> Preflight:
     return found
 
 
-def _kept(path: Path, backend: Backend) -> Preflight | None:
+def _read_cached(path: Path, backend: Backend) -> Preflight | None:
     try:
         data = strictjson.loads_record(path.read_bytes())
         if inputs.changed(data["asked"]) is None and data["found"]["method"] == backend.name:

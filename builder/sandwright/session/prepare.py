@@ -26,14 +26,14 @@ from sandwright.methods import registry
 from sandwright.methods.contract import Backend, Notify, quiet
 from sandwright.methods.properties import Properties
 from sandwright.policy.agents import AGENTS
-from sandwright.policy.collect import collect
+from sandwright.policy.collect import collect_facts
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.installation import refuse_changeable
-from sandwright.policy.layers import base
-from sandwright.policy.load import FLOOR, given_presets, layers_for, read_layer, shown
+from sandwright.policy.layers import base_presets
+from sandwright.policy.load import FLOOR, given_presets, layers_for, path_grant_layer, read_layer
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.paths import ancestors
-from sandwright.policy.policy_warnings import remarks
+from sandwright.policy.policy_warnings import collect_warnings
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.trusted import trusted_directories
 from sandwright.reading import read_start
@@ -45,7 +45,7 @@ from sandwright.session import committer, persistent, preflights, render_cache, 
 from sandwright.session.denial_sources import denial_context
 from sandwright.session.loosened import loosened
 from sandwright.session.render_cache import CachedSandbox, SandboxStart
-from sandwright.session.render_store import store, sweep
+from sandwright.session.render_store import store, sweep_renderings
 from sandwright.session.request import RunRequest
 from sandwright.session.session_record import Enforced, PostRun, SandboxRecord
 from sandwright.session.writable import scan_scope
@@ -70,17 +70,18 @@ def prepare(request: RunRequest, notify: Notify = quiet) -> CachedSandbox:
     """
     inputs = LiveHost()
     user_dirs.private(user_dirs.cache())
-    policy = load(request, inputs)
-    found = loosened(policy, request.policy, cwd=request.cwd, inputs=inputs)
-    trust.require(found, word=request.trusted)
-    if persistent.make(policy, str(Path(request.policy).parent)):
+    policy = load_layers(request, inputs)
+    facts = _facts_here(policy, request, inputs)
+    found = loosened(policy, request.policy, cwd=request.cwd, inputs=inputs, facts=facts)
+    trust.require_approval(found, word=request.trusted)
+    if persistent.make_persistent(policy, str(Path(request.policy).parent)):
         return prepare(request, notify)  # directories were made: the answers recorded so far are stale
-    resolved = resolved_here(policy, request, inputs)
-    backend, notes = chosen(resolved, inputs, proposed=not request.has_policy())
+    resolved = _resolved(policy, facts)
+    backend, notes = choose_method(resolved, inputs, proposed=not request.has_policy())
     agent, own_root = _agent(policy, request), registry.properties(backend.name).root == "image"
     program = _host_program(agent, resolved, inputs) if agent and own_root else None
     if program is not None:
-        seen = shown(program.paths, what=f"{agent}, which is this host's")
+        seen = path_grant_layer(program.paths, what=f"{agent}, which is this host's")
         resolved = resolved_here(MergedPolicy.from_layers([*policy.layers, seen]), request, inputs)
     notes += [_about_agent(agent, program, resolved.image)] if agent and own_root else []
     if agent and not registry.properties(backend.name).own_account:  # whose home isn't looked into
@@ -90,13 +91,13 @@ def prepare(request: RunRequest, notify: Notify = quiet) -> CachedSandbox:
     rendered = registry.render(resolved, backend.name)
     _check_rendered(policy, backend, rendered.method, request, inputs)
     directory = store(rendered.artifacts)
-    record = _record(resolved, backend, rendered, directory, request=request, policy=policy)
+    record = _sandbox_record(resolved, backend, rendered, directory, request=request, policy=policy)
     start = SandboxStart(
         terminal_argv=_launcher_argv(backend, directory, terminal=True),
         terminal=backend.terminal,
-        proxy=_proxy(resolved, registry.properties(backend.name), inputs),
+        proxy=_proxy_plan(resolved, registry.properties(backend.name), inputs),
         needs_bridge=bool(resolved.credentials.shims) and registry.properties(backend.name).shims,
-        notes=tuple(_notes(notes, resolved, backend, rendered, inputs)),
+        notes=tuple(_render_notes(notes, resolved, backend, rendered, inputs)),
         default_policy="" if request.has_policy() else _default_policy_note(policy, request, backend.name),
         loosened=found,
         retired=policy.retired(),
@@ -113,16 +114,16 @@ def prepare(request: RunRequest, notify: Notify = quiet) -> CachedSandbox:
     trusted = trust.is_given(found, inputs)
     if not inputs.is_racy():
         render_cache.store(request.identity(), prepared, inputs.recording(), trusted=trusted)
-    sweep(record.directory)
+    sweep_renderings(record.directory)
     return prepared
 
 
-def _notes(
+def _render_notes(
     notes: list[str], resolved: ResolvedPolicy, backend: Backend, rendered: Rendered, inputs: LiveHost
 ) -> Iterator[str]:
     """What a person should know of a sandbox when it is rendered."""
     yield from filter(None, notes)
-    yield from remarks(
+    yield from collect_warnings(
         resolved,
         inputs,
         mounts=registry.declaration(backend.name).mounts,
@@ -131,10 +132,10 @@ def _notes(
     yield from (str(each) for each in rendered.findings if each.kind != "left-out")
 
 
-def load(request: RunRequest, inputs: LiveHost, *, shown: str = "") -> MergedPolicy:
+def load_layers(request: RunRequest, inputs: LiveHost, *, display_name: str = "") -> MergedPolicy:
     """Merge the policy's layers: the managed policy (`FLOOR`), the user's, the project's file, this run's.
 
-    `shown` is what messages call the file, by default its whole path.
+    `display_name` is what messages call the file, by default its whole path.
     """
     environ = dict(os.environ)
     if request.method:
@@ -148,20 +149,20 @@ def load(request: RunRequest, inputs: LiveHost, *, shown: str = "") -> MergedPol
     layers = layers_for(file.parent, environ, settings=request.settings, methods=methods)
     layers = tuple(layer for layer in layers if layer.kind != "project")
     if request.has_policy():
-        layers = (*layers, read_layer(file, kind="project", methods=methods, shown=shown))
+        layers = (*layers, read_layer(file, kind="project", methods=methods, display_name=display_name))
     elif user_dirs.holds_home(str(file.parent)):
         raise UsageError(
             f"there is no {file.name} here, and {file.parent} holds your whole home directory, which the "
             "command could write: change into the project's directory"
         )
-    below = base([each for each in layers if each.kind != "floor"])
+    below = base_presets([each for each in layers if each.kind != "floor"])
     has_image = any(each.policy.image for each in layers)
     run_presets = given_presets(request.presets, below, image=not has_image)
     return MergedPolicy.from_layers([*run_presets, *layers])
 
 
 def _record_search(request: RunRequest, inputs: LiveHost) -> None:
-    """Record where the policy's file was looked for (`user_dirs.above`), and who looks."""
+    """Record where the policy's file was looked for (`user_dirs.find_above`), and who looks."""
     if not request.named:
         for folder in (request.cwd, *ancestors(request.cwd)):
             inputs.entry(f"{folder.rstrip('/')}/{Path(request.policy).name}")
@@ -181,9 +182,9 @@ def resolved_with(request: RunRequest, settings: Sequence[str] = (), *, digest: 
         return _resolved_unchanged(request, digest)
     inputs, changed = LiveHost(), copy.copy(request)
     if digest:
-        _check_unchanged(load(request, inputs), request, digest)
+        _refuse_changed_policy(load_layers(request, inputs), request, digest)
     changed.settings = [*request.settings, *settings]
-    return resolved_here(load(changed, inputs), changed, inputs)
+    return resolved_here(load_layers(changed, inputs), changed, inputs)
 
 
 def resolved_here(
@@ -198,15 +199,26 @@ def resolved_here(
 
     `project` is another directory than the request's policy is in, `other` what is made of the host's facts.
     """
-    for directory in user_dirs.hidden()[:2]:
+    facts = _facts_here(policy, request, inputs, project=project)
+    return _resolved(policy, facts if other is None else other(facts))
+
+
+def _facts_here(
+    policy: MergedPolicy, request: RunRequest, inputs: LiveHost, *, project: Path | None = None
+) -> HostFacts:
+    for directory in user_dirs.hidden_directories()[:2]:
         user_dirs.private(directory)
     _remember_directories()
     root = Path(request.policy).parent if project is None else project
     cwd = request.cwd if project is None else None
-    facts = collect(policy, project=root, cwd=cwd, inputs=inputs, account=True)
-    found = policy.resolve(facts if other is None else other(facts))
+    return collect_facts(policy, project=root, cwd=cwd, inputs=inputs, account=True)
+
+
+def _resolved(policy: MergedPolicy, facts: HostFacts) -> ResolvedPolicy:
+    """The policy on the machine of `facts`. Raise UsageError where it could change us."""
+    found = policy.resolve(facts)
     refuse_changeable(found)
-    process.avoid(found.filesystem.tree.changes_host)
+    process.avoid_writable(found.filesystem.tree.changes_host)
     return found
 
 
@@ -215,22 +227,25 @@ def _remember_directories() -> None:
     trusted = [path for path in trusted_directories(os.environ) if Path(path).is_dir()]
     with contextlib.suppress(HostError):  # a home that can't be written has no key, and nothing is cached
         user_dirs.private(user_dirs.keys())
-        user_dirs.remember(
-            {"hidden": user_dirs.hidden(), "readonly": user_dirs.readonly(), "trusted": trusted}
+        user_dirs.remember_directories(
+            {"hidden": user_dirs.hidden_directories(), "readonly": user_dirs.readonly(), "trusted": trusted}
         )
 
 
 def _agent(policy: MergedPolicy, request: RunRequest) -> str:
     """The coding agent that is run, where its preset holds; else empty."""
     name = request.argv[0] if request.argv else ""
-    names = {*request.presets, *base([each for each in policy.layers if each.kind not in ("floor", "run")])}
+    names = {
+        *request.presets,
+        *base_presets([each for each in policy.layers if each.kind not in ("floor", "run")]),
+    }
     return name if name in AGENTS and f"agent-{name}" in names else ""
 
 
 def _host_program(agent: str, resolved: ResolvedPolicy, inputs: LiveHost) -> HostProgram | None:
     from sandwright.session import hostprogram  # noqa: PLC0415 - few runs show an agent in an image
 
-    return hostprogram.find(agent, resolved, inputs)
+    return hostprogram.find_host_program(agent, resolved, inputs)
 
 
 def _about_agent(agent: str, program: HostProgram | None, image: str) -> str:
@@ -241,7 +256,7 @@ def _about_agent(agent: str, program: HostProgram | None, image: str) -> str:
 
 def _default_policy_note(policy: MergedPolicy, request: RunRequest, method: str) -> str:
     """The note of a run without a sandbox.yaml: which presets hold, and which command writes a policy."""
-    below = base([each for each in policy.layers if each.kind not in ("floor", "run")])
+    below = base_presets([each for each in policy.layers if each.kind not in ("floor", "run")])
     names = request.presets or list(below)
     agents = [name.removeprefix("agent-") for name in names if name.startswith("agent-")]
     keep = f"sandwright init --agent {agents[0]}" if len(agents) == 1 else "sandwright init"
@@ -250,7 +265,7 @@ def _default_policy_note(policy: MergedPolicy, request: RunRequest, method: str)
     return f"{where}: taking {which}, method {method}; `{keep}` writes a policy to keep"
 
 
-def chosen(
+def choose_method(
     resolved: ResolvedPolicy, inputs: LiveHost, *, proposed: bool = False
 ) -> tuple[Backend, list[str]]:
     """The first of the policy's methods that works, and why no earlier one. Raise HostError.
@@ -258,16 +273,16 @@ def chosen(
     `proposed`: where it names none, the first that works of those that `sandwright init` proposes.
     """
     host = collect_host()
-    methods = resolved.methods or (registry.proposed(host.os) if proposed else ())
+    methods = resolved.methods or (registry.default_methods(host.os) if proposed else ())
     if not methods:
         raise UsageError("the policy names no method: method: bwrap, or methods: [gvisor, docker]")
     refused: list[str] = []
     for name in methods:
         earlier = len(refused)
-        for variant in registry.tried(name, resolved):
+        for variant in registry.method_candidates(name, resolved):
             backend = registry.backend(variant)
-            found = preflights.known(backend, host)
-            inputs.ask_all(preflights.questions(found, backend, host))
+            found = preflights.cached_preflight(backend, host)
+            inputs.ask_all(preflights.preflight_questions(found, backend, host))
             if found.ready:
                 why = f" ({'; '.join(refused)})" if refused else ""
                 notes = [f"method: {name}{why}"] if len(methods) > 1 and (why or not proposed) else []
@@ -285,7 +300,7 @@ def _check_rendered(
     inputs.kind_behind(str(folder / "manifest.json"))
     if request.settings or not (folder / "manifest.json").exists():
         return
-    artifacts = registry.render(policy.resolve(collect(policy)), backend.name).artifacts
+    artifacts = registry.render(policy.resolve(collect_facts(policy)), backend.name).artifacts
     for each in artifacts:
         inputs.content(str(folder / each.name))
     differing = [each.name for each in artifacts if _differs(folder / each.name, each)]
@@ -304,7 +319,7 @@ def _differs(path: Path, artifact: Artifact) -> bool:
         return True
 
 
-def _record(
+def _sandbox_record(
     resolved: ResolvedPolicy,
     backend: Backend,
     rendered: Rendered,
@@ -323,8 +338,8 @@ def _record(
         policy=_policy_digest(policy),
         artifacts={each.name: each.digest for each in rendered.artifacts},
         directory=str(directory),
-        placeholders=_placeholders(resolved, registry.properties(backend.name)),
-        enforced=enforced(resolved, rendered),
+        placeholders=_placeholder_paths(resolved, registry.properties(backend.name)),
+        enforced=enforced_features(resolved, rendered),
         after=PostRun(
             policy=request.policy,
             scope=scan_scope(resolved, declaration),
@@ -333,7 +348,7 @@ def _record(
     )
 
 
-def _proxy(resolved: ResolvedPolicy, properties: Properties, inputs: LiveHost) -> ProxyPlan | None:
+def _proxy_plan(resolved: ResolvedPolicy, properties: Properties, inputs: LiveHost) -> ProxyPlan | None:
     """The plan of its proxy, where a session starts one; it holds as long as these programs are the same."""
     if resolved.network.mode != "proxy" or properties.proxy != "session":
         return None
@@ -347,7 +362,7 @@ def _proxy(resolved: ResolvedPolicy, properties: Properties, inputs: LiveHost) -
     return plan
 
 
-def _placeholders(resolved: ResolvedPolicy, properties: Properties) -> tuple[str, ...]:
+def _placeholder_paths(resolved: ResolvedPolicy, properties: Properties) -> tuple[str, ...]:
     """The files that its launcher puts into the project for the time of a run."""
     if not properties.placeholders:
         return ()
@@ -368,7 +383,7 @@ def _policy_digest(policy: MergedPolicy) -> str:
     return f"sha256:{hashlib.sha256(encoded.encode('utf-8', 'surrogateescape')).hexdigest()}"
 
 
-def enforced(resolved: ResolvedPolicy, rendered: Rendered) -> Enforced:
+def enforced_features(resolved: ResolvedPolicy, rendered: Rendered) -> Enforced:
     """What a session enforces, in the policy's words."""
     rules = [rule for rule in resolved.filesystem.rules if rule.origin == "listed"]
     unset = {
@@ -391,12 +406,12 @@ def enforced(resolved: ResolvedPolicy, rendered: Rendered) -> Enforced:
 def _resolved_unchanged(request: RunRequest, digest: str) -> ResolvedPolicy:
     """Load and resolve the policy again. Raise IntegrityError when its digest is not `digest`."""
     inputs = LiveHost()
-    policy = load(request, inputs)
-    _check_unchanged(policy, request, digest)
+    policy = load_layers(request, inputs)
+    _refuse_changed_policy(policy, request, digest)
     return resolved_here(policy, request, inputs)
 
 
-def _check_unchanged(policy: MergedPolicy, request: RunRequest, digest: str) -> None:
+def _refuse_changed_policy(policy: MergedPolicy, request: RunRequest, digest: str) -> None:
     if _policy_digest(policy) != digest:
         raise IntegrityError(f"{request.policy} was changed meanwhile: start it again")
 

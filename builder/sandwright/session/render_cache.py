@@ -160,10 +160,9 @@ def _entry(prepared: CachedSandbox, recording: Recording, *, trusted: bool) -> C
     artifact_stamps.ask_all(("artifact", path) for path, _ in prepared.artifacts())
     report, sessions = prepared.record.after, state.directory()
     scope = report.scope
+    alone = prepared.runs_alone and trusted and not scope.absent
     return CacheEntry(
-        method=prepared.method,
         questions=question_words([*recording, *artifact_stamps.recording()]),
-        attended=not (prepared.runs_alone and trusted) or bool(scope.absent),
         excepted=("git", *AGENTS),
         said=tuple(map(one_line, prepared.said())),
         launcher=prepared.argv,
@@ -171,7 +170,7 @@ def _entry(prepared: CachedSandbox, recording: Recording, *, trusted: bool) -> C
         sessions=sessions,
         guards=os.path.join(user_dirs.cache(), "elsewhere"),
         record=encode_record(prepared.record).decode()[1:],  # the front writes what is of one run before it
-        report=tuple(post_run_argv(sessions)[:-1]),
+        report=tuple(post_run_argv(sessions)[:-1]) if alone else (),
         roots=scope.roots,
         closed=scope.closed,
         git=scope.git,

@@ -1,7 +1,7 @@
 """Stores rendered artifacts in the cache: a directory for each rendering, named by its content.
 
-Number and size are bounded: `sweep` removes the oldest. The entries that name these directories are those of
-`session.render_cache`.
+Number and size are bounded: `sweep_renderings` removes the oldest. The entries that name these directories
+are those of `session.render_cache`.
 
 Directories share one copy of each native program by hard links, so a further policy costs some kilobytes.
 """
@@ -42,7 +42,7 @@ def store(artifacts: Iterable[Artifact]) -> Path:
     folder = user_dirs.private(f"{user_dirs.cache()}/rendered")
     directory = Path(folder, hashlib.sha256(names.encode()).hexdigest())
     if directory.exists():
-        if _holds(directory, listed):
+        if _is_complete(directory, listed):
             os.utime(directory)
             return directory
         with contextlib.suppress(FileNotFoundError):  # another process moved it away first
@@ -62,7 +62,7 @@ def store(artifacts: Iterable[Artifact]) -> Path:
     return directory
 
 
-def sweep(used: str) -> None:
+def sweep_renderings(used: str) -> None:
     """Remove the oldest of what is kept, and what a killed process left half-made.
 
     Never `used`, nor what a session's record names: that launcher alone knows the session's placeholders.
@@ -73,7 +73,7 @@ def sweep(used: str) -> None:
     for half_made in (*rendered.glob(".part-*"), *rendered.glob(".old-*"), *programs.glob(".*")):
         _remove_after(half_made, _HALF_MADE)
     for found in (cache.glob("[0-9a-f]*.entry"), rendered.glob("[0-9a-f]*")):
-        _bound([path for path in found if str(path) not in in_use], _remove)
+        _bound([path for path in found if str(path) not in in_use], _remove_later)
     _bound(list(programs.glob("[0-9a-f]*")), _remove_unshared)
 
 
@@ -99,7 +99,7 @@ def _share(path: Path, artifact: Artifact) -> None:
         other.unlink(missing_ok=True)
 
 
-def _holds(directory: Path, artifacts: Iterable[Artifact]) -> bool:
+def _is_complete(directory: Path, artifacts: Iterable[Artifact]) -> bool:
     try:
         return all((directory / each.name).read_bytes() == each.content for each in artifacts)
     except OSError:
@@ -110,12 +110,12 @@ def _bound(paths: list[Path], remove: Callable[[Path], None]) -> None:
     """Remove the oldest of some beyond MOST and MOST_BYTES."""
     size = 0
     for count, path in enumerate(sorted(paths, key=_age)):
-        size += _size(path)
+        size += _unshared_size(path)
         if count >= MOST or size > MOST_BYTES:
             remove(path)
 
 
-def _size(path: Path) -> int:
+def _unshared_size(path: Path) -> int:
     """Bytes of a file, or of those in a directory that no other shares."""
     size = 0
     try:
@@ -134,7 +134,7 @@ def _age(path: Path) -> float:
         return 0.0
 
 
-def _remove(path: Path) -> None:
+def _remove_later(path: Path) -> None:
     _remove_after(path, _STARTING)
 
 

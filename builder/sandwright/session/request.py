@@ -70,13 +70,13 @@ class RunRequest:
         """Paths are relative to `cwd`, by default the current directory."""
         self.argv = argv
         self.cwd = cwd or os.getcwd()
-        self.policy = _plain(os.path.join(self.cwd, policy))
+        self.policy = _plain_path(os.path.join(self.cwd, policy))
         self.named = named
         self.method = method
         self.presets = presets or []
         seconds = "s" * (time.isascii() and time.isdigit())
         self.settings = [*(settings or []), *([f"resources.time={time}{seconds}"] if time else [])]
-        self.cidfile = cidfile and _plain(os.path.join(self.cwd, cidfile))
+        self.cidfile = cidfile and _plain_path(os.path.join(self.cwd, cidfile))
         telemetry = telemetry or os.environ.get(TELEMETRY.name, "")
         self.telemetry = telemetry and self._placed(telemetry)
         self.denials = denials and self._placed(denials)
@@ -108,13 +108,13 @@ class RunRequest:
         The native front names the entry of a run without options in the same way (front/source/start.c).
         """
         environment = [
-            name if value is None else f"{name}={value}" for name, value in map(_variable, _CHOOSING)
+            name if value is None else f"{name}={value}" for name, value in map(_variable_entry, _CHOOSING)
         ]
-        given = [f"policy {self.policy}"] if self.named else []
-        given += [f"preset {name}" for name in self.presets] + [f"set {each}" for each in self.settings]
-        given += [f"method {self.method}"] if self.method else []
-        given += [f"agent {self.argv[0]}"] if self.argv and self.argv[0] in AGENTS else []
-        return [VERSION, _program(), self.cwd, str(os.geteuid()), *environment, *given]
+        parts = [f"policy {self.policy}"] if self.named else []
+        parts += [f"preset {name}" for name in self.presets] + [f"set {each}" for each in self.settings]
+        parts += [f"method {self.method}"] if self.method else []
+        parts += [f"agent {self.argv[0]}"] if self.argv and self.argv[0] in AGENTS else []
+        return [VERSION, _program(), self.cwd, str(os.geteuid()), *environment, *parts]
 
 
 _CHOOSING = ("SANDBOX_METHOD", "SANDBOX_REASON", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "HOME")
@@ -127,7 +127,7 @@ def command_folder() -> str:
     return folder if by_command else ""
 
 
-def _variable(name: str) -> tuple[str, str | None]:
+def _variable_entry(name: str) -> tuple[str, str | None]:
     return name, os.environ.get(name)
 
 
@@ -141,7 +141,7 @@ def _program() -> str:
     return " ".join((__file__, sys.executable, sys.prefix, sys.base_prefix, flags, *sys.path))
 
 
-def _plain(path: str) -> str:
+def _plain_path(path: str) -> str:
     """An absolute path without `..`, which leads where it led: behind a link, `..` is not what it seems."""
     folder, name = os.path.split(path)
     return os.path.join(

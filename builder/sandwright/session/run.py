@@ -40,17 +40,17 @@ def run(request: RunRequest, *, notify: Callable[[str], None] = lambda _: None) 
     if not request.argv:
         raise UsageError("give a command to run, behind --")
     began = time.time()
-    absent_guard.check(request.policy)
-    log = _opened(request.audit)
+    absent_guard.check_absent_names(request.policy)
+    log = _open_audit_log(request.audit)
     try:
         prepared = prepare_or_cached(request, notify)
-        _check(request, prepared, log)
+        _check_options(request, prepared, log)
     except BaseException:
         if log is not None:
             log.purge()
         raise
     report_start(prepared, notify)
-    sweep()
+    sweep_records()
     session = CommandSession(request, prepared, began, log)
     if request.explained:
         paths = os.path.join(state.directory(), f"{session.id}.record")
@@ -72,7 +72,7 @@ def report_start(prepared: CachedSandbox, notify: Callable[[str], None]) -> None
             notify(note)
 
 
-def _opened(path: str) -> AuditLog | None:
+def _open_audit_log(path: str) -> AuditLog | None:
     """Open the audit log, before a sandbox could change the path. Raise UsageError, HostError."""
     if not path:
         return None
@@ -81,7 +81,7 @@ def _opened(path: str) -> AuditLog | None:
     return AuditLog(path)
 
 
-def _check(request: RunRequest, prepared: CachedSandbox, log: AuditLog | None) -> None:
+def _check_options(request: RunRequest, prepared: CachedSandbox, log: AuditLog | None) -> None:
     """Raise UsageError for options that this sandbox cannot honour."""
     if log is not None:
         _check_enforces(prepared, log)
@@ -91,7 +91,7 @@ def _check(request: RunRequest, prepared: CachedSandbox, log: AuditLog | None) -
             _check_not_writable(what, path, prepared)
     if request.explained:
         _check_explained(prepared)
-    _check_visible(request.argv[0], prepared.record.after.scope)
+    _check_program_visible(request.argv[0], prepared.record.after.scope)
 
 
 def _check_enforces(prepared: CachedSandbox, log: AuditLog) -> None:
@@ -117,14 +117,14 @@ def _check_explained(prepared: CachedSandbox) -> None:
         raise UsageError(f"--explain-denials: {prepared.method} can't tell of paths: {why}")
 
 
-def _check_visible(program: str, scope: ScanScope) -> None:
+def _check_program_visible(program: str, scope: ScanScope) -> None:
     """Raise UsageError for a program below /tmp, where the sandbox has a directory of its own."""
     path = os.path.normpath(program)
     if not path.startswith("/tmp/") or not os.path.exists(path):  # noqa: S108 - a name, nothing is made
         return
     below = (each for each in (*scope.roots, *scope.closed) if each.startswith("/tmp"))  # noqa: S108
-    shown = any(path == each or path.startswith(f"{each}/") for each in below)
-    if scope.roots and not shown:
+    is_visible = any(path == each or path.startswith(f"{each}/") for each in below)
+    if scope.roots and not is_visible:
         raise UsageError(
             f"{program} is not there inside: the sandbox has an empty /tmp of its own. Put it into the "
             "project, or list it in filesystem.read"
@@ -138,7 +138,7 @@ def prepare_or_cached(request: RunRequest, notify: Callable[[str], None] = lambd
     """
     found = render_cache.find(request.identity())
     if found is not None and _as_rendered(found):
-        trust.require(found.start.loosened, word=request.trusted)
+        trust.require_approval(found.start.loosened, word=request.trusted)
         return found
     from sandwright.session.prepare import prepare  # noqa: PLC0415 - a cached sandbox needs none of it
 
@@ -154,11 +154,11 @@ def _as_rendered(prepared: CachedSandbox) -> bool:
         return False
 
 
-def sweep() -> None:
+def sweep_records() -> None:
     """Remove the records of sessions that were killed and left nothing that `sandwright cleanup` removes."""
     for record in state.read_all():
         if liveness(record.process) == "ended":
-            _forget(record.session)
+            _forget_session(record.session)
     for path in state.half_written():
         try:
             os.unlink(path)
@@ -166,7 +166,7 @@ def sweep() -> None:
             pass
 
 
-def _forget(session: str) -> None:
+def _forget_session(session: str) -> None:
     try:
         stale.forget(session, within=_QUICKLY)
     except HostError:  # another process cleans up

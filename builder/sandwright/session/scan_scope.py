@@ -55,7 +55,7 @@ class ScanRules:
         self.git = frozenset(scope.git)
 
     @cached_property
-    def _names(self) -> dict[str, list[tuple[str, str]]]:
+    def _names_by_last(self) -> dict[str, list[tuple[str, str]]]:
         """By the last part, folded: the ends of paths, with their tools."""
         found: dict[str, list[tuple[str, str]]] = {}
         for each in self.scope.names:
@@ -75,9 +75,9 @@ class ScanRules:
 
     def tool(self, name: str, path: str) -> str | None:
         """Which tool uses what is at a path, empty for any; None for none. `name` is its folded name."""
-        if name in self._names:
+        if name in self._names_by_last:
             folded = _folded(path)
-            return next((tool for end, tool in self._names[name] if folded.endswith(end)), None)
+            return next((tool for end, tool in self._names_by_last[name] if folded.endswith(end)), None)
         if self._ends and name.endswith(self._ends):
             return next(tool for end, tool in self._endings.items() if name.endswith(end))
         return None
@@ -88,7 +88,7 @@ class ScanRules:
 
     def has(self, name: str) -> bool:
         """Whether something of a folded name is always looked at."""
-        return name in self._names or name in GIT_PARTS or name == ".git" or name.endswith(self._ends)
+        return name in self._names_by_last or name in GIT_PARTS or name == ".git" or name.endswith(self._ends)
 
 
 def _folded(path: str) -> str:

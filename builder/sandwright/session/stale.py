@@ -18,7 +18,7 @@ from sandwright.questions import is_placeholder
 from sandwright.session import state
 from sandwright.session.child_guard import UnresponsiveFilesystem, run_in_child
 from sandwright.session.session_record import SessionRecord
-from sandwright.signalling import liveness, own
+from sandwright.signalling import is_same_user_process, liveness
 
 _MARK = f"{SESSION.name}=".encode()
 _LOCKING = 10.0
@@ -93,7 +93,7 @@ def processes() -> dict[int, str]:
 def marked_with(pid: int) -> str:
     """The recorded session that a process of ours, in no sandbox, is marked with; empty without one."""
     with contextlib.suppress(OSError):
-        if own(pid):
+        if is_same_user_process(pid):
             for variable in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
                 session = variable.removeprefix(_MARK).decode(errors="replace")
                 if variable.startswith(_MARK) and len(session) == 16 and state.read(session) is not None:

@@ -70,7 +70,7 @@ def read(session: str) -> SessionRecord | None:
 
 
 def half_written() -> list[str]:
-    """Files that a process had begun to write as records (`places.write`) when it was killed.
+    """Files that a process had begun to write as records (`user_dirs.write`) when it was killed.
 
     So are refusals (`denials`) and what was recorded (`recording`) that nobody has read for a minute, of
     sessions without a record; and damaged records, or those of other versions, whose process has ended.

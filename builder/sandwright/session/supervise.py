@@ -29,7 +29,7 @@ from sandwright.session.bridged import BridgeLog
 from sandwright.session.candidate_denials import candidate_denials
 from sandwright.session.command_session import CommandSession
 from sandwright.session.denials import Denials
-from sandwright.session.events import RefusedHost, RunEnded, RunRefused, RunStarted
+from sandwright.session.events import DeniedHost, RunDenied, RunEnded, RunStarted
 from sandwright.session.explained import path_denials
 from sandwright.session.post_run import report_run
 
@@ -39,7 +39,7 @@ class _Observed:
     """What is known of a run that its launcher doesn't report. `hosts` is None without a proxy."""
 
     status: int | None = None
-    hosts: list[RunRefused] | None = None
+    hosts: list[RunDenied] | None = None
     bridge: BridgeLog | None = None
     paths: Denials = field(default_factory=list)
 
@@ -51,13 +51,13 @@ def run_supervised(session: CommandSession, notify: foreground.Notify) -> int:
     audit = AuditWriter(session.log, session.id, context, notify) if session.log else None
     try:
         with ExitStack() as stack:
-            status = observed.status = _run(session, observed, audit, stack)
+            status = observed.status = _run_supervised(session, observed, audit, stack)
     finally:
         if audit is not None:
             ended = RunEnded(status=observed.status, seconds=time.time() - session.began)
             audit.finish(ended, observed.hosts or (), refusals)
         if session.request.explained and observed.status is not None:
-            observed.paths = _explained(session, notify)
+            observed.paths = _explain_denials(session, notify)
         calls = observed.bridge.refused() if observed.bridge else ()
         report_run(
             session.record,
@@ -71,13 +71,15 @@ def run_supervised(session: CommandSession, notify: foreground.Notify) -> int:
     return status
 
 
-def _run(session: CommandSession, observed: _Observed, audit: AuditWriter | None, stack: ExitStack) -> int:
+def _run_supervised(
+    session: CommandSession, observed: _Observed, audit: AuditWriter | None, stack: ExitStack
+) -> int:
     environment, document = session.environment(), session.document()
     passed: tuple[int, ...] = ()
     proxy: Proxy | None = None
     start = session.prepared.start
     if start.proxy is not None:
-        proxy = _proxy(session, stack, start.proxy)
+        proxy = _start_session_proxy(session, stack, start.proxy)
         environment |= proxy.environment
         document = replace(document, egress=str(proxy.directory))
     if start.needs_bridge:
@@ -89,13 +91,15 @@ def _run(session: CommandSession, observed: _Observed, audit: AuditWriter | None
     stack.callback(state.forget, session.id)
     if audit is not None:
         document = replace(document, journal=audit.open_journal())
-        audit.begin(_started(session), observed.bridge, partial(_refused_hosts, proxy) if proxy else None)
-    status = _start(session, environment, document, passed)
+        audit.begin(
+            _started_event(session), observed.bridge, partial(_refused_hosts, proxy) if proxy else None
+        )
+    status = _start_launcher(session, environment, document, passed)
     observed.hosts = _refused_hosts(proxy) if proxy else None
     return status
 
 
-def _started(session: CommandSession) -> RunStarted:
+def _started_event(session: CommandSession) -> RunStarted:
     record = session.record
     return RunStarted(
         method=record.method,
@@ -106,13 +110,13 @@ def _started(session: CommandSession) -> RunStarted:
     )
 
 
-def _explained(session: CommandSession, notify: foreground.Notify) -> Denials:
+def _explain_denials(session: CommandSession, notify: foreground.Notify) -> Denials:
     """Which paths were refused. The policy is asked only where some may be."""
     assert session.request.recording is not None
     file = Path(session.request.recording.file)
     try:
         accesses, unknown = candidate_denials(file, session.prepared.record.after.context.paths)
-        found = _judged(session, accesses) if accesses else []
+        found = _judge_accesses(session, accesses) if accesses else []
         if unknown:
             notify(f"{unknown} calls with paths are unknown: more may be refused")
         return found
@@ -123,7 +127,7 @@ def _explained(session: CommandSession, notify: foreground.Notify) -> Denials:
         file.unlink(missing_ok=True)
 
 
-def _judged(session: CommandSession, accesses: Sequence[Access]) -> Denials:
+def _judge_accesses(session: CommandSession, accesses: Sequence[Access]) -> Denials:
     from sandwright.session.prepare import resolved_with  # noqa: PLC0415 - a planned proxy needs no policy
 
     resolve = partial(resolved_with, session.request, digest=session.record.policy)
@@ -133,7 +137,7 @@ def _judged(session: CommandSession, accesses: Sequence[Access]) -> Denials:
         raise ValueError(fault) from fault
 
 
-def _start(
+def _start_launcher(
     session: CommandSession, environment: dict[str, str], document: RunDocument, passed: tuple[int, ...]
 ) -> int:
     """Start a launcher: a native one with the document, one that is shell with variables in its place."""
@@ -166,7 +170,7 @@ def _deliver(method: str, launcher: int, number: int) -> str:
     return backend(method).send_signal(launcher, number)
 
 
-def _proxy(session: CommandSession, stack: ExitStack, plan: ProxyPlan) -> Proxy:
+def _start_session_proxy(session: CommandSession, stack: ExitStack, plan: ProxyPlan) -> Proxy:
     """Start a proxy."""
     running = stack.enter_context(start_proxy(plan))
     recording = session.request.recording
@@ -175,7 +179,7 @@ def _proxy(session: CommandSession, stack: ExitStack, plan: ProxyPlan) -> Proxy:
     return running
 
 
-def _refused_hosts(proxy: Proxy) -> list[RunRefused]:
+def _refused_hosts(proxy: Proxy) -> list[RunDenied]:
     """What a proxy has refused until now; while it runs, as its log goes with it.
 
     A name without an address was refused by nobody, nor what is no request.
@@ -185,7 +189,7 @@ def _refused_hosts(proxy: Proxy) -> list[RunRefused]:
     astray = {f"{each.host}:{each.port}" for each in decisions if each.reason == "address"}
     counts = Counter(f"{each.host}:{each.port}" for each in refused)
     return [
-        RunRefused(what=RefusedHost(host=host, listed=host in astray), count=counts[host])
+        RunDenied(what=DeniedHost(host=host, listed=host in astray), count=counts[host])
         for host in sorted(counts)
     ]
 

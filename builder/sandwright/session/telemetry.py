@@ -29,7 +29,7 @@ from importlib import import_module
 
 from sandwright.documents.model import plain
 from sandwright.outputs import append_output
-from sandwright.session.events import RefusedHost, RunEnded, RunRefused
+from sandwright.session.events import DeniedHost, RunDenied, RunEnded
 from sandwright.session.session_record import SessionRecord
 
 SCHEMA = 1
@@ -37,8 +37,8 @@ SCHEMA = 1
 Attribute = str | int | float | bool
 
 
-def _event(
-    record: SessionRecord, ended: RunEnded, hosts: Sequence[RunRefused] | None
+def _session_event(
+    record: SessionRecord, ended: RunEnded, hosts: Sequence[RunDenied] | None
 ) -> Mapping[str, object]:
     """The event, as the table in this module has it. `hosts` are None where no proxy of the session's ran."""
     return {
@@ -56,17 +56,17 @@ def _event(
         "rendered": record.after.rendered,
         "outcome": _how(ended.status),
         "status": ended.status,
-        **_denials(record, ended, hosts),
+        **_denial_fields(record, ended, hosts),
     }
 
 
-def _denials(
-    record: SessionRecord, ended: RunEnded, hosts: Sequence[RunRefused] | None
+def _denial_fields(
+    record: SessionRecord, ended: RunEnded, hosts: Sequence[RunDenied] | None
 ) -> Mapping[str, object]:
     """What was refused, or why that can't be told."""
     if hosts is not None:
         return {
-            "denials": {each.what.host: each.count for each in hosts if isinstance(each.what, RefusedHost)}
+            "denials": {each.what.host: each.count for each in hosts if isinstance(each.what, DeniedHost)}
         }
     if ended.status is None:
         return {"unseen": "nothing was started"}
@@ -76,10 +76,10 @@ def _denials(
 
 
 def report_telemetry(
-    record: SessionRecord, ended: RunEnded, hosts: Sequence[RunRefused] | None, *, span: bool
+    record: SessionRecord, ended: RunEnded, hosts: Sequence[RunDenied] | None, *, span: bool
 ) -> None:
     """Append the event to the file that the record names; make a span of it. Raise HostError for the file."""
-    data = _event(record, ended, hosts)
+    data = _session_event(record, ended, hosts)
     if record.after.telemetry:
         line = json.dumps(data, sort_keys=True).encode("utf-8", "surrogateescape") + b"\n"
         append_output(record.after.telemetry, line)
@@ -107,9 +107,11 @@ def _span(began: float, ended: float, data: Mapping[str, object]) -> None:
         trace = import_module("opentelemetry.trace")
     except ImportError:
         return
-    given = {f"sandwright.{name}": _attribute(value) for name, value in data.items() if value is not None}
+    attributes = {
+        f"sandwright.{name}": _attribute(value) for name, value in data.items() if value is not None
+    }
     tracer = trace.get_tracer("sandwright")
-    span = tracer.start_span("sandwright.session", start_time=int(began * 1e9), attributes=given)
+    span = tracer.start_span("sandwright.session", start_time=int(began * 1e9), attributes=attributes)
     span.end(end_time=int(ended * 1e9))
 
 

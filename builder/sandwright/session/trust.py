@@ -55,7 +55,7 @@ class Loosened:
         """What every run says, in one line; empty where there is nothing to say."""
         if not self.allows:
             return ""
-        allows, more = _varied(self.shown()), len(self.allows) - _SHOWN
+        allows, more = _varied(self.log_lines()), len(self.allows) - _SHOWN
         rest = f"; and {more} more, which `sandwright trust` lists" if more > 0 else ""
         name = Path(self.policy).name
         return f"{name} allows more than the preset default: {'; '.join(allows[:_SHOWN])}{rest}"
@@ -64,7 +64,7 @@ class Loosened:
         """The variables that look like secrets, and whose values are in paths."""
         return [each.removeprefix(_IN_PATHS) for each in self.allows if each.startswith(_IN_PATHS)]
 
-    def shown(self) -> list[str]:
+    def log_lines(self) -> list[str]:
         """What it lets through, for logs: those variables have their names there, not their values."""
         values = {name: one_line(os.environ.get(name, "")) for name in self.secrets()}
         return [_without(each, values) for each in self.allows]
@@ -85,7 +85,7 @@ def _without(text: str, values: dict[str, str]) -> str:
     return text
 
 
-def require(loosened: Loosened, *, word: bool = False) -> None:
+def require_approval(loosened: Loosened, *, word: bool = False) -> None:
     """Raise UsageError when a policy needs the user's word and has it neither here nor in a record.
 
     `word`: it is given for this run.
@@ -102,7 +102,7 @@ def require(loosened: Loosened, *, word: bool = False) -> None:
 
 def is_given(loosened: Loosened, inputs: LiveHost) -> bool:
     """Whether it has the word but for this run's; what says so is recorded."""
-    inputs.content(_file(loosened))
+    inputs.content(_approval_file(loosened))
     word = inputs.variable(VARIABLE)
     return not loosened.allows or word in ("1", loosened.digest) or _recorded(loosened)
 
@@ -115,19 +115,21 @@ def directory() -> str:
 def record(loosened: Loosened) -> str:
     """Keep the user's word; give the file. Raise HostError when it can't be written."""
     user_dirs.private(directory())
-    user_dirs.write(_file(loosened), encode_record(loosened))
-    return _file(loosened)
+    user_dirs.write(_approval_file(loosened), encode_record(loosened))
+    return _approval_file(loosened)
 
 
 def forget(loosened: Loosened) -> None:
     """Take the user's word back."""
-    Path(_file(loosened)).unlink(missing_ok=True)
+    Path(_approval_file(loosened)).unlink(missing_ok=True)
 
 
 def _recorded(loosened: Loosened) -> bool:
     """Whether the user gave the word for this text, and for all that it lets through now."""
     try:
-        descriptor = os.open(_file(loosened), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(
+            _approval_file(loosened), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        )
         with os.fdopen(descriptor, "rb") as file:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o077:
@@ -139,6 +141,6 @@ def _recorded(loosened: Loosened) -> bool:
     return same and set(loosened.allows) <= set(recorded.allows)
 
 
-def _file(loosened: Loosened) -> str:
+def _approval_file(loosened: Loosened) -> str:
     name = hashlib.sha256(loosened.policy.encode("utf-8", "surrogateescape")).hexdigest()
     return str(Path(directory(), f"{name}.json"))

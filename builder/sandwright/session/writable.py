@@ -10,7 +10,7 @@ from sandwright.policy.git_protection import CONFIGURATION
 from sandwright.policy.paths import below, is_inside
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.rules import PathRule
-from sandwright.policy.uses import unguarded
+from sandwright.policy.uses import unprotected_names
 from sandwright.render.placeholders import git_directories
 from sandwright.session.scan_scope import ProtectedName, ScanScope
 
@@ -36,9 +36,9 @@ def scan_scope(resolved: ResolvedPolicy, declaration: Declaration) -> ScanScope:
         closed=tuple(
             path for path in paths if _is_closed(files.tree.deciding(path)[0], resolved, declaration)
         ),
-        names=(*_names(resolved, protected), *_open_names(resolved, protected, declaration)),
+        names=(*_protected_names_of(resolved, protected), *_open_names(resolved, protected, declaration)),
         git=tuple(git),
-        absent=tuple(_absent(resolved, declaration)),
+        absent=tuple(_absent_names(resolved, declaration)),
         set_id=_makes_set_id(resolved, declaration),
     )
 
@@ -64,12 +64,12 @@ def _open_names(
                     yield ProtectedName(name=below(root, name).lstrip("/"), tool="Git")
 
 
-def _names(resolved: ResolvedPolicy, protected: list[str]) -> Iterator[ProtectedName]:
+def _protected_names_of(resolved: ResolvedPolicy, protected: list[str]) -> Iterator[ProtectedName]:
     worktree = resolved.facts.git_worktree
     opened = CONFIGURATION if resolved.grants_git("config") else ()
     states = [f"{worktree[1]}/{name}".lstrip("/") for name in _STATES] if worktree else []
     git = git_directories(resolved)
-    configuration = [f"{each}/{name}".lstrip("/") for each in git for name in map(_last, opened)]
+    configuration = [f"{each}/{name}".lstrip("/") for each in git for name in map(_last_component, opened)]
     tools = {each.path: each.tool for each in _REPORTED}
     for name in dict.fromkeys((*tools, *protected, *configuration, *states)):
         if not name.startswith(".git/"):
@@ -82,12 +82,12 @@ def _makes_set_id(resolved: ResolvedPolicy, declaration: Declaration) -> bool:
     return not held or resolved.settings.value("process.seccomp") not in ("strict", "default")
 
 
-def _last(path: str) -> str:
+def _last_component(path: str) -> str:
     return path.rpartition("/")[2]
 
 
-def _absent(resolved: ResolvedPolicy, declaration: Declaration) -> Iterator[str]:
+def _absent_names(resolved: ResolvedPolicy, declaration: Declaration) -> Iterator[str]:
     """The protected names outside the project that can be made under this method."""
     if declaration.of("filesystem.protect-elsewhere").level == "partly":
         project = resolved.canonical(resolved.facts.project)
-        yield from (path for path, _ in unguarded(resolved) if not is_inside(path, project))
+        yield from (path for path, _ in unprotected_names(resolved) if not is_inside(path, project))

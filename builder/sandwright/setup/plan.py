@@ -76,14 +76,14 @@ def plan_setup(groups: Iterable[str], host: MachineFacts) -> SetupPlan:
 
     Raise UsageError for a group that there isn't.
     """
-    wanted = _groups(groups)
-    missing = [r for r in REQUIREMENTS if r.group in wanted and not _is_there(r, host)]
+    selected = _check_groups(groups)
+    missing = [r for r in REQUIREMENTS if r.group in selected and not _is_installed(r, host)]
     emulators = [e for e in EMULATORS if e.platform != host.platform and not host.emulator(e.platform)]
-    if "build" not in wanted or host.os != "linux":
+    if "build" not in selected or host.os != "linux":
         emulators = []
     if host.package_manager == "apt":
-        return SetupPlan(wanted, tuple(_apt_steps(missing, emulators, host)))
-    return SetupPlan(wanted, advice=tuple(_advice(missing, emulators, host)))
+        return SetupPlan(selected, tuple(_apt_steps(missing, emulators, host)))
+    return SetupPlan(selected, advice=tuple(_advice(missing, emulators, host)))
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class InstallPackages:
         with progress.step("apt-get update"):
             updated = self._apt("update", minutes=10, check=False)
         if not updated:
-            notes.append(f"apt-get update failed: {_last_line(updated.stderr)}")
+            notes.append(f"apt-get update failed: {_last_output_line(updated.stderr)}")
         offered = _offered(self.packages)
         absent = [package for package in self.packages if package not in offered]
         if lost := [package for package in absent if package in self.needed]:
@@ -154,7 +154,7 @@ class RegisterEmulator:
                 _as_root(*self.as_root, *mount, timeout=_MINUTE)
             _as_root(*self.as_root, "update-binfmts", "--enable", name, timeout=_MINUTE)
         except (CommandFailed, HostError, ToolMissing) as error:
-            return [f"programs of {self.emulator.platform} won't run here: {_last_line(str(error))}"]
+            return [f"programs of {self.emulator.platform} won't run here: {_last_output_line(str(error))}"]
         if _registered(self.emulator):
             return []
         return [
@@ -163,14 +163,14 @@ class RegisterEmulator:
         ]
 
 
-def _groups(names: Iterable[str]) -> tuple[Group, ...]:
-    asked = list(names)
-    if wrong := [name for name in asked if name not in GROUPS]:
+def _check_groups(names: Iterable[str]) -> tuple[Group, ...]:
+    selected = list(names)
+    if wrong := [name for name in selected if name not in GROUPS]:
         raise UsageError(f"no group {', '.join(wrong)}; there are {', '.join(GROUPS)}")
-    return tuple(group for group in GROUPS if group in asked)
+    return tuple(group for group in GROUPS if group in selected)
 
 
-def _is_there(requirement: Requirement, host: MachineFacts) -> bool:
+def _is_installed(requirement: Requirement, host: MachineFacts) -> bool:
     if requirement.wants.startswith("/"):
         return Path(requirement.wants).exists()
     return requirement.wants in host.programs
@@ -232,6 +232,6 @@ def _registered(emulator: Emulator) -> bool:
     return collect_host().emulator(emulator.platform) is not None
 
 
-def _last_line(text: str) -> str:
+def _last_output_line(text: str) -> str:
     lines = text.strip().splitlines()
     return lines[-1] if lines else "it gave no reason"

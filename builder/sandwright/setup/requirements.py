@@ -75,13 +75,15 @@ EMULATORS = (Emulator("linux/amd64", "x86_64", _QEMU), Emulator("linux/arm64", "
 """One for each platform that images are built for."""
 
 
-def _named(package: str, managers: tuple[PackageManager, ...]) -> Mapping[PackageManager, str]:
+def _same_name(package: str, managers: tuple[PackageManager, ...]) -> Mapping[PackageManager, str]:
     return dict.fromkeys(managers, package)
 
 
 REQUIREMENTS = (
-    Requirement("mmdebstrap", "build", "runs maintainer scripts", _named("mmdebstrap", ("apt", "dnf"))),
-    Requirement("arch-test", "build", "tells mmdebstrap which platforms run here", _named("arch-test", _APT)),
+    Requirement("mmdebstrap", "build", "runs maintainer scripts", _same_name("mmdebstrap", ("apt", "dnf"))),
+    Requirement(
+        "arch-test", "build", "tells mmdebstrap which platforms run here", _same_name("arch-test", _APT)
+    ),
     Requirement(
         "newuidmap",
         "build",
@@ -94,11 +96,11 @@ REQUIREMENTS = (
         "the keys that sign Debian's archive",
         {"apt": "debian-archive-keyring", "dnf": "debian-keyring"},
     ),
-    Requirement("bwrap", "smoke", "runtime", _named("bubblewrap", _LINUX)),
-    Requirement("runc", "smoke", "runtime", _named("runc", _LINUX)),
-    Requirement("crun", "smoke", "runtime", _named("crun", _LINUX)),
-    Requirement("runsc", "smoke", "runtime: gVisor", _named("runsc", _APT)),
-    Requirement("linux.uml", "smoke", "runtime: User-Mode Linux", _named("user-mode-linux", _APT)),
+    Requirement("bwrap", "smoke", "runtime", _same_name("bubblewrap", _LINUX)),
+    Requirement("runc", "smoke", "runtime", _same_name("runc", _LINUX)),
+    Requirement("crun", "smoke", "runtime", _same_name("crun", _LINUX)),
+    Requirement("runsc", "smoke", "runtime: gVisor", _same_name("runsc", _APT)),
+    Requirement("linux.uml", "smoke", "runtime: User-Mode Linux", _same_name("user-mode-linux", _APT)),
     Requirement(
         "qemu-system-x86_64",
         "smoke",
@@ -106,14 +108,16 @@ REQUIREMENTS = (
         {"apt": "qemu-system-x86", "dnf": "qemu-system-x86-core"},
     ),
     Requirement("/vmlinuz", "smoke", "the kernel in that machine", {"apt": "linux-image-amd64"}),
-    Requirement("podman", "smoke", "engine", _named("podman", _ALL), service="podman.socket"),
-    Requirement("slirp4netns", "smoke", "networks of Podman 4 without root", _named("slirp4netns", _LINUX)),
-    Requirement("pasta", "smoke", "networks of Podman 5 without root", _named("passt", _LINUX)),
+    Requirement("podman", "smoke", "engine", _same_name("podman", _ALL), service="podman.socket"),
+    Requirement(
+        "slirp4netns", "smoke", "networks of Podman 4 without root", _same_name("slirp4netns", _LINUX)
+    ),
+    Requirement("pasta", "smoke", "networks of Podman 5 without root", _same_name("passt", _LINUX)),
     Requirement(
         "squid",
         "smoke",
         "the proxy of bwrap, oci, gvisor and user",
-        _named("squid", _LINUX),
+        _same_name("squid", _LINUX),
         service="squid (port 3128)",
     ),
     Requirement(
@@ -123,9 +127,9 @@ REQUIREMENTS = (
         {"apt": "docker.io", "apk": "docker", "dnf": "moby-engine"},
         service="docker",
     ),
-    Requirement("skopeo", "test", "reads the layouts we write", _named("skopeo", _ALL)),
-    Requirement("umoci", "test", "unpacks the layouts we write", _named("umoci", ("apt", "dnf"))),
-    Requirement("buildah", "test", "reads the layouts we write", _named("buildah", _LINUX)),
+    Requirement("skopeo", "test", "reads the layouts we write", _same_name("skopeo", _ALL)),
+    Requirement("umoci", "test", "unpacks the layouts we write", _same_name("umoci", ("apt", "dnf"))),
+    Requirement("buildah", "test", "reads the layouts we write", _same_name("buildah", _LINUX)),
     Requirement(
         "docker-registry",
         "test",
@@ -133,28 +137,28 @@ REQUIREMENTS = (
         {"apt": "docker-registry", "apk": "docker-registry", "dnf": "docker-distribution"},
         service="docker-registry (port 5000)",
     ),
-    Requirement("strace", "test", "sees what programs open", _named("strace", _LINUX)),
+    Requirement("strace", "test", "sees what programs open", _same_name("strace", _LINUX)),
     Requirement(
         "gh",
         "test",
         "runs behind the bridge, against a stand-in for GitHub",
         {"apt": "gh", "apk": "github-cli", "dnf": "gh", "brew": "gh"},
     ),
-    Requirement("rsync", "test", "copies a project for alcless", _named("rsync", _ALL)),
-    Requirement("setfattr", "test", "sets extended attributes", _named("attr", _LINUX)),
+    Requirement("rsync", "test", "copies a project for alcless", _same_name("rsync", _ALL)),
+    Requirement("setfattr", "test", "sets extended attributes", _same_name("attr", _LINUX)),
     Requirement(
         "busybox",
         "test",
         "a static program",
         {"apt": "busybox-static", "apk": "busybox-static", "dnf": "busybox"},
     ),
-    Requirement("openssl", "test", "reads certificates", _named("openssl", _ALL)),
+    Requirement("openssl", "test", "reads certificates", _same_name("openssl", _ALL)),
     Requirement("gpg", "test", "signs archives", {"apt": "gpg", "apk": "gnupg", "dnf": "gnupg2"}),
-    Requirement("cc", "test", "compiles under a seccomp profile", _named("gcc", _LINUX)),
-    Requirement("hg", "test", "reads a repository that was in a sandbox", _named("mercurial", _ALL)),
-    Requirement("make", "test", "builds busybox from Debian's source", _named("make", _LINUX)),
-    Requirement("zsh", "test", "loads its completion script", _named("zsh", _ALL)),
-    Requirement("fish", "test", "loads its completion script", _named("fish", _ALL)),
+    Requirement("cc", "test", "compiles under a seccomp profile", _same_name("gcc", _LINUX)),
+    Requirement("hg", "test", "reads a repository that was in a sandbox", _same_name("mercurial", _ALL)),
+    Requirement("make", "test", "builds busybox from Debian's source", _same_name("make", _LINUX)),
+    Requirement("zsh", "test", "loads its completion script", _same_name("zsh", _ALL)),
+    Requirement("fish", "test", "loads its completion script", _same_name("fish", _ALL)),
     Requirement("shasum", "test", "macOS' digest program", {"apt": "perl", "apk": "perl-utils"}),
 )
 

@@ -30,46 +30,46 @@ class PolicyOrigin:
 
 def origin(layers: Sequence[Layer], request: RunRequest) -> PolicyOrigin:
     """The origin of a run's policy: what the project's file says, if there is one, and what the run adds."""
-    given = (*(f"preset={name}" for name in request.presets), *map(_setting, request.settings))
+    settings = (*(f"preset={name}" for name in request.presets), *map(_redact_setting, request.settings))
     project = str(Path(request.policy).parent)
     for layer in layers:
         if layer.kind == "project":
             content = Path(layer.file).read_bytes() if layer.file else b""
-            text = shown(content.decode("utf-8-sig", "replace"), layer.document)
-            return PolicyOrigin(project, _commit(layer, content), text, given)
-    return PolicyOrigin(project, settings=given)
+            text = redact_values(content.decode("utf-8-sig", "replace"), layer.document)
+            return PolicyOrigin(project, _commit(layer, content), text, settings)
+    return PolicyOrigin(project, settings=settings)
 
 
 def _commit(layer: Layer, content: bytes) -> str:
-    if layer.file is None or not (commit := history.head(Path(layer.file).parent)):
+    if layer.file is None or not (commit := history.head_commit(Path(layer.file).parent)):
         return ""
     same = history.is_committed(Path(layer.file), content)
     return f"{commit}, {'which has this policy' if same else 'which has another policy, or none'}"
 
 
-def _setting(text: str) -> str:
+def _redact_setting(text: str) -> str:
     name, _, _ = text.partition("=")
     return f"{name}={HIDDEN}" if name.startswith("environment.set") else text
 
 
-def shown(text: str, document: Document) -> str:
+def redact_values(text: str, document: Document) -> str:
     """A policy's text without the values of variables that look as if they held secrets."""
     data = document.data if isinstance(document.data, dict) else {}
     environment = data.get("environment")
-    given = environment.get("set") if isinstance(environment, dict) else None
-    names = [name for name in given if why_secret(name)] if isinstance(given, dict) else []
-    values = [str(given[name]) for name in names] if isinstance(given, dict) else []
+    variables = environment.get("set") if isinstance(environment, dict) else None
+    names = [name for name in variables if why_secret(name)] if isinstance(variables, dict) else []
+    values = [str(variables[name]) for name in names] if isinstance(variables, dict) else []
     keys = sorted(document.key_marks.values())
     begins = (document.position(("environment", "set", name)) for name in names)
     for begin in sorted(begins, reverse=True):
         end = next((key for key in keys if key > begin), None)
-        text = _without(text, begin, end)
+        text = _cut_span(text, begin, end)
     for value in values:
         text = text.replace(value, HIDDEN) if len(value) >= _TELLING else text  # anchors, comments
     return text
 
 
-def _without(text: str, begin: Position, end: Position | None) -> str:
+def _cut_span(text: str, begin: Position, end: Position | None) -> str:
     """The text without what is from one position on, up to another: the key behind it, or the end."""
     lines = text.splitlines(keepends=True)
     before = "".join([*lines[: begin[0] - 1], lines[begin[0] - 1][: begin[1] - 1]])

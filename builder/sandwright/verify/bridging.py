@@ -22,13 +22,20 @@ from sandwright import process
 from sandwright.engines.client import EngineClient
 from sandwright.environment import SESSION, SHIMS
 from sandwright.errors import CommandFailed
-from sandwright.runtime.probe.protocol import NO_ANSWER, Attempt, ProbeAnswer, answers, attempt, requests
+from sandwright.runtime.probe.protocol import (
+    NO_ANSWER,
+    Attempt,
+    ProbeAnswer,
+    attempt,
+    parse_answers,
+    requests,
+)
 from sandwright.verify.catalogue.files import reads_plain
 from sandwright.verify.outcome import UNANSWERED, ProbeOutcome, judge
 from sandwright.verify.probe import Family, Probe, ProbeStep
-from sandwright.verify.sandbox import LIMIT, RenderedSandbox, await_end, unanswered
+from sandwright.verify.sandbox import LIMIT, RenderedSandbox, await_end, why_unanswered
 from sandwright.verify.subject import ProofSubject, step
-from sandwright.verify.tokens import NAME, Bridged, told
+from sandwright.verify.tokens import NAME, Bridged, token_answer
 from sandwright.verify.verdict import Verdict
 
 _ENGINE = 60.0
@@ -49,21 +56,21 @@ class Bridging:
         return self.bridged.tokens.needle.encode()
 
 
-def bridging(given: Bridging) -> Iterator[ProbeOutcome]:
+def prove_bridge(case: Bridging) -> Iterator[ProbeOutcome]:
     """The verdicts, from two starts of the sandbox, the second one without a bridge."""
-    method, probes, later = given.subject.method, list(_probes(given)), _without(given)
-    with _talking(given.sandbox) as talk:
+    method, probes, later = case.subject.method, list(_alive_probes(case)), _dead_bridge_probe(case)
+    with _talking(case.sandbox) as talk:
         heard = iter(talk.ask([each.attempt for probe in probes for each in probe.asked]))
         for probe in probes:
             yield judge(probe, method, [next(heard) for _ in probe.asked])
-        yield _outside(given, talk)
-        os.kill(given.bridged.bridge.pid, signal.SIGKILL)
-        os.waitid(os.P_PID, given.bridged.bridge.pid, os.WEXITED | os.WNOWAIT)
+        yield _host_side_outcome(case, talk)
+        os.kill(case.bridged.bridge.pid, signal.SIGKILL)
+        os.waitid(os.P_PID, case.bridged.bridge.pid, os.WEXITED | os.WNOWAIT)
         yield judge(later, method, talk.ask([each.attempt for each in later.asked]))
-    yield _required(given)
+    yield _required(case)
 
 
-def untried(method: str, reason: str) -> ProbeOutcome:
+def skipped_bridge(method: str, reason: str) -> ProbeOutcome:
     """The two-token proof as a skip: what the policy says keeps a sandbox from any bridge."""
     return ProbeOutcome(
         probe="secrets/two-tokens",
@@ -77,40 +84,42 @@ def untried(method: str, reason: str) -> ProbeOutcome:
     )
 
 
-def _probes(given: Bridging) -> Iterator[Probe]:
+def _alive_probes(case: Bridging) -> Iterator[Probe]:
     """What is asked while the bridge runs."""
-    tokens, control = given.bridged.tokens, (reads_plain(given.subject.fixture),)
+    tokens, control = case.bridged.tokens, (reads_plain(case.subject.fixture),)
     yield _probe(
         "two-tokens",
         "the host has token A and the sandbox token B: through the shim the program has B",
-        ProbeStep(attempt("call", NAME), "shim.token", value=b"status 0\n" + told(tokens.sandbox)),
+        ProbeStep(attempt("call", NAME), "shim.token", value=b"status 0\n" + token_answer(tokens.sandbox)),
         controls=control,
         check=lambda: (
-            None if given.bridged.directly() == told(tokens.host) else "started directly, it has not token A"
+            None
+            if case.bridged.directly() == token_answer(tokens.host)
+            else "started directly, it has not token A"
         ),
     )
-    own = [name for name in given.subject.policy.credentials.shims if name != NAME]
+    shims = [name for name in case.subject.policy.credentials.shims if name != NAME]
     yield _probe(
         "refused",
-        f"calls that the policy does not allow are refused: {', '.join([NAME, *own])}",
+        f"shim commands that the policy does not allow are refused: {', '.join([NAME, *shims])}",
         *(
             ProbeStep(attempt("call", name, "--sandwright"), "shim.refused", holds=b"status 126\n")
-            for name in (NAME, *own)
+            for name in (NAME, *shims)
         ),
         controls=(ProbeStep(attempt("call", NAME), "shim.token", holds=b"status 0\n"),),
     )
-    yield _inside(given)
+    yield _search_probe(case)
 
 
-def _inside(given: Bridging) -> Probe:
+def _search_probe(case: Bridging) -> Probe:
     """That neither token is anywhere, by searches that find what is there."""
-    fixture, needle = given.subject.fixture, given.needle
+    fixture, needle = case.subject.fixture, case.needle
     return _probe(
         "inside",
         "neither token is inside: not in a variable, in what the kernel tells of processes, nor in a file",
         ProbeStep(attempt("environment"), "secret.nowhere", lacks=(needle,), private=True),
         ProbeStep(attempt("search-processes", needle), "secret.nowhere", lacks=(b"/",)),
-        ProbeStep(attempt("search", needle, *_roots(given)), "secret.nowhere", lacks=(b"/",)),
+        ProbeStep(attempt("search", needle, *_roots(case)), "secret.nowhere", lacks=(b"/",)),
         controls=(
             ProbeStep(attempt("search-processes", fixture.program), "works", holds=b"/cmdline\n"),
             ProbeStep(attempt("search", fixture.plain, fixture.read), "works", holds=b"/plain\n"),
@@ -118,18 +127,18 @@ def _inside(given: Bridging) -> Probe:
     )
 
 
-def _roots(given: Bridging) -> tuple[str, ...]:
+def _roots(case: Bridging) -> tuple[str, ...]:
     """Where files are looked into: an image's whole root, else where a sandbox has something of its own."""
-    subject, public = given.subject, given.bridged.bridge.public
+    subject, public = case.subject, case.bridged.bridge.public
     if subject.image_root:
         return ("/",)
     files, root = subject.policy.filesystem, subject.fixture.root
     return tuple(map(str, (files.tmp_path, public, root, subject.policy.facts.project, "/run")))
 
 
-def _without(given: Bridging) -> Probe:
+def _dead_bridge_probe(case: Bridging) -> Probe:
     """What is asked when the bridge is dead."""
-    tokens = given.bridged.tokens
+    tokens = case.bridged.tokens
     return _probe(
         "gone",
         "without a bridge a shim exits with 125, and no program runs in its place",
@@ -137,9 +146,9 @@ def _without(given: Bridging) -> Probe:
             attempt("call", NAME),
             "shim.gone",
             holds=b"status 125\n",
-            lacks=(told(tokens.host), told(tokens.sandbox)),
+            lacks=(token_answer(tokens.host), token_answer(tokens.sandbox)),
         ),
-        controls=(reads_plain(given.subject.fixture), step("works", "echo", "alive")),
+        controls=(reads_plain(case.subject.fixture), step("works", "echo", "alive")),
     )
 
 
@@ -166,8 +175,8 @@ class _Talk:
         status = self._poll()
         if status is not None and not self._ended:
             there = select.select([self._stderr], [], [], 0)[0]
-            said = os.read(self._stderr.fileno(), 1 << 14) if there else b""
-            self._ended = unanswered(status, said.decode(errors="replace"))
+            output = os.read(self._stderr.fileno(), 1 << 14) if there else b""
+            self._ended = why_unanswered(status, output.decode(errors="replace"))
         return self._ended
 
     def ask(self, attempts: Sequence[Attempt], *, limit: float = LIMIT) -> list[ProbeAnswer]:
@@ -176,18 +185,22 @@ class _Talk:
         with contextlib.suppress(BrokenPipeError):
             self._stdin.write(requests(attempts, word=word))
             self._stdin.flush()
-        until, source, said = time.monotonic() + limit, self._stdout.fileno(), b""
+        until, source, output = time.monotonic() + limit, self._stdout.fileno(), b""
         found = [NO_ANSWER] * len(attempts)
         while any(each.kind == "none" for each in found) and time.monotonic() < until:
             if not select.select([source], [], [], 1.0)[0]:
                 continue
             more = os.read(source, 1 << 16)
-            said += more
-            found = answers(said, len(attempts), word=word) if said.endswith(b"\n") or not more else found
+            output += more
+            found = (
+                parse_answers(output, len(attempts), word=word)
+                if output.endswith(b"\n") or not more
+                else found
+            )
             if not more:
                 await_end(self._poll)
                 break
-        why = self.ended() or unanswered(None, "", limit)
+        why = self.ended() or why_unanswered(None, "", limit)
         return [each if each.kind != "none" else ProbeAnswer("none", why) for each in found]
 
 
@@ -203,67 +216,67 @@ def _talking(sandbox: RenderedSandbox) -> Iterator[_Talk]:
         process.ended_within(started.poll, LIMIT)
 
 
-def _outside(given: Bridging, talk: _Talk) -> ProbeOutcome:
+def _host_side_outcome(case: Bridging, talk: _Talk) -> ProbeOutcome:
     """What the host keeps of the run, while it runs. The launcher's own environment is the control."""
-    looked: list[str] = []
-    hits = [f"{where}: {hit}" for where, hit in _looks(given, looked)]
-    control = given.needle in _content(Path(f"/proc/{talk.launcher}/environ"))
+    searched: list[str] = []
+    hits = [f"{where}: {hit}" for where, hit in _looks(case, searched)]
+    control = case.needle in _read_if_file(Path(f"/proc/{talk.launcher}/environ"))
     why = "" if control or not talk.ended() else f"\n{UNANSWERED}{talk.ended()}"
     verdict = Verdict.FAIL if hits else Verdict.PASS if control else Verdict.INCONCLUSIVE
-    return _outcome(
-        given,
+    return _bridge_outcome(
+        case,
         "outside",
         "neither token is in what the host keeps of the run: arguments, metadata, images, logs, files",
         verdict,
         expected="nowhere",
         observed="; ".join(hits) or "nowhere",
-        evidence=f"looked into {', '.join(looked)}\ncontrol: the launcher's variables → "
+        evidence=f"looked into {', '.join(searched)}\ncontrol: the launcher's variables → "
         + ("found" if control else "not found")
         + why,
     )
 
 
-def _looks(given: Bridging, looked: list[str]) -> Iterator[tuple[str, str]]:
-    """Where a token was found, and in what; `looked` gets what was looked into."""
-    needle, fixture = given.needle, given.subject.fixture
-    lines = {str(path.parent.name): _content(path) for path in Path("/proc").glob("[0-9]*/cmdline")}
-    looked.append(f"the arguments of {len(lines)} processes")
+def _looks(case: Bridging, searched: list[str]) -> Iterator[tuple[str, str]]:
+    """Where a token was found, and in what; `searched` gets what was looked into."""
+    needle, fixture = case.needle, case.subject.fixture
+    lines = {str(path.parent.name): _read_if_file(path) for path in Path("/proc").glob("[0-9]*/cmdline")}
+    searched.append(f"the arguments of {len(lines)} processes")
     yield from (("arguments", f"process {pid}") for pid, line in lines.items() if needle in line)
     for name, folder in (
-        ("the bridge's files and log", given.bridged.place),
+        ("the bridge's files and log", case.bridged.directory),
         ("artifacts", fixture.artifacts),
         ("the launcher's files", fixture.state),
     ):
         paths = [Path(above, each) for above, _, names in os.walk(folder) for each in names]
-        looked.append(f"{name} ({len(paths)})")
-        yield from ((name, str(path)) for path in paths if needle in _content(path))
-    if given.subject.properties.engine:
-        yield from _engine_looks(given, looked)
+        searched.append(f"{name} ({len(paths)})")
+        yield from ((name, str(path)) for path in paths if needle in _read_if_file(path))
+    if case.subject.properties.engine:
+        yield from _engine_looks(case, searched)
 
 
-def _engine_looks(given: Bridging, looked: list[str]) -> Iterator[tuple[str, str]]:
+def _engine_looks(case: Bridging, searched: list[str]) -> Iterator[tuple[str, str]]:
     """What an engine tells of the container and of its image, and the image's layers themselves."""
-    engine = EngineClient(given.subject.method)
+    engine = EngineClient(case.subject.method)
 
     def output(*words: str) -> bytes:
         result = engine.ask(*words, check=False, timeout=_ENGINE)
         return result.stdout + result.stderr.encode()
 
-    session = given.sandbox.environment[SESSION.name]
+    session = case.sandbox.environment[SESSION.name]
     containers = engine.containers(f"sandwright.session={session}", timeout=_ENGINE)
-    looked.append(f"{engine.name} inspect, logs and diff of {len(containers)} containers")
+    searched.append(f"{engine.name} inspect, logs and diff of {len(containers)} containers")
     if not containers:
         yield engine.name, "no container was found to look at"
     for each in containers:
         image = output("inspect", "--format", "{{.Image}}", each).decode().strip()
-        looked.append(f"{engine.name} history and layers of its image")
+        searched.append(f"{engine.name} history and layers of its image")
         for words in (
             *(("inspect", each), ("logs", each), ("diff", each)),
             *(("history", "--no-trunc", image), ("image", "inspect", image)),
         ):
-            if given.needle in output(*words):
+            if case.needle in output(*words):
                 yield engine.name, " ".join(words)
-        if _streamed(given.needle, engine.save_stream(image)):
+        if _streamed(case.needle, engine.save_stream(image)):
             yield engine.name, "a layer of its image"
 
 
@@ -280,38 +293,38 @@ def _streamed(needle: bytes, pieces: Generator[bytes, None, None]) -> bool:
     return False
 
 
-def _content(path: Path) -> bytes:
+def _read_if_file(path: Path) -> bytes:
     with contextlib.suppress(OSError):
         return path.read_bytes() if path.is_file() else b""
     return b""
 
 
-def _required(given: Bridging) -> ProbeOutcome:
+def _required(case: Bridging) -> ProbeOutcome:
     """A start without a bridge."""
-    kept = {key: value for key, value in given.sandbox.environment.items() if key != SHIMS.name}
+    environment = {key: value for key, value in case.sandbox.environment.items() if key != SHIMS.name}
     try:
-        result = replace(given.sandbox, environment=kept, document=None).run(("exit", "0"))
-        status, said = result.status, result.stderr.strip()
+        result = replace(case.sandbox, environment=environment, document=None).run(("exit", "0"))
+        status, message = result.status, result.stderr.strip()
     except CommandFailed as failed:
-        status, said = failed.status or -1, failed.stderr
-    refused = status == 125 and "the policy names shims, and" in said
-    return _outcome(
-        given,
+        status, message = failed.status or -1, failed.stderr
+    refused = status == 125 and "the policy names shims, and" in message
+    return _bridge_outcome(
+        case,
         "required",
-        "without a bridge nothing is started",
+        "without a bridge the sandbox does not start",
         Verdict.PASS if refused else Verdict.FAIL,
         expected="125",
         observed=str(status),
-        evidence=f"exit 0, with no bridge named → {status}: {said}",
+        evidence=f"exit 0, with no bridge named → {status}: {message}",
     )
 
 
-def _outcome(
-    given: Bridging, name: str, about: str, verdict: Verdict, *, expected: str, observed: str, evidence: str
+def _bridge_outcome(
+    case: Bridging, name: str, about: str, verdict: Verdict, *, expected: str, observed: str, evidence: str
 ) -> ProbeOutcome:
     return ProbeOutcome(
         probe=f"secrets/{name}",
-        method=given.subject.method,
+        method=case.subject.method,
         family=Family.SECRETS,
         verdict=verdict,
         expected=expected,

@@ -47,7 +47,7 @@ class Home:
         return observe(moved, [str(self.path / name) for name in named])
 
 
-def home(fixture: Fixture) -> Home:
+def plant_home(fixture: Fixture) -> Home:
     """Plant it."""
     made = Home(fixture.root / "home", fixture.word)
     for name in (*ACCOUNTS, KEY, CLUSTER):
@@ -57,55 +57,66 @@ def home(fixture: Fixture) -> Home:
     return made
 
 
-def cases(
-    own: Home,
+def cloud_cases(
+    planted_home: Home,
 ) -> Iterator[tuple[str, tuple[Path, ...], Callable[[ProofSubject, Home], Sequence[Probe]]]]:
     """What `credentials.cloud` says, what may be read besides, and the probes of it."""
-    yield "readonly", (own.path / CLUSTER,), opened
-    yield "none", (own.path,), closed
+    yield "readonly", (planted_home.path / CLUSTER,), cloud_readable_probes
+    yield "none", (planted_home.path,), cloud_denied_probes
 
 
-def opened(subject: ProofSubject, own: Home) -> Sequence[Probe]:
+def cloud_readable_probes(subject: ProofSubject, planted_home: Home) -> Sequence[Probe]:
     """The probes where the policy says `cloud: readonly`, and lists the configuration of a cluster."""
     return [
         _probe(
             "cloud",
-            f"with credentials.cloud: readonly accounts are read and not written: {', '.join(_names())}",
-            *_reads(own, (*ACCOUNTS, KEY)),
+            "with credentials.cloud: readonly accounts are read and not written:"
+            f" {', '.join(_credential_names())}",
+            *_read_steps(planted_home, (*ACCOUNTS, KEY)),
             controls=(reads_plain(subject.fixture),),
         ),
         _probe(
             "cluster",
             f"a policy that lists {CLUSTER} opens it for reading",
-            *_reads(own, (CLUSTER,)),
+            *_read_steps(planted_home, (CLUSTER,)),
             controls=(reads_plain(subject.fixture),),
         ),
     ]
 
 
-def closed(subject: ProofSubject, own: Home) -> Sequence[Probe]:
+def cloud_denied_probes(subject: ProofSubject, planted_home: Home) -> Sequence[Probe]:
     """The probes where it says `cloud: none`, which is the default."""
-    control = ProbeStep(attempt("read", own.path / "plain"), "works", value=subject.fixture.plain.encode())
-    word, cluster = own.word.encode(), str(own.path / CLUSTER)
+    control = ProbeStep(
+        attempt("read", planted_home.path / "plain"), "works", value=subject.fixture.plain.encode()
+    )
+    word, cluster = planted_home.word.encode(), str(planted_home.path / CLUSTER)
     hidden = (*ACCOUNTS, *(() if subject.policy.is_path_readable(cluster) else (CLUSTER,)))
     return [
         _probe(
             "cloud-off",
             f"by default no account is there: {', '.join((*hidden, KEY))}",
-            *(ProbeStep(attempt("read", own.path / name), "cloud.hidden", lacks=(word,)) for name in hidden),
-            ProbeStep(attempt("read", own.path / KEY), "cloud.hidden.file", lacks=(word,)),
+            *(
+                ProbeStep(attempt("read", planted_home.path / name), "cloud.hidden", lacks=(word,))
+                for name in hidden
+            ),
+            ProbeStep(attempt("read", planted_home.path / KEY), "cloud.hidden.file", lacks=(word,)),
             controls=(control,),
         )
     ]
 
 
-def _reads(own: Home, names: Sequence[str]) -> Iterator[ProbeStep]:
+def _read_steps(planted_home: Home, names: Sequence[str]) -> Iterator[ProbeStep]:
     for name in names:
-        yield ProbeStep(attempt("read", own.path / name), "cloud.read", holds=own.word.encode(), private=True)
-        yield step("cloud.write", "write", own.path / name, "changed")
+        yield ProbeStep(
+            attempt("read", planted_home.path / name),
+            "cloud.read",
+            holds=planted_home.word.encode(),
+            private=True,
+        )
+        yield step("cloud.write", "write", planted_home.path / name, "changed")
 
 
-def _names() -> Iterator[str]:
+def _credential_names() -> Iterator[str]:
     yield from ACCOUNTS
     yield f"the target of {GOOGLE_KEY}"
 

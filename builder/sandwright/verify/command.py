@@ -17,23 +17,23 @@ from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.progress import SILENT, Progress
 from sandwright.session import persistent, preflights
-from sandwright.session.prepare import chosen, load, resolved_here
+from sandwright.session.prepare import choose_method, load_layers, resolved_here
 from sandwright.session.request import RunRequest
 from sandwright.verify import matrix
 from sandwright.verify.about import origin
 from sandwright.verify.page import page
-from sandwright.verify.report import PolicyReport, encode, junit
+from sandwright.verify.report import PolicyReport, encode_report, junit
 
 
 def verify_policy(
-    request: RunRequest, asked: str, *, progress: Progress = SILENT, work: bool = False
+    request: RunRequest, requested: str, *, progress: Progress = SILENT, work: bool = False
 ) -> tuple[PolicyReport, tuple[str, ...]]:
     """Verify the policy of a run with the methods asked for; give the report and the methods that were named.
 
     With `work` also that real programs work. Raise what loading a policy raises, HostError where there is no
     probe for this platform, or none of the methods starts that a run without a policy's file takes.
     """
-    own = load(request, LiveHost(), shown=request.shown()).layers
+    layers = load_layers(request, LiveHost(), display_name=request.shown()).layers
 
     def here(
         more: Sequence[str],
@@ -41,8 +41,8 @@ def verify_policy(
         project: Path = Path(request.policy).parent,
     ) -> ResolvedPolicy:
         added = run_layer(more)
-        whole = MergedPolicy.from_layers([*own, *([added] if added else [])])
-        persistent.make(whole, str(project))
+        whole = MergedPolicy.from_layers([*layers, *([added] if added else [])])
+        persistent.make_persistent(whole, str(project))
         return resolved_here(whole, request, LiveHost(), other=other, project=project)
 
     def resolve(more: Sequence[str], other: Callable[[HostFacts], HostFacts] | None = None) -> ResolvedPolicy:
@@ -51,42 +51,46 @@ def verify_policy(
     def resolve_at(project: Path, more: Sequence[str]) -> ResolvedPolicy:
         return here(more, project=project)
 
-    methods = matrix.methods(asked) if asked else _own_methods(resolve(()), request)
-    methods = methods if asked == "all" else taken(resolve(()), methods)
+    methods = matrix.methods(requested) if requested else _own_methods(resolve(()), request)
+    methods = methods if requested == "all" else with_fallbacks(resolve(()), methods)
     report = matrix.verify(
-        resolve, methods, policy=_label(request), progress=progress, work=resolve_at if work else None
+        resolve, methods, policy=_policy_label(request), progress=progress, work=resolve_at if work else None
     )
-    report = replace(report, origin=origin(own, request))
-    return report, () if asked == "all" else methods if asked else decisive(resolve(()), methods)
+    report = replace(report, origin=origin(layers, request))
+    return report, () if requested == "all" else methods if requested else methods_to_prove(
+        resolve(()), methods
+    )
 
 
-def decisive(policy: ResolvedPolicy, methods: Sequence[str]) -> tuple[str, ...]:
+def methods_to_prove(policy: ResolvedPolicy, methods: Sequence[str]) -> tuple[str, ...]:
     """Of a policy's methods those that have to be proved: with `methods` the one that `run` takes here."""
     if len(policy.methods) < 2:
         return tuple(methods)
     host = collect_host()
     for name in policy.methods:
-        for own in registry.tried(name, policy):
-            if preflights.known(registry.backend(own), host).ready:
-                return (name if own == registry.placed(name, policy) else own,)
+        for candidate in registry.method_candidates(name, policy):
+            if preflights.cached_preflight(registry.backend(candidate), host).ready:
+                return (name if candidate == registry.variant_name(name, policy) else candidate,)
     return tuple(methods)
 
 
-def taken(policy: ResolvedPolicy, methods: Sequence[str]) -> tuple[str, ...]:
+def with_fallbacks(policy: ResolvedPolicy, methods: Sequence[str]) -> tuple[str, ...]:
     """The same methods, each with the form that `run` takes here where the method itself doesn't start."""
     host = collect_host()
 
     def one(name: str) -> str:
-        first, *others = registry.tried(name, policy) if name in registry.policy_names() else (name,)
-        if not others or preflights.known(registry.backend(first), host).ready:
+        first, *others = (
+            registry.method_candidates(name, policy) if name in registry.policy_names() else (name,)
+        )
+        if not others or preflights.cached_preflight(registry.backend(first), host).ready:
             return name
-        ready = (each for each in others if preflights.known(registry.backend(each), host).ready)
+        ready = (each for each in others if preflights.cached_preflight(registry.backend(each), host).ready)
         return next(ready, name)
 
     return tuple(dict.fromkeys(map(one, methods)))
 
 
-def _label(request: RunRequest) -> str:
+def _policy_label(request: RunRequest) -> str:
     presets = f"preset {' and '.join(request.presets)}" if request.presets else ""
     file = request.shown() if request.has_policy() else ""
     return " with ".join(filter(None, (file, presets)))
@@ -98,7 +102,7 @@ def _own_methods(policy: ResolvedPolicy, request: RunRequest) -> tuple[str, ...]
     Raise UsageError when none can be verified.
     """
     if not policy.methods and not request.has_policy():
-        return (chosen(policy, LiveHost(), proposed=True)[0].name,)
+        return (choose_method(policy, LiveHost(), proposed=True)[0].name,)
     found = tuple(name for name in policy.methods if matrix.is_verifiable(name))
     if not found:
         raise UsageError(
@@ -107,14 +111,14 @@ def _own_methods(policy: ResolvedPolicy, request: RunRequest) -> tuple[str, ...]
     return found
 
 
-def write(
+def write_reports(
     report: PolicyReport, *, json: str = "", junit: str = "", html: str = "", faults: Sequence[str]
 ) -> None:
     """Write the report's files, each whole or not at all; an empty name means none.
 
     `faults` are those by which the command ends, of which the page says the same.
     """
-    for name, make in ((json, encode), (junit, _junit), (html, lambda report: page(report, faults))):
+    for name, make in ((json, encode_report), (junit, _junit), (html, lambda report: page(report, faults))):
         if name:
             write_output(name, make(report))
 

@@ -43,12 +43,12 @@ class _Row:
 def expected(claim: str, method: str) -> Expected:
     """What a claim expects of a method. Raise KeyError for a claim that is in no row."""
     row = _TABLE[claim]
-    own = registry.expected(method)
-    answers, reason = own.get(claim) or own.get(row.like) or Answers(row.answers, "")
+    method_answers = registry.expected(method)
+    answers, reason = method_answers.get(claim) or method_answers.get(row.like) or Answers(row.answers, "")
     return Expected(claim, row.feature, row.about, tuple(answers.split()), reason)
 
 
-def listed(claim: str) -> Expected:
+def default_expectation(claim: str) -> Expected:
     """What a claim expects where no method says otherwise. Raise KeyError for a claim that is in no row."""
     row = _TABLE[claim]
     return Expected(claim, row.feature, row.about, tuple(row.answers.split()), like=row.like)
@@ -205,7 +205,7 @@ _TABLE: Mapping[str, _Row] = {
         "a denied path that doesn't exist can't be made",
         "EROFS",
     ),
-    "tmp.write": _Row("filesystem.tmp-private", "the temporary directory can be written", "ok"),
+    "tmp.write": _Row("filesystem.tmp-private", "the temporary directory is writable", "ok"),
     "tmp.hidden": _Row("filesystem.tmp-private", "the host's temporary files are not there", "ENOENT"),
     "device.none": _Row("", "no device of the host is there", "ENOENT"),
     "device.seen": _Row("", "no device of the host is seen", "ENOENT", like="device.none"),

@@ -99,17 +99,17 @@ class Fixture:
 
 
 @contextmanager
-def planted(beside: Path | None = None, *, inside: bool = True) -> Iterator[Fixture]:
+def plant_fixture(parent: Path | None = None, *, inside: bool = True) -> Iterator[Fixture]:
     """Plant everything in a new directory, with a copy of the probe program. Gone at the end.
 
-    `beside` is the directory that it is made in; absent, the one of temporary files. `inside` is the
+    `parent` is the directory that it is made in; absent, the one of temporary files. `inside` is the
     fixture's.
     """
-    with scratch_directory(beside) as root:
+    with scratch_directory(parent) as root:
         fixture = Fixture(root.resolve(), uuid.uuid4().hex, uuid.uuid4().hex, inside)
-        for directory in _directories(fixture):
+        for directory in _planted_directories(fixture):
             directory.mkdir(parents=True)
-        for file, content in _files(fixture).items():
+        for file, content in _planted_files(fixture).items():
             file.write_text(content, encoding="utf-8")
         shutil.copyfile(own_probe(), fixture.program)
         fixture.program.chmod(0o755)
@@ -117,7 +117,7 @@ def planted(beside: Path | None = None, *, inside: bool = True) -> Iterator[Fixt
         yield fixture
 
 
-def _directories(fixture: Fixture) -> Iterator[Path]:
+def _planted_directories(fixture: Fixture) -> Iterator[Path]:
     yield from (fixture.probe, fixture.read / "denied", fixture.state, fixture.artifacts)
     yield from (fixture.read / name for name in HOSTILE)
     yield from (
@@ -127,7 +127,7 @@ def _directories(fixture: Fixture) -> Iterator[Path]:
     yield from (fixture.nested / ".git" / name for name in ("hooks", "objects", "refs/heads"))
 
 
-def _files(fixture: Fixture) -> dict[Path, str]:
+def _planted_files(fixture: Fixture) -> dict[Path, str]:
     read, write = fixture.read, fixture.write
     return {
         read / "plain": fixture.plain,

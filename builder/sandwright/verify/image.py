@@ -61,7 +61,7 @@ class Provision:
 
 
 @contextlib.contextmanager
-def provided(
+def provide(
     method: str, policy: ResolvedPolicy, fixture: Fixture, *, programs: HostPrograms = NO_PROGRAMS
 ) -> Iterator[Provision]:
     """What a method needs to be started with this policy, for the length of a `with`.
@@ -70,7 +70,7 @@ def provided(
     """
     properties = registry.properties(method)
     if properties.engine:
-        with _engine_image(method, policy, programs) as provision:
+        with _provide_engine_image(method, policy, programs) as provision:
             yield provision
         return
     if properties.own_account:
@@ -83,8 +83,8 @@ def provided(
     except HostError as error:
         root = _bare(policy, fixture, programs)
         note = f"{method}: on an empty root with mount points only: {error}"
-        own = {**around, ROOTFS.name: str(root)}
-        yield Provision(programs.settings if programs.directories else (), own, (note,))
+        environment = {**around, ROOTFS.name: str(root)}
+        yield Provision(programs.settings if programs.directories else (), environment, (note,))
 
 
 def _around(method: str, policy: ResolvedPolicy) -> Mapping[str, str]:
@@ -94,7 +94,7 @@ def _around(method: str, policy: ResolvedPolicy) -> Mapping[str, str]:
 
 
 @contextlib.contextmanager
-def _engine_image(engine: str, policy: ResolvedPolicy, programs: HostPrograms) -> Iterator[Provision]:
+def _provide_engine_image(engine: str, policy: ResolvedPolicy, programs: HostPrograms) -> Iterator[Provision]:
     """Give the engine an empty image where it doesn't have the policy's, and take it away again."""
     environment = registry.backend(engine).environment(policy)
     names = (f"sandwright/{policy.image}:latest", policy.image)
@@ -117,21 +117,21 @@ def _bare(policy: ResolvedPolicy, fixture: Fixture, programs: HostPrograms) -> P
         (root / point.path[1:]).mkdir(parents=True)
         (root / point.path[1:]).chmod(point.mode)
     for point in baseline.files:
-        _place(root / point.path[1:], directory=False)
+        _make_mount_point(root / point.path[1:], directory=False)
     for rule in policy.filesystem.rules:
         kind = policy.facts.kind(rule.path)
         if rule.kind == "deny" and not policy.denies_image(rule.path):
             continue  # nothing is mounted over what is the host's alone
         if rule.origin == "listed" and rule.path != "/" and kind is not None and kind != "symlink":
-            _place(root / rule.path[1:], directory=kind == "directory")
+            _make_mount_point(root / rule.path[1:], directory=kind == "directory")
     for directory in programs.directories:
-        _place(root / directory[1:], directory=Path(directory).is_dir())
+        _make_mount_point(root / directory[1:], directory=Path(directory).is_dir())
     for name, target in programs.links.items():
         (root / name).symlink_to(target)
     return root
 
 
-def _place(path: Path, *, directory: bool) -> None:
+def _make_mount_point(path: Path, *, directory: bool) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     if directory:
         path.mkdir(exist_ok=True)

@@ -66,22 +66,22 @@ def junit_xml(
         for each in counted:
             made.set(_PLURALS[each], str(sum(case.element == each for case in suite.cases)))
         for case in suite.cases:
-            _add(made, case)
+            _add_case(made, case)
     xml: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
     return xml
 
 
-def _add(suite: ET.Element, case: JunitCase) -> None:
-    made = ET.SubElement(suite, "testcase", classname=case.classname, name=_printable(case.name))
+def _add_case(suite: ET.Element, case: JunitCase) -> None:
+    made = ET.SubElement(suite, "testcase", classname=case.classname, name=_xml_text(case.name))
     if case.element is None:
         return
     element = ET.SubElement(made, case.element)
     if case.message:
-        element.set("message", _printable(case.message))
+        element.set("message", _xml_text(case.message))
     if case.text:
-        element.text = _printable(case.text)
+        element.text = _xml_text(case.text)
 
 
-def _printable(text: str) -> str:
+def _xml_text(text: str) -> str:
     """Text in which what XML 1.0 can't hold (control characters, lone surrogates) is replaced."""
     return _UNPRINTABLE.sub("\ufffd", text)

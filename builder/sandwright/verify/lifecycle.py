@@ -27,13 +27,13 @@ from sandwright.launcher.plan import parse_plan
 from sandwright.methods import registry
 from sandwright.mountinfo import mounted_below
 from sandwright.questions import is_placeholder
-from sandwright.runtime.probe.protocol import answers, attempt, requests
+from sandwright.runtime.probe.protocol import attempt, parse_answers, requests
 from sandwright.signalling import kill
 from sandwright.verify.outcome import UNANSWERED, ProbeOutcome
-from sandwright.verify.outer import outer
+from sandwright.verify.outer import outer_outcomes
 from sandwright.verify.probe import Family
 from sandwright.verify.runs import START, Runs
-from sandwright.verify.sandbox import RenderedSandbox, await_end, unanswered
+from sandwright.verify.sandbox import RenderedSandbox, await_end, why_unanswered
 from sandwright.verify.verdict import Verdict
 
 SETTLED = 1.0
@@ -48,17 +48,17 @@ GRACE = 30.0
 
 def lifecycle(runs: Runs) -> Iterator[ProbeOutcome]:
     """The verdicts on runs as a whole."""
-    before = _names(Path(runs.subject.policy.facts.project))
-    yield from _statuses(runs)
+    before = _project_names(Path(runs.subject.policy.facts.project))
+    yield from _status_outcomes(runs)
     yield _unchanged_only(runs)
     if runs.short is not None:
-        yield _time(runs, runs.short)
+        yield _timeout_outcome(runs, runs.short)
     if registry.declaration(runs.subject.method).of("filesystem.deny").level != "cannot":
         yield _denied_later(runs)
-    yield from _ends(runs)
+    yield from _ending_outcomes(runs)
     yield _ghosts(runs, before)
     if runs.subject.properties.outer_container and runs.subject.policy.gvisor_engine != "none":
-        yield from outer(runs)
+        yield from outer_outcomes(runs)
 
 
 COMMAND_RUNS = (
@@ -70,24 +70,26 @@ COMMAND_RUNS = (
 
 def command_runs(runs: Runs) -> Iterator[ProbeOutcome]:
     """The verdicts on runs of a command that is no launcher of ours."""
-    yield from _statuses(runs)
-    yield from _ends(runs)
+    yield from _status_outcomes(runs)
+    yield from _ending_outcomes(runs)
 
 
-def _statuses(runs: Runs) -> Iterator[ProbeOutcome]:
-    yield _status(runs, "exit-status", ("exit", "42"), 42, "a command's exit status is the launcher's")
-    yield _status(
+def _status_outcomes(runs: Runs) -> Iterator[ProbeOutcome]:
+    yield _exit_outcome(
+        runs, "exit-status", ("exit", "42"), 42, "the launcher exits with the command's exit status"
+    )
+    yield _exit_outcome(
         runs,
         "signal",
         ("fault", "8"),
         128 + signal.SIGSEGV,
-        "a command that signal N ends has exit status 128 + N",
+        "if signal N ends the command, the exit status is 128 + N",
     )
 
 
-def _ends(runs: Runs) -> Iterator[ProbeOutcome]:
-    yield from _ended(runs, "killed", signal.SIGKILL)
-    yield from _ended(runs, "terminated", signal.SIGTERM)
+def _ending_outcomes(runs: Runs) -> Iterator[ProbeOutcome]:
+    yield from _signal_outcomes(runs, "killed", signal.SIGKILL)
+    yield from _signal_outcomes(runs, "terminated", signal.SIGTERM)
 
 
 def _outcome(
@@ -113,7 +115,7 @@ def _ran(sandbox: RenderedSandbox, *words: str) -> tuple[int | None, str]:
     return result.status, result.stderr
 
 
-def _status(runs: Runs, name: str, words: tuple[str, ...], expected: int, about: str) -> ProbeOutcome:
+def _exit_outcome(runs: Runs, name: str, words: tuple[str, ...], expected: int, about: str) -> ProbeOutcome:
     control, _ = _ran(runs.sandbox, "exit", "0")
     status, stderr = _ran(runs.sandbox, *words)
     wrong = "" if (control, status) == (0, expected) else stderr.strip() or "the statuses differ"
@@ -151,41 +153,41 @@ def _unchanged_only(runs: Runs) -> ProbeOutcome:
     )
 
 
-def _time(runs: Runs, sandbox: RenderedSandbox) -> ProbeOutcome:
+def _timeout_outcome(runs: Runs, sandbox: RenderedSandbox) -> ProbeOutcome:
     started = time.monotonic()
     status, stderr = _ran(sandbox, "sleep", "60")
     seconds = time.monotonic() - started
-    left = _left(runs)
+    remains = _wait_for_remains(runs)
     wrong = "" if status == 124 else f"not ended by its time limit: {stderr.strip()}"
     return _outcome(
         runs,
         "time",
-        "a run ends when its time is up, with all its processes",
+        "the time limit ends a run with all its processes",
         expected="124",
         observed=str(status),
-        wrong="; ".join(part for part in (wrong, left) if part),
+        wrong="; ".join(part for part in (wrong, remains) if part),
         evidence=f"a limit of 1 s: ended after {seconds:.1f} s with {status}: {stderr.strip()}",
     )
 
 
-def _ended(runs: Runs, name: str, number: signal.Signals) -> Iterator[ProbeOutcome]:
+def _signal_outcomes(runs: Runs, name: str, number: signal.Signals) -> Iterator[ProbeOutcome]:
     """Start, see it alive, send the launcher a signal, and look for what is left of it."""
     about = f"nothing is left when the launcher gets {number.name}: no process, no mount, no directory"
-    given = runs.sandbox
+    sandbox = runs.sandbox
     with process.start(
-        *given.argv(()), stdin=b"", env=given.environment, cwd=given.cwd, pass_fds=given.inherited()
+        *sandbox.argv(()), stdin=b"", env=sandbox.environment, cwd=sandbox.cwd, pass_fds=sandbox.inherited()
     ) as started:
         assert started.stdin is not None
         assert started.stdout is not None
         mark = runs.subject.fixture.write / f"alive-{uuid.uuid4().hex}"
         alive = _alive(started.stdin, started.stdout, mark, started.poll)
-        why = "" if alive else unanswered(started.poll(), _said(started.stderr), START)
+        why = "" if alive else why_unanswered(started.poll(), _read_available(started.stderr), START)
         if name == "killed":
-            yield _arguments(runs, why=why)
+            yield _argument_outcome(runs, why=why)
         with contextlib.suppress(ProcessLookupError):
             os.kill(started.pid, number)
         process.ended_within(started.poll, GRACE)
-        left = _left(runs)
+        remains = _wait_for_remains(runs)
     if not alive:
         yield _undecided(runs, name, about, why)
         return
@@ -194,18 +196,18 @@ def _ended(runs: Runs, name: str, number: signal.Signals) -> Iterator[ProbeOutco
         name,
         about,
         expected="nothing is left",
-        observed="something is left" if left else "nothing is left",
-        wrong=left,
+        observed="something is left" if remains else "nothing is left",
+        wrong=remains,
         evidence=f"it answered, then {number.name} to the launcher; ended with {started.returncode}",
     )
 
 
 def _denied_later(runs: Runs) -> ProbeOutcome:
     """Make a denied file on the host while the sandbox runs, and have it read a moment later."""
-    given, later = runs.sandbox, runs.subject.fixture.later
+    sandbox, later = runs.sandbox, runs.subject.fixture.later
     secret = uuid.uuid4().hex
     with process.start(
-        *given.argv(()), stdin=b"", env=given.environment, cwd=given.cwd, pass_fds=given.inherited()
+        *sandbox.argv(()), stdin=b"", env=sandbox.environment, cwd=sandbox.cwd, pass_fds=sandbox.inherited()
     ) as started:
         assert started.stdin is not None
         assert started.stdout is not None
@@ -217,7 +219,7 @@ def _denied_later(runs: Runs) -> ProbeOutcome:
             with contextlib.suppress(BrokenPipeError):
                 started.stdin.write(requests([attempt("read", later)], word="later"))
                 started.stdin.close()
-            answer = answers(started.stdout.read(_LONGEST_ANSWER), 1, word="later", why="")[0]
+            answer = parse_answers(started.stdout.read(_LONGEST_ANSWER), 1, word="later", why="")[0]
             await_end(started.poll)
         finally:
             later.unlink(missing_ok=True)
@@ -226,7 +228,7 @@ def _denied_later(runs: Runs) -> ProbeOutcome:
     return _outcome(
         runs,
         "denied-later",
-        "a denied file that the host makes during a run is hidden, or ends the run",
+        "a denied file that the host creates during a run is hidden or ends the run",
         expected=f"hidden, or ended with {REPLACED}",
         observed="hidden" if hidden else f"ended with {started.returncode}" if ended else str(answer),
         wrong="" if alive and (hidden or ended) else "what it holds was read, or nothing answered",
@@ -234,7 +236,7 @@ def _denied_later(runs: Runs) -> ProbeOutcome:
     )
 
 
-def _said(stderr: IO[bytes] | None) -> str:
+def _read_available(stderr: IO[bytes] | None) -> str:
     """What a launcher said, as far as it is there: who outlived it may hold the pipe open."""
     if stderr is None or not select.select([stderr], [], [], 0)[0]:
         return ""
@@ -259,21 +261,25 @@ def _alive(stdin: IO[bytes], stdout: IO[bytes], mark: Path, poll: Callable[[], i
     with contextlib.suppress(BrokenPipeError):
         stdin.write(requests([attempt("create", mark)], word="alive"))
         stdin.flush()
-    said, until = b"", time.monotonic() + START
-    while b"\n" not in said and len(said) < _LONGEST_ANSWER and (left := until - time.monotonic()) > 0:
-        if select.select([stdout], [], [], left)[0]:
+    output, until = b"", time.monotonic() + START
+    while (
+        b"\n" not in output
+        and len(output) < _LONGEST_ANSWER
+        and (seconds_remaining := until - time.monotonic()) > 0
+    ):
+        if select.select([stdout], [], [], seconds_remaining)[0]:
             more = os.read(stdout.fileno(), 4096)
-            said += more
+            output += more
             if not more:
                 await_end(poll)
                 break
-    return said.startswith(b"alive 0 ok") and mark.exists()
+    return output.startswith(b"alive 0 ok") and mark.exists()
 
 
 _LONGEST_ANSWER = 1 << 16
 
 
-def _arguments(runs: Runs, *, why: str) -> ProbeOutcome:
+def _argument_outcome(runs: Runs, *, why: str) -> ProbeOutcome:
     """While it runs: whether a variable's value is among any process's arguments.
 
     Which all users can read.
@@ -301,30 +307,30 @@ def _command_lines() -> dict[int, bytes]:
     return found
 
 
-def _left(runs: Runs) -> str:
+def _wait_for_remains(runs: Runs) -> str:
     """What is left of a run after some time, empty for nothing. Processes that stayed are ended."""
     until = time.monotonic() + GRACE
     while True:
-        left = "; ".join(_remains(runs))
-        if not left or time.monotonic() > until:
+        remains = "; ".join(_remains(runs))
+        if not remains or time.monotonic() > until:
             break
         time.sleep(0.02)
-    for pid in _processes(runs):
+    for pid in _run_processes(runs):
         kill(pid, sure=partial(_names_ours, pid, runs))
-    return left
+    return remains
 
 
 def _names_ours(pid: int, runs: Runs) -> bool:
-    return pid in _processes(runs)
+    return pid in _run_processes(runs)
 
 
-def _processes(runs: Runs) -> dict[int, str]:
+def _run_processes(runs: Runs) -> dict[int, str]:
     """Those that name a file of ours among their arguments, which nobody else's do."""
-    own, root = os.getpid(), os.fsencode(runs.subject.fixture.root)
+    own_pid, root = os.getpid(), os.fsencode(runs.subject.fixture.root)
     return {
         pid: line.replace(bytes(1), b" ").decode(errors="replace")[:200]
         for pid, line in _command_lines().items()
-        if root in line and pid != own
+        if root in line and pid != own_pid
     }
 
 
@@ -334,25 +340,25 @@ def _remains(runs: Runs) -> Iterator[str]:
     Mounts below our directory, and what the launcher keeps of a run.
     """
     fixture = runs.subject.fixture
-    yield from (f"process {pid}: {line}" for pid, line in _processes(runs).items())
+    yield from (f"process {pid}: {line}" for pid, line in _run_processes(runs).items())
     yield from (f"mount {point}" for point in mounted_below(fixture.root))
     if engine := runs.subject.engine:
         session = runs.sandbox.environment[SESSION.name]
         with contextlib.suppress(CommandFailed):
-            left = EngineClient(engine).containers(f"sandwright.session={session}", timeout=START)
-            yield from (f"container {each}" for each in left)
+            containers = EngineClient(engine).containers(f"sandwright.session={session}", timeout=START)
+            yield from (f"container {each}" for each in containers)
     yield from (f"file {each}" for each in sorted(fixture.state.glob("sandwright/runs/*")))
 
 
-def _names(project: Path) -> frozenset[str]:
+def _project_names(project: Path) -> frozenset[str]:
     """What is in the project, two levels deep, and in its repository."""
-    first = _listed(project)
-    second = [path for each in first for path in _listed(each)]
-    third = [path for each in second if each.parent.name == ".git" for path in _listed(each)]
+    first = _list_directory(project)
+    second = [path for each in first for path in _list_directory(each)]
+    third = [path for each in second if each.parent.name == ".git" for path in _list_directory(each)]
     return frozenset(str(path.relative_to(project)) for path in (*first, *second, *third))
 
 
-def _listed(directory: Path) -> list[Path]:
+def _list_directory(directory: Path) -> list[Path]:
     """What is in a directory; nothing in what is none, or goes at this moment."""
     try:
         return [] if directory.is_symlink() else list(directory.iterdir())
@@ -362,11 +368,13 @@ def _listed(directory: Path) -> list[Path]:
 
 def _appeared(project: Path, before: frozenset[str]) -> list[str]:
     """What is new in the project, but for covers that another session has there while it runs."""
-    new = sorted(_names(project) - before)
-    return [each for each in new if not _covers(project / each)] if new and _in_use(project) else new
+    new = sorted(_project_names(project) - before)
+    return (
+        [each for each in new if not _may_be_placeholder(project / each)] if new and _in_use(project) else new
+    )
 
 
-def _covers(path: Path) -> bool:
+def _may_be_placeholder(path: Path) -> bool:
     try:
         return is_placeholder(str(path), path.lstat())
     except OSError:
@@ -375,10 +383,10 @@ def _covers(path: Path) -> bool:
 
 def _in_use(project: Path) -> bool:
     """Whether a session holds the project's lock: looked up, as taking it would be in the way of its end."""
-    own = f":{project.stat().st_ino}"
+    inode = f":{project.stat().st_ino}"
     with contextlib.suppress(OSError):
         lines = Path("/proc/locks").read_text(encoding="ascii").splitlines()
-        return any(line.split()[1] == "FLOCK" and line.split()[-3].endswith(own) for line in lines)
+        return any(line.split()[1] == "FLOCK" and line.split()[-3].endswith(inode) for line in lines)
     return False
 
 
@@ -389,7 +397,7 @@ def _ghosts(runs: Runs, before: frozenset[str]) -> ProbeOutcome:
     return _outcome(
         runs,
         "ghosts",
-        "mount points leave no file behind in the project",
+        "no mount point is left in the project",
         expected="nothing new",
         observed=", ".join(appeared) or "nothing new",
         wrong="there is something new in the project" if appeared else "",

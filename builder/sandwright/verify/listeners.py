@@ -104,7 +104,7 @@ class _Datagrams(CanaryListener):
 
 
 @contextlib.contextmanager
-def listening(directory: Path, written: Path, word: str) -> Iterator[CanaryListeners]:
+def canary_listeners(directory: Path, written: Path, word: str) -> Iterator[CanaryListeners]:
     """Listen for the length of a `with`.
 
     Unix sockets lie in `directory` and in `written`, and `word` is part of a name.

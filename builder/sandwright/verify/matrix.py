@@ -38,11 +38,11 @@ AT_ONCE = 2
 """Methods under way at the same time: most of a proof is waiting for an engine."""
 
 
-def methods(asked: str) -> tuple[str, ...]:
+def methods(request: str) -> tuple[str, ...]:
     """The methods that somebody asked for: names between commas, or `all`. Raise UsageError for another."""
-    if asked == "all":
+    if request == "all":
         return tuple(METHODS)
-    names = tuple(dict.fromkeys(name.strip() for name in asked.split(",") if name.strip()))
+    names = tuple(dict.fromkeys(name.strip() for name in request.split(",") if name.strip()))
     for name in names:
         if not is_verifiable(name):
             raise UsageError(f"{name!r} can't be verified; there is {', '.join(METHODS)}, and all")
@@ -59,13 +59,13 @@ def is_verifiable(name: str) -> bool:
 
 def verify(
     resolve: Resolve,
-    asked: Sequence[str],
+    requested: Sequence[str],
     *,
     policy: str,
     progress: Progress = SILENT,
     work: ResolveAt | None = None,
 ) -> PolicyReport:
-    """Prove every method of `asked`, and report. `policy` is its name for the reader.
+    """Prove every method of `requested`, and report. `policy` is its name for the reader.
 
     With `work` also what people do in projects, each in one for which that resolves the policy.
 
@@ -87,14 +87,14 @@ def verify(
     host = collect_host()
     # In a shared temporary directory they would see what the others plant, and be in each other's way.
     at_once = AT_ONCE if resolve(()).filesystem.tmp == "private" else 1
-    if len(asked) == 1:  # here, where Ctrl-C ends it: threads would be waited for
-        proofs = [proof(asked[0])]
+    if len(requested) == 1:  # here, where Ctrl-C ends it: threads would be waited for
+        proofs = [proof(requested[0])]
     else:
         with ThreadPoolExecutor(at_once) as pool:
-            proofs = list(pool.map(proof, asked))
+            proofs = list(pool.map(proof, requested))
     return PolicyReport(
         policy=policy,
-        methods=tuple(asked),
+        methods=tuple(requested),
         outcomes=tuple(outcome for each in proofs for outcome in each.outcomes),
         notes=tuple(dict.fromkeys(note for each in proofs for note in each.notes)),
         started=started.isoformat(timespec="seconds"),
@@ -105,19 +105,21 @@ def verify(
 
 
 def _proof(resolve: Resolve, method: str, host: MachineFacts, work: ProveWork | None = None) -> MethodProof:
-    own, module, _ = registry.find(method)
+    variant, module, _ = registry.find(method)
     properties = module.properties
     if properties.simulated_by and host.os != properties.system:
         return _rendered(method, lambda: simulate.simulate(resolve, method))
-    row = registry.placed(method, resolve(())) if own == method else method
+    row = registry.variant_name(method, resolve(())) if variant == method else method
     found = registry.backend(row).preflight(host)
     if not found.ready:
-        return _untried(method, found.describe(), Verdict.FAIL if found.code in _BROKEN else Verdict.SKIPPED)
+        return _not_attempted(
+            method, found.describe(), Verdict.FAIL if found.code in _BROKEN else Verdict.SKIPPED
+        )
     if properties.copies_project and (reason := _not_travelling(resolve, properties.copies_project)):
-        return _untried(method, reason, Verdict.SKIPPED)
+        return _not_attempted(method, reason, Verdict.SKIPPED)
     engine = registry.find(row)[2].engine
     if engine != "none":
-        return _rendered(method, lambda: _in_container(resolve, method, own, engine, work))
+        return _rendered(method, lambda: _in_container(resolve, method, variant, engine, work))
     return _rendered(method, lambda: _with_work(prove(resolve, method), work))
 
 
@@ -139,16 +141,16 @@ def _with_work(proof: MethodProof, work: ProveWork | None, more: Sequence[str] =
 
 
 def _in_container(
-    resolve: Resolve, method: str, own: str, engine: str, work: ProveWork | None
+    resolve: Resolve, method: str, variant: str, engine: str, work: ProveWork | None
 ) -> MethodProof:
     """The proof of a method in a container of an engine, under the name that was asked for."""
-    proof = _with_work(prove(around(resolve, engine), own), work, [f"gvisor.engine={engine}"])
+    proof = _with_work(prove(in_engine(resolve, engine), variant), work, [f"gvisor.engine={engine}"])
     outcomes = tuple(replace(each, method=method) for each in proof.outcomes)
     notes = (f"{method}: gVisor in a container of {engine}", *proof.notes)
     return MethodProof(method, outcomes, notes, proof.weaker)
 
 
-def around(resolve: Resolve, engine: str) -> Resolve:
+def in_engine(resolve: Resolve, engine: str) -> Resolve:
     """The same in a container of an engine."""
 
     def resolved(settings: Sequence[str], *other: Callable[[MachineFacts], MachineFacts]) -> ResolvedPolicy:
@@ -162,18 +164,18 @@ def _rendered(method: str, proof: Callable[[], MethodProof]) -> MethodProof:
     try:
         return proof()
     except ToolMissing as missing:
-        return _untried(method, str(missing), Verdict.SKIPPED)
+        return _not_attempted(method, str(missing), Verdict.SKIPPED)
     except NoAccount as error:
-        return _untried(method, str(error), Verdict.SKIPPED)
+        return _not_attempted(method, str(error), Verdict.SKIPPED)
     except RenderError as error:
-        return _untried(method, f"it can't enforce this policy: {error}", Verdict.SKIPPED)
+        return _not_attempted(method, f"it can't enforce this policy: {error}", Verdict.SKIPPED)
 
 
 _BROKEN = ("hangs", "not-started", "not-denied")
 """What a preflight found of a method that is there, and does not do what it should."""
 
 
-def _untried(method: str, reason: str, verdict: Verdict) -> MethodProof:
+def _not_attempted(method: str, reason: str, verdict: Verdict) -> MethodProof:
     outcome = ProbeOutcome(
         probe="lifecycle/starts",
         method=method,

@@ -57,15 +57,15 @@ class _Judged:
     """One step with its answer. `wrong` is what is wrong with it, empty for nothing."""
 
     step: ProbeStep
-    wanted: Expected
+    expectation: Expected
     answer: ProbeAnswer
     verdict: Verdict
     wrong: str = ""
 
     def __str__(self) -> str:
         wrong = f" ({self.wrong})" if self.wrong else ""
-        told = self.answer.name if self.step.private else str(self.answer)
-        return f"{self.step.attempt} → {told}{wrong}"
+        answer_text = self.answer.name if self.step.private else str(self.answer)
+        return f"{self.step.attempt} → {answer_text}{wrong}"
 
 
 Wanted = Callable[[str, str], Expected]
@@ -78,40 +78,42 @@ def judge(
     answers: Sequence[ProbeAnswer],
     *,
     simulated: bool = False,
-    wanted: Wanted = expected,
+    expectation: Wanted = expected,
 ) -> ProbeOutcome:
     """The verdict on a probe from the answers to what it asked, in that order.
 
     A breach is a fail whatever the controls say; where a control did not succeed, a denial proves nothing.
     """
     if probe.skip:
-        return skipped(probe, method, probe.skip, simulated=simulated, wanted=wanted)
+        return skipped(probe, method, probe.skip, simulated=simulated, expectation=expectation)
     judged = [
-        _judged(step, wanted(step.claim, method), answer)
+        _judge_step(step, expectation(step.claim, method), answer)
         for step, answer in zip(probe.asked, answers, strict=True)
     ]
     controls, steps = judged[: len(probe.controls)], judged[len(probe.controls) :]
     verdict, words = _verdict(steps, controls)
-    for seen in _on_host(probe, answered=any(each.kind != "none" for each in answers)):
+    for seen in _host_faults(probe, answered=any(each.kind != "none" for each in answers)):
         verdict, words = Verdict.FAIL, [*words, f"on the host: {seen}"]
     lines = [str(each) for each in steps] + [f"control: {each}" for each in controls] + words
-    lines += [f"{UNANSWERED}{why}" for why in dict.fromkeys(each.detail for each in answers if _silent(each))]
+    lines += [
+        f"{UNANSWERED}{why}" for why in dict.fromkeys(each.detail for each in answers if _has_no_answer(each))
+    ]
     return ProbeOutcome(
         probe=probe.name,
         method=method,
         family=probe.family,
         verdict=verdict,
-        expected=_joined(" or ".join(each.wanted.answers) for each in steps),
-        observed=_joined(each.answer.name for each in steps),
+        expected=_join_distinct(" or ".join(each.expectation.answers) for each in steps),
+        observed=_join_distinct(each.answer.name for each in steps),
         evidence="\n".join(lines),
         about=probe.about,
-        note=_joined(each.wanted.reason for each in steps),
+        note=_join_distinct(each.expectation.reason for each in steps),
         simulated=simulated,
     )
 
 
 def skipped(
-    probe: Probe, method: str, reason: str, *, simulated: bool = False, wanted: Wanted = expected
+    probe: Probe, method: str, reason: str, *, simulated: bool = False, expectation: Wanted = expected
 ) -> ProbeOutcome:
     """A probe that was not tried."""
     return ProbeOutcome(
@@ -119,7 +121,7 @@ def skipped(
         method=method,
         family=probe.family,
         verdict=Verdict.SKIPPED,
-        expected=_joined(" or ".join(wanted(each.claim, method).answers) for each in probe.steps),
+        expected=_join_distinct(" or ".join(expectation(each.claim, method).answers) for each in probe.steps),
         observed="",
         evidence=reason,
         about=probe.about,
@@ -127,11 +129,11 @@ def skipped(
     )
 
 
-def _silent(answer: ProbeAnswer) -> bool:
+def _has_no_answer(answer: ProbeAnswer) -> bool:
     return answer.kind == "none" and answer.detail != ""
 
 
-def _on_host(probe: Probe, *, answered: bool) -> Iterator[str]:
+def _host_faults(probe: Probe, *, answered: bool) -> Iterator[str]:
     """What is wrong on the host; what should never have been made there is removed, whatever the verdict."""
     for path in filter(os.path.lexists, probe.never):
         path.rmdir() if path.is_dir() else path.unlink()
@@ -151,42 +153,46 @@ def _verdict(steps: Sequence[_Judged], controls: Sequence[_Judged]) -> tuple[Ver
     return (Verdict.INCONCLUSIVE if Verdict.INCONCLUSIVE in verdicts else Verdict.PASS), []
 
 
-def _judged(step: ProbeStep, wanted: Expected, answer: ProbeAnswer) -> _Judged:
-    verdict, wrong = _compared(step, wanted.answers, answer)
-    return _Judged(step, wanted, answer, verdict, wrong)
+def _judge_step(step: ProbeStep, expectation: Expected, answer: ProbeAnswer) -> _Judged:
+    verdict, wrong = _compare_answer(step, expectation.answers, answer)
+    return _Judged(step, expectation, answer, verdict, wrong)
 
 
-def _compared(step: ProbeStep, wanted: Sequence[str], answer: ProbeAnswer) -> tuple[Verdict, str]:
+def _compare_answer(
+    step: ProbeStep, expected_names: Sequence[str], answer: ProbeAnswer
+) -> tuple[Verdict, str]:
     """What an answer says: only the expected one passes, and being let do what must be denied fails."""
-    if answer.name in wanted:
+    if answer.name in expected_names:
         wrong = next(_value_faults(step, answer.value), "") if answer.kind == "ok" else ""
         return (Verdict.FAIL, wrong) if wrong else (Verdict.PASS, "")
-    text = f"expected {' or '.join(wanted)}"
+    text = f"expected {' or '.join(expected_names)}"
     if answer.kind in ("none", "unknown", "late"):
         return Verdict.INCONCLUSIVE, text
     if answer.name in step.breach:
         return Verdict.FAIL, f"{text}: nothing held it back"
-    if "ok" not in wanted and answer.kind != "ok":
+    if "ok" not in expected_names and answer.kind != "ok":
         return Verdict.INCONCLUSIVE, f"{text}: denied, for another reason"
     return Verdict.FAIL, text
 
 
 def _value_faults(step: ProbeStep, value: bytes) -> Iterator[str]:
     if step.value is not None and value != step.value:
-        yield "expected another value" if step.private else f"expected the value {_shown(step.value)}"
+        yield "expected another value" if step.private else f"expected the value {_quote_value(step.value)}"
     if step.holds not in value:
-        yield f"its value lacks {_shown(step.holds)}"
+        yield f"its value lacks {_quote_value(step.holds)}"
     for each in step.lacks:
         if each in value:
             yield (
-                f"its value holds {_shown(each)}" if not step.private else "its value holds what it must not"
+                f"its value holds {_quote_value(each)}"
+                if not step.private
+                else "its value holds what it must not"
             )
 
 
-def _shown(value: bytes) -> str:
+def _quote_value(value: bytes) -> str:
     return repr(value[:100].decode(errors="backslashreplace"))
 
 
-def _joined(parts: Iterator[str]) -> str:
+def _join_distinct(parts: Iterator[str]) -> str:
     """Each different part once, in order."""
     return "; ".join(dict.fromkeys(part for part in parts if part))

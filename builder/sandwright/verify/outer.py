@@ -39,7 +39,7 @@ class _Seen:
     pid: int
 
     def status(self) -> dict[str, str]:
-        return _status(Path(f"/proc/{self.pid}/status"))
+        return _process_status(Path(f"/proc/{self.pid}/status"))
 
     def mounts(self) -> list[tuple[str, bool]]:
         """Mount points in the container, and whether they can be written."""
@@ -50,18 +50,18 @@ class _Seen:
             found.append((fields[4].encode().decode("unicode_escape"), "rw" in fields[5].split(",")))
         return found
 
-    def beside(self, *words: str) -> process.Result:
+    def exec_in_container(self, *words: str) -> process.Result:
         """A program of the container's own, started beside the sandbox, under the same filter and rights."""
         return self.engine.exec(self.name, "/bin/busybox", *words, timeout=_ASKING)
 
 
-def outer(runs: Runs) -> Iterator[ProbeOutcome]:
+def outer_outcomes(runs: Runs) -> Iterator[ProbeOutcome]:
     """The verdicts on the container, while a sandbox runs in it."""
     sandbox = runs.sandbox
     argv = sandbox.argv(("sleep", "600"))
     with process.start(*argv, stdin=b"", env=sandbox.environment, pass_fds=sandbox.inherited()) as started:
         try:
-            seen = _found(runs)
+            seen = _find_container(runs)
             if seen is None:
                 yield _outcome(
                     runs, "starts", "the container is there", expected="a container", decided=False
@@ -74,7 +74,7 @@ def outer(runs: Runs) -> Iterator[ProbeOutcome]:
             process.ended_within(started.poll, START)
 
 
-def _found(runs: Runs) -> _Seen | None:
+def _find_container(runs: Runs) -> _Seen | None:
     """The container of this session, once runsc has started more processes in it."""
     environment = runs.sandbox.environment
     engine = EngineClient(runs.subject.policy.gvisor_engine, environment)
@@ -83,17 +83,17 @@ def _found(runs: Runs) -> _Seen | None:
         label = f"sandwright.session={environment[SESSION.name]}"
         for name in engine.containers(label, running=True, timeout=_ASKING):
             pid = engine.first_process(name)
-            if pid and _inside(pid):
+            if pid and _is_gvisor_inside(pid):
                 return _Seen(engine, name, pid)
         time.sleep(0.1)
     return None
 
 
-def _inside(pid: int) -> bool:
+def _is_gvisor_inside(pid: int) -> bool:
     """Whether gVisor's kernel runs in the container of a process."""
-    own = Path(f"/proc/{pid}/cgroup")
+    cgroup_file = Path(f"/proc/{pid}/cgroup")
     with contextlib.suppress(OSError):
-        group = own.read_bytes()
+        group = cgroup_file.read_bytes()
         for entry in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
                 if (
@@ -105,15 +105,15 @@ def _inside(pid: int) -> bool:
 
 
 def _verdicts(runs: Runs, seen: _Seen) -> Iterator[ProbeOutcome]:
-    yield from _rights(runs, seen)
-    yield _namespaces(runs, seen)
-    yield _places(runs, seen)
-    yield _filter(runs, seen)
+    yield from _rights_outcomes(runs, seen)
+    yield _namespace_outcome(runs, seen)
+    yield _mount_outcome(runs, seen)
+    yield _filter_outcome(runs, seen)
 
 
-def _rights(runs: Runs, seen: _Seen) -> Iterator[ProbeOutcome]:
+def _rights_outcomes(runs: Runs, seen: _Seen) -> Iterator[ProbeOutcome]:
     allowed = ROOTLESS if runs.subject.policy.facts.uid else ROOTFUL
-    status, ours = seen.status(), _status(Path("/proc/self/status"))
+    status, ours = seen.status(), _process_status(Path("/proc/self/status"))
     held = {name: int(status[name], 16) for name in ("CapBnd", "CapPrm", "CapEff", "CapInh", "CapAmb")}
     more = {name: value & ~allowed for name, value in held.items() if value & ~allowed}
     yield _outcome(
@@ -125,21 +125,21 @@ def _rights(runs: Runs, seen: _Seen) -> Iterator[ProbeOutcome]:
         wrong="; ".join(f"{name} holds {value:016x} too" for name, value in more.items()),
         evidence=f"{held}; ours: CapBnd {ours['CapBnd']}",
     )
-    wanted = {"NoNewPrivs": "1", "Seccomp": "2"}
-    given = {name: status.get(name, "") for name in wanted}
+    expected = {"NoNewPrivs": "1", "Seccomp": "2"}
+    actual = {name: status.get(name, "") for name in expected}
     yield _outcome(
         runs,
         "privileges",
         "no program of the container gains rights, and a filter of system calls is in force",
-        expected=str(wanted),
-        observed=str(given),
-        wrong="" if given == wanted else "they are not as they must be",
+        expected=str(expected),
+        observed=str(actual),
+        wrong="" if actual == expected else "they are not as they must be",
     )
 
 
-def _namespaces(runs: Runs, seen: _Seen) -> ProbeOutcome:
+def _namespace_outcome(runs: Runs, seen: _Seen) -> ProbeOutcome:
     kinds = [*_NAMESPACES, *([] if runs.subject.policy.network.mode == "host" else ["net"])]
-    links = {kind: (_link(seen.pid, kind), _link("self", kind)) for kind in kinds}
+    links = {kind: (_namespace_link_of(seen.pid, kind), _namespace_link_of("self", kind)) for kind in kinds}
     same = [kind for kind, (theirs, ours) in links.items() if theirs == ours]
     return _outcome(
         runs,
@@ -152,7 +152,7 @@ def _namespaces(runs: Runs, seen: _Seen) -> ProbeOutcome:
     )
 
 
-def _places(runs: Runs, seen: _Seen) -> ProbeOutcome:
+def _mount_outcome(runs: Runs, seen: _Seen) -> ProbeOutcome:
     """Nothing of the host can be written in the container but what the policy lets be written."""
     tree = runs.subject.policy.filesystem.tree
     mounts = seen.mounts()
@@ -175,10 +175,10 @@ def _places(runs: Runs, seen: _Seen) -> ProbeOutcome:
     )
 
 
-def _filter(runs: Runs, seen: _Seen) -> ProbeOutcome:
+def _filter_outcome(runs: Runs, seen: _Seen) -> ProbeOutcome:
     """A user namespace is everybody's to make, so that only the filter can refuse it."""
-    control = seen.beside("true")
-    tried = seen.beside("unshare", "-U", "true")
+    control = seen.exec_in_container("true")
+    tried = seen.exec_in_container("unshare", "-U", "true")
     refused = tried.status != 0 and "Operation not permitted" in tried.stderr
     return _outcome(
         runs,
@@ -192,11 +192,11 @@ def _filter(runs: Runs, seen: _Seen) -> ProbeOutcome:
     )
 
 
-def _link(process_id: int | str, kind: str) -> str:
+def _namespace_link_of(process_id: int | str, kind: str) -> str:
     return str(Path(f"/proc/{process_id}/ns/{kind}").readlink())
 
 
-def _status(path: Path) -> dict[str, str]:
+def _process_status(path: Path) -> dict[str, str]:
     fields = (line.partition(":") for line in path.read_text(errors="replace").splitlines())
     return {name: value.strip() for name, _, value in fields}
 

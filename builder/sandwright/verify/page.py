@@ -71,7 +71,7 @@ def page(report: PolicyReport, faults: Sequence[str]) -> bytes:
     `faults` say why the report is not green; without any it is. The page's only script hides probes that the
     reader does not ask for; the page's policy lets nothing else run, and nothing be loaded.
     """
-    style, script = (_text(name) for name in ("page.css", "page.js"))
+    style, script = (_read_asset(name) for name in ("page.css", "page.js"))
     html = render_page(
         _FOLDER,
         "page.html.j2",
@@ -79,23 +79,23 @@ def page(report: PolicyReport, faults: Sequence[str]) -> bytes:
         verdict="not proved" if faults else "proved",
         badge=Verdict.FAIL if faults else Verdict.PASS,
         statements=[*_statements(report, faults)],
-        facts=[*_facts(report)],
+        facts=[*_report_facts(report)],
         verdicts=verdicts(report),
-        methods=[*_methods(report)],
-        families=[*_groups(report)],
+        methods=[*_method_counts(report)],
+        families=[*_family_groups(report)],
         style=Markup(style),  # noqa: S704 - ours
-        style_digest=_digest(style),
+        style_digest=_csp_digest(style),
         script=Markup(script),  # noqa: S704 - ours
-        script_digest=_digest(script),
+        script_digest=_csp_digest(script),
     )
     return html.encode("utf-8", "backslashreplace")
 
 
-def _text(name: str) -> str:
+def _read_asset(name: str) -> str:
     return (_FOLDER / name).read_text(encoding="utf-8")
 
 
-def _digest(text: str) -> Markup:
+def _csp_digest(text: str) -> Markup:
     """The source of inline text as a Content-Security-Policy names it (CSP Level 3, 2.3.1)."""
     digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
     return Markup(f"sha256-{digest}")  # noqa: S704 - base64
@@ -114,8 +114,8 @@ def _statements(report: PolicyReport, faults: Sequence[str]) -> Iterator[tuple[s
     if simulated:
         yield "inconclusive", f"simulated: {', '.join(simulated)}: an evaluator answered, and nothing ran"
     for method in report.methods:
-        if method not in proved and (own := report.of(method)):
-            yield "skipped", f"nothing was proved of {method}: {own[0].evidence}"
+        if method not in proved and (outcomes := report.of(method)):
+            yield "skipped", f"nothing was proved of {method}: {outcomes[0].evidence}"
     skips = Counter(each.method for each in report.outcomes if each.verdict is Verdict.SKIPPED)
     some = [f"{skips[method]} of {method}" for method in proved if skips[method]]
     if some:
@@ -134,7 +134,7 @@ def _by_text(lines: Iterable[str]) -> dict[str, list[str]]:
     return found
 
 
-def _facts(report: PolicyReport) -> Iterator[tuple[str, str]]:
+def _report_facts(report: PolicyReport) -> Iterator[tuple[str, str]]:
     """What the report is about, and where and when it was made."""
     yield "Policy", report.policy
     yield "Project", report.origin.project or "not known"
@@ -144,23 +144,23 @@ def _facts(report: PolicyReport) -> Iterator[tuple[str, str]]:
     yield "Made", f"{report.started}, in {report.seconds:.1f} s"
 
 
-def _methods(report: PolicyReport) -> Iterator[tuple[str, list[int]]]:
+def _method_counts(report: PolicyReport) -> Iterator[tuple[str, list[int]]]:
     for method in report.methods:
         counts = Counter(each.verdict for each in report.of(method))
         yield label(report, method), [counts[verdict] for verdict in verdicts(report)]
 
 
-def _groups(report: PolicyReport) -> Iterator[_Group]:
+def _family_groups(report: PolicyReport) -> Iterator[_Group]:
     for family in Family:
-        own = [each for each in report.outcomes if each.family is family]
-        if own:
-            yield _Group(str(family), tuple(_probes(own, report.methods)))
+        outcomes = [each for each in report.outcomes if each.family is family]
+        if outcomes:
+            yield _Group(str(family), tuple(_group_probes(outcomes, report.methods)))
 
 
-def _probes(outcomes: Sequence[ProbeOutcome], methods: Sequence[str]) -> Iterable[_Probe]:
+def _group_probes(outcomes: Sequence[ProbeOutcome], methods: Sequence[str]) -> Iterable[_Probe]:
     by_name: dict[str, list[ProbeOutcome]] = {}
     for each in outcomes:
         by_name.setdefault(each.probe, []).append(each)
-    for name, own in by_name.items():
-        ordered = sorted(own, key=lambda each: methods.index(each.method))
-        yield _Probe(name, own[0].about, tuple(ordered))
+    for name, outcomes_of_probe in by_name.items():
+        ordered = sorted(outcomes_of_probe, key=lambda each: methods.index(each.method))
+        yield _Probe(name, outcomes_of_probe[0].about, tuple(ordered))

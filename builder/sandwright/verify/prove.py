@@ -14,27 +14,27 @@ from sandwright.methods import registry
 from sandwright.methods.contract import RemoteCanary
 from sandwright.policy.declaration import Declaration
 from sandwright.policy.facts import HostFacts
-from sandwright.policy.limits import lowered, with_kept_limits
+from sandwright.policy.limits import lowered_limits, with_kept_limits
 from sandwright.policy.live_entries import observe
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.uses import check_expressible
 from sandwright.render.artifact import Artifact
 from sandwright.runtime.probe.protocol import ProbeAnswer
-from sandwright.verify.bridging import Bridging, bridging, untried
+from sandwright.verify.bridging import Bridging, prove_bridge, skipped_bridge
 from sandwright.verify.catalogue import catalogue
-from sandwright.verify.cloud import cases, home
-from sandwright.verify.fixture import Fixture, planted
+from sandwright.verify.cloud import cloud_cases, plant_home
+from sandwright.verify.fixture import Fixture, plant_fixture
 from sandwright.verify.host_process import host_process
-from sandwright.verify.image import provided
+from sandwright.verify.image import provide
 from sandwright.verify.lifecycle import lifecycle
-from sandwright.verify.listeners import listening
+from sandwright.verify.listeners import canary_listeners
 from sandwright.verify.outcome import ProbeOutcome, judge, skipped
 from sandwright.verify.probe import Family, Probe
 from sandwright.verify.reserved_state import plant_files
 from sandwright.verify.runs import Runs
-from sandwright.verify.sandbox import Batch, RenderedSandbox, base_environment, is_native, materialize
+from sandwright.verify.sandbox import Batch, RenderedSandbox, is_native, materialize, probe_environment
 from sandwright.verify.subject import Canaries, ProofSubject, canaries
-from sandwright.verify.tokens import Bridged, bridged, tokens
+from sandwright.verify.tokens import Bridged, start_bridge, tokens
 from sandwright.verify.tokens import settings as shim_settings
 from sandwright.verify.verdict import Verdict
 
@@ -79,14 +79,16 @@ def prove(
     """
     declaration = registry.declaration(method)
     with contextlib.ExitStack() as stack:
-        fixture = stack.enter_context(planted(inside=declaration.of("filesystem.readonly").level != "cannot"))
+        fixture = stack.enter_context(
+            plant_fixture(inside=declaration.of("filesystem.readonly").level != "cannot")
+        )
         if registry.properties(method).copies_project:
             resolve = at_fixture(resolve, fixture)
             runs, secrets = False, False
-        listeners = stack.enter_context(listening(fixture.read, fixture.write, fixture.word))
-        provision = stack.enter_context(provided(method, resolve(()), fixture))
+        listeners = stack.enter_context(canary_listeners(fixture.read, fixture.write, fixture.word))
+        provision = stack.enter_context(provide(method, resolve(()), fixture))
         settings = [*fixture.settings(), *provision.settings]
-        if lower := lowered(with_kept_limits(resolve(settings), declaration)):
+        if lower := lowered_limits(with_kept_limits(resolve(settings), declaration)):
             settings += lower
         whole = resolve(settings)
         policy = with_kept_limits(whole, declaration)
@@ -94,14 +96,14 @@ def prove(
         remote: RemoteCanary | str = ""
         if registry.properties(method).copies_project:
             names = Canaries({}, {**names.withheld, **names.passed})
-            remote = _remote(stack, method, policy)
+            remote = _remote_canary(stack, method, policy)
         reserved = stack.enter_context(plant_files(fixture.word))
         outside = stack.enter_context(host_process())
         subject = ProofSubject(
             method, policy, fixture, listeners, names, remote, reserved, host_process=outside
         )
         environment = {
-            **base_environment(fixture.state),
+            **probe_environment(fixture.state),
             **provision.environment,
             SESSION.name: f"verify-{fixture.word[:12]}",
             **subject.canaries.environment,
@@ -113,23 +115,32 @@ def prove(
             environment |= running.environment
             document = replace(document, egress=str(running.directory))
         bridge = (
-            stack.enter_context(_bridge(resolve, settings, fixture)) if policy.credentials.shims else None
+            stack.enter_context(_start_bridge(resolve, settings, fixture))
+            if policy.credentials.shims
+            else None
         )
 
-        def rendered(name: str, policy: ResolvedPolicy, given: Bridged | None = bridge) -> RenderedSandbox:
+        def rendered(
+            name: str, policy: ResolvedPolicy, started_bridge: Bridged | None = bridge
+        ) -> RenderedSandbox:
             artifacts = registry.render(policy, method).artifacts
             artifacts = artifacts if weaken is None else weaken(subject, artifacts)
             launcher = materialize(artifacts, fixture.artifacts / name)
-            handed = document if given is None else given.document(document)
+            handed = document if started_bridge is None else started_bridge.document(document)
             return RenderedSandbox(
-                *(method, launcher, fixture.program, {**environment, **(given.environment if given else {})}),
-                (given.bridge.channel,) if given else (),
+                *(
+                    method,
+                    launcher,
+                    fixture.program,
+                    {**environment, **(started_bridge.environment if started_bridge else {})},
+                ),
+                (started_bridge.bridge.channel,) if started_bridge else (),
                 copies_project=bool(registry.properties(method).copies_project),
                 document=stack.enter_context(handed_over(handed)) if is_native(launcher) else None,
             )
 
         sandbox = rendered("rendered", policy)
-        outcomes = list(_proved(catalogue(subject), sandbox))
+        outcomes = list(_prove_probes(catalogue(subject), sandbox))
         if runs and outcomes[0].verdict is Verdict.PASS:
             timed = policy.resources.time is not None
             short = rendered("short", resolve([*settings, "resources.time=1s"])) if timed else None
@@ -141,11 +152,11 @@ def prove(
             registry.backend(method).purge(policy)
         stricter, weaker = findings(whole, declaration)
         notes = [f"proved with lower limits than the preset's: {', '.join(lower)}"] if lower else []
-        notes = [*stricter, *notes, _granted(subject), *provision.notes]
+        notes = [*stricter, *notes, _granted_note(subject), *provision.notes]
         return MethodProof(method, tuple(outcomes), tuple(notes), weaker)
 
 
-def _remote(stack: contextlib.ExitStack, method: str, policy: ResolvedPolicy) -> RemoteCanary | str:
+def _remote_canary(stack: contextlib.ExitStack, method: str, policy: ResolvedPolicy) -> RemoteCanary | str:
     """A listener where the sandbox will run, or why there is none."""
     try:
         return stack.enter_context(registry.backend(method).canary(policy)) or ""
@@ -175,54 +186,62 @@ def findings(policy: ResolvedPolicy, declaration: Declaration) -> tuple[tuple[st
     return tuple(str(each) for each in found if each.kind not in ("partly", "degraded")), weaker
 
 
-def _bridge(
+def _start_bridge(
     resolve: Resolve, settings: Sequence[str], fixture: Fixture
 ) -> contextlib.AbstractContextManager[Bridged]:
     """A bridge for the policy's own shims and the planted one."""
-    return bridged(resolve([*settings, *shim_settings()]), fixture, tokens())
+    return start_bridge(resolve([*settings, *shim_settings()]), fixture, tokens())
 
 
 def _bridging(
-    subject: ProofSubject, policy: Callable[[], ResolvedPolicy], rendered: Rendered, given: Bridged | None
+    subject: ProofSubject,
+    policy: Callable[[], ResolvedPolicy],
+    rendered: Rendered,
+    started_bridge: Bridged | None,
 ) -> Iterator[ProbeOutcome]:
     """What is proved with one shim more, or why it can't be."""
     with contextlib.ExitStack() as stack:
         try:
-            own = policy()
-            bridge = given or stack.enter_context(bridged(own, subject.fixture, tokens()))
-            sandbox = rendered("bridged", own, bridge)
+            shim_policy = policy()
+            bridge = started_bridge or stack.enter_context(
+                start_bridge(shim_policy, subject.fixture, tokens())
+            )
+            sandbox = rendered("bridged", shim_policy, bridge)
         except (RenderError, UsageError, ToolMissing) as error:
-            yield untried(subject.method, str(error))
+            yield skipped_bridge(subject.method, str(error))
             return
-        yield from bridging(Bridging(replace(subject, policy=own), sandbox, bridge))
+        yield from prove_bridge(Bridging(replace(subject, policy=shim_policy), sandbox, bridge))
 
 
 def _cloud(
     subject: ProofSubject, resolve: Resolve, settings: Sequence[str], rendered: Rendered
 ) -> Iterator[ProbeOutcome]:
     """What is proved of cloud accounts, in a sandbox that is given them and in one that is not."""
-    own = home(subject.fixture)
-    for mode, read, made in cases(own):
+    planted_home = plant_home(subject.fixture)
+    for mode, read, made in cloud_cases(planted_home):
         words = [*subject.fixture.settings(*read), *settings, f"credentials.cloud={mode}"]
-        policy = resolve(words, own.seen)
-        probes = made(replace(subject, policy=policy), own)
+        policy = resolve(words, planted_home.seen)
+        probes = made(replace(subject, policy=policy), planted_home)
         try:
             sandbox = rendered(f"cloud-{mode}", policy)
         except RenderError as error:
             yield from (skipped(each, subject.method, str(error)) for each in probes)
             continue
         _, found = answers_of(probes, sandbox)
-        yield from (judge(each, subject.method, own) for each, own in zip(probes, found, strict=True))
+        yield from (
+            judge(each, subject.method, planted_home)
+            for each, planted_home in zip(probes, found, strict=True)
+        )
 
 
-def _granted(subject: ProofSubject) -> str:
+def _granted_note(subject: ProofSubject) -> str:
     return (
         f"{subject.method}: beside what the policy grants, this run granted planted files below "
         f"{subject.fixture.root}, among them the probe program"
     )
 
 
-def _proved(probes: Sequence[Probe], sandbox: RenderedSandbox) -> Iterator[ProbeOutcome]:
+def _prove_probes(probes: Sequence[Probe], sandbox: RenderedSandbox) -> Iterator[ProbeOutcome]:
     """The verdict on whether it starts at all, then on each probe: those that bear company in one start.
 
     Those that don't come first: a breach in the others could take away what later starts need.
@@ -231,7 +250,7 @@ def _proved(probes: Sequence[Probe], sandbox: RenderedSandbox) -> Iterator[Probe
     answers = {probe.name: answers_of([probe], sandbox)[1][0] for probe in tried if probe.alone}
     together = [probe for probe in tried if not probe.alone]
     batch, shared = answers_of(together, sandbox)
-    answers |= {probe.name: own for probe, own in zip(together, shared, strict=True)}
+    answers |= {probe.name: probe_answers for probe, probe_answers in zip(together, shared, strict=True)}
     yield start_outcome(batch, sandbox)
     for probe in probes:
         yield judge(probe, sandbox.method, answers.get(probe.name, ()))

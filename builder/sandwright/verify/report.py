@@ -58,10 +58,10 @@ class PolicyReport:
         Of methods in `required` each skip is one too; of those in `named` that nothing was decided, and of
         all together.
         """
-        lines = [_line(each) for each in self.outcomes if self._tells(each)]
+        lines = [_fault_line(each) for each in self.outcomes if self._tells(each)]
         for method in required:
             skips = [each for each in self.of(method) if each.verdict is Verdict.SKIPPED]
-            lines += [f"{_line(each)} (required)" for each in skips]
+            lines += [f"{_fault_line(each)} (required)" for each in skips]
             lines += [] if self.of(method) else [f"fail: {method}: it is required, and was not tried"]
         for method in named:
             if all(each.verdict is Verdict.SKIPPED for each in self.of(method)) and method not in required:
@@ -77,7 +77,7 @@ class PolicyReport:
 
     def skips(self) -> list[str]:
         """A line for each skip, with its reason."""
-        return [_line(each) for each in self.outcomes if each.verdict is Verdict.SKIPPED]
+        return [_fault_line(each) for each in self.outcomes if each.verdict is Verdict.SKIPPED]
 
     def to_json(self) -> list[dict[str, Any]]:
         """The contract of `verify.json`: a list of outcomes."""
@@ -90,7 +90,7 @@ def verdicts(report: PolicyReport) -> tuple[Verdict, ...]:
     return (*VERDICTS, Verdict.NOT_PROMISED) if less else VERDICTS
 
 
-def encode(report: PolicyReport) -> bytes:
+def encode_report(report: PolicyReport) -> bytes:
     """`verify.json`."""
     return (json.dumps(report.to_json(), indent=2) + "\n").encode()
 
@@ -111,14 +111,14 @@ def label(report: PolicyReport, method: str) -> str:
 def _counts(report: PolicyReport, method: str, families: Sequence[Family]) -> Iterator[str]:
     outcomes = report.of(method)
     for family in families:
-        own = [each for each in outcomes if each.family is family]
-        passed = sum(each.verdict is Verdict.PASS for each in own)
-        yield f"{passed}/{len(own)}" if own else "–"
+        of_family = [each for each in outcomes if each.family is family]
+        passed = sum(each.verdict is Verdict.PASS for each in of_family)
+        yield f"{passed}/{len(of_family)}" if of_family else "–"
     counts = Counter(each.verdict for each in outcomes)
     yield from (str(counts[verdict]) for verdict in verdicts(report))
 
 
-def _line(outcome: ProbeOutcome) -> str:
+def _fault_line(outcome: ProbeOutcome) -> str:
     if outcome.verdict is Verdict.SKIPPED:
         return f"skipped: {outcome.method}: {outcome.probe}: {'; '.join(outcome.evidence.splitlines())}"
     telling = [
@@ -133,14 +133,16 @@ def junit(report: PolicyReport) -> bytes:
     """JUnit's XML: a suite for each method, a case for each probe."""
     suites = (
         JunitSuite(
-            label(report, method), [_case(each) for each in report.of(method)], {"timestamp": report.started}
+            label(report, method),
+            [_junit_case(each) for each in report.of(method)],
+            {"timestamp": report.started},
         )
         for method in report.methods
     )
     return junit_xml("sandwright verify", suites, seconds=report.seconds)
 
 
-def _case(outcome: ProbeOutcome) -> JunitCase:
+def _junit_case(outcome: ProbeOutcome) -> JunitCase:
     classname = f"{outcome.method}.{outcome.family}"
     if outcome.verdict is Verdict.PASS:
         return JunitCase(outcome.probe, classname)

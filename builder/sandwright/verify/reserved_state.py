@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sandwright import user_dirs
-from sandwright.policy.installation import directories
+from sandwright.policy.installation import installed_directories
 
 
 @dataclass(frozen=True)
@@ -24,19 +24,22 @@ class ReservedState:
 @contextlib.contextmanager
 def plant_files(word: str) -> Iterator[ReservedState]:
     """Plant a file in each directory that no sandbox may see; they are gone at the end. Raise HostError."""
-    files = [Path(user_dirs.private(directory), f".sandwright-{word}") for directory in user_dirs.hidden()]
+    files = [
+        Path(user_dirs.private(directory), f".sandwright-{word}")
+        for directory in user_dirs.hidden_directories()
+    ]
     with contextlib.ExitStack() as stack:
         for file in files:
             stack.callback(file.unlink, missing_ok=True)
             user_dirs.write(str(file), word.encode())
         yield ReservedState(
             tuple(files),
-            tuple(_writable((*user_dirs.hidden(), *user_dirs.readonly()))),
-            tuple(_writable(directories())),
+            tuple(_writable_paths((*user_dirs.hidden_directories(), *user_dirs.readonly()))),
+            tuple(_writable_paths(installed_directories())),
         )
 
 
-def _writable(paths: tuple[str, ...]) -> Iterator[Path]:
+def _writable_paths(paths: tuple[str, ...]) -> Iterator[Path]:
     """Those that this user can write without a sandbox: else nothing is learnt."""
     for path in dict.fromkeys(os.path.realpath(each) for each in paths):
         if os.path.isdir(path) and os.access(path, os.W_OK):  # noqa: PTH112 - text

@@ -16,7 +16,7 @@ from sandwright.launcher.plan import NAME
 from sandwright.launcher.run_document import with_document
 from sandwright.methods import registry
 from sandwright.render.artifact import Artifact
-from sandwright.runtime.probe.protocol import Attempt, ProbeAnswer, answers, requests
+from sandwright.runtime.probe.protocol import Attempt, ProbeAnswer, parse_answers, requests
 
 LIMIT = 120.0
 """Seconds that one start may take with all its attempts; gVisor's ptrace platform is slow."""
@@ -62,10 +62,10 @@ class RenderedSandbox:
         try:
             result = self.run((), stdin=requests(attempts, word=word), limit=limit)
         except CommandFailed as failed:
-            why = unanswered(failed.status, failed.stderr, limit)
-            return Batch(tuple(answers(b"", len(attempts), word=word, why=why)), None, failed.stderr)
-        why = unanswered(result.status, result.stderr)
-        found = answers(result.stdout, len(attempts), word=word, why=why)
+            why = why_unanswered(failed.status, failed.stderr, limit)
+            return Batch(tuple(parse_answers(b"", len(attempts), word=word, why=why)), None, failed.stderr)
+        why = why_unanswered(result.status, result.stderr)
+        found = parse_answers(result.stdout, len(attempts), word=word, why=why)
         return Batch(tuple(found), result.status, result.stderr.strip())
 
     def argv(self, words: Sequence[str]) -> list[str]:
@@ -83,7 +83,7 @@ class RenderedSandbox:
     def run(self, words: Sequence[str], *, stdin: bytes = b"", limit: float = LIMIT) -> process.Result:
         """Start the probe program with words of its command line. Raise CommandFailed when time runs out."""
         argv = self.argv(words)
-        with inherited() as planted:
+        with inherited_descriptors() as planted:
             passed = (*self.inherited(), *planted)
             return process.run(
                 *argv,
@@ -96,14 +96,14 @@ class RenderedSandbox:
             )
 
 
-def unanswered(status: int | None, stderr: str, limit: float = LIMIT) -> str:
+def why_unanswered(status: int | None, stderr: str, limit: float = LIMIT) -> str:
     """Why a start gave no answer: how its launcher ended (None: not in time), and what that said last."""
     if status is None:
         ended = f"not within {limit:g} s"
     else:
         ended = f"the launcher {f'ended with {status}' if status >= 0 else f'was ended by signal {-status}'}"
-    said = "; ".join(stderr.strip().splitlines()[-_SAID:])
-    return f"{ended}: {said}" if said else ended
+    message = "; ".join(stderr.strip().splitlines()[-_SAID:])
+    return f"{ended}: {message}" if message else ended
 
 
 def await_end(poll: Callable[[], int | None]) -> None:
@@ -112,7 +112,7 @@ def await_end(poll: Callable[[], int | None]) -> None:
 
 
 @contextlib.contextmanager
-def inherited() -> Iterator[tuple[int, int]]:
+def inherited_descriptors() -> Iterator[tuple[int, int]]:
     """The root directory, open under a number of two digits and one of three: shells close them unlike."""
     with contextlib.ExitStack() as stack:
         root = os.open("/", os.O_RDONLY | os.O_DIRECTORY)
@@ -138,6 +138,6 @@ def is_native(launcher: Path) -> bool:
     return (launcher.parent / NAME).exists()
 
 
-def base_environment(state: Path) -> dict[str, str]:
+def probe_environment(state: Path) -> dict[str, str]:
     """This process's environment, with the directory in which launchers keep what belongs to a run."""
     return {**os.environ, "XDG_RUNTIME_DIR": str(state)}

@@ -22,7 +22,7 @@ _POLICY = "schema: 1\nextends: [{preset}]\nfilesystem: {{write: [$PROJECT]}}\n"
 
 def prove_presets(
     names: Sequence[str],
-    asked: str,
+    methods: str,
     *,
     output: Path,
     progress: Progress = SILENT,
@@ -41,7 +41,7 @@ def prove_presets(
                 policy.parent.mkdir()
                 policy.write_text(_POLICY.format(preset=name), encoding="utf-8")
                 report, named = command.verify_policy(
-                    RunRequest([], policy=str(policy)), asked, progress=progress
+                    RunRequest([], policy=str(policy)), methods, progress=progress
                 )
             origin = replace(report.origin, project="a new one", commit="")
             yield name, (replace(report, policy=f"preset {name}", origin=origin), named)
@@ -60,10 +60,10 @@ def _built_in(output: Path) -> Iterator[None]:
         del os.environ[BUILD]
 
 
-def write(report: PolicyReport, folder: Path, *, faults: Sequence[str]) -> None:
+def write_preset_report(report: PolicyReport, folder: Path, *, faults: Sequence[str]) -> None:
     """The report in its three forms."""
     names = {form: str(folder / name) for form, name in _FILES.items()}
-    command.write(report, json=names["json"], junit=names["junit"], html=names["html"], faults=faults)
+    command.write_reports(report, json=names["json"], junit=names["junit"], html=names["html"], faults=faults)
 
 
 _FILES = {"json": "verify.json", "junit": "junit.xml", "html": "verify.html"}

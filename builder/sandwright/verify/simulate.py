@@ -18,9 +18,9 @@ from sandwright.methods import registry
 from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.runtime.probe.protocol import NO_ANSWER, Attempt, ProbeAnswer
 from sandwright.verify.catalogue import catalogue
-from sandwright.verify.cloud import cases, home
-from sandwright.verify.fixture import Fixture, planted
-from sandwright.verify.listeners import listening
+from sandwright.verify.cloud import cloud_cases, plant_home
+from sandwright.verify.fixture import Fixture, plant_fixture
+from sandwright.verify.listeners import canary_listeners
 from sandwright.verify.outcome import ProbeOutcome, judge
 from sandwright.verify.probe import Family, Probe
 from sandwright.verify.prove import MethodProof, Resolve, Weaken, findings
@@ -56,7 +56,7 @@ _OPERATIONS: Mapping[str, tuple[tuple[str, int], ...]] = {
 
 def as_macos(facts: HostFacts) -> HostFacts:
     """The facts of this host as a Mac would have them: the same files, below /private where those are."""
-    entries = {_private(path): entry for path, entry in facts.entries.items()}
+    entries = {_macos_path(path): entry for path, entry in facts.entries.items()}
     entries["/private"] = HostEntry("directory")
     return replace(
         facts,
@@ -64,32 +64,32 @@ def as_macos(facts: HostFacts) -> HostFacts:
         platform=f"darwin/{facts.platform.partition('/')[2]}",
         tmp="/private/var/folders/zz/sandwright/T",
         entries=entries,
-        absent=tuple(map(_private, facts.absent)),
-        autorun=tuple(map(_private, facts.autorun)),
-        git_directories=tuple(map(_private, facts.git_directories)),
-        git_files={_private(path): why for path, why in facts.git_files.items()},
-        sockets=tuple(map(_private, facts.sockets)),
+        absent=tuple(map(_macos_path, facts.absent)),
+        autorun=tuple(map(_macos_path, facts.autorun)),
+        git_directories=tuple(map(_macos_path, facts.git_directories)),
+        git_files={_macos_path(path): why for path, why in facts.git_files.items()},
+        sockets=tuple(map(_macos_path, facts.sockets)),
         case_sensitive=False,
     )
 
 
-def _private(path: str) -> str:
+def _macos_path(path: str) -> str:
     """Where macOS has a path: its /tmp, /var and /etc are links into /private."""
     return f"/private{path}" if f"/{path.split('/')[1]}" in ("/tmp", "/var", "/etc") else path  # noqa: S108
 
 
 def simulate(resolve: Resolve, method: str, *, weaken: Weaken | None = None) -> MethodProof:
     """The verdicts that the rendered profile gives, marked as simulated. Raise RenderError like `prove`."""
-    with planted() as fixture, listening(fixture.read, fixture.write, fixture.word) as listeners:
+    with plant_fixture() as fixture, canary_listeners(fixture.read, fixture.write, fixture.word) as listeners:
         policy = resolve(fixture.settings(), as_macos)
         subject = ProofSubject(method, policy, fixture, listeners, Canaries(), host_process=os.getpid())
         probes = [probe for probe in catalogue(subject) if probe.family in DECIDED]
         outcomes = [*_outcomes(subject, probes, weaken)]
-        own = home(fixture)
-        for mode, read, made in cases(own):
+        planted_home = plant_home(fixture)
+        for mode, read, made in cloud_cases(planted_home):
             words = [*fixture.settings(*read), f"credentials.cloud={mode}"]
-            other = replace(subject, policy=resolve(words, lambda facts: as_macos(own.seen(facts))))
-            outcomes += _outcomes(other, made(other, own), weaken)
+            other = replace(subject, policy=resolve(words, lambda facts: as_macos(planted_home.seen(facts))))
+            outcomes += _outcomes(other, made(other, planted_home), weaken)
         stricter, weaker = findings(policy, registry.declaration(method))
         simulated = (
             f"{method}: simulated: the SBPL evaluator answered for the rendered profile, and nothing ran; it "
@@ -110,13 +110,13 @@ def _outcomes(
         params={"PROXY_PORT": "1"},
         importer=FileImporter(),
     )
-    asked = _Asked(Evaluator(profile), subject.fixture)
-    yield from (_judged(probe, asked, subject.method) for probe in probes)
+    simulation = _Asked(Evaluator(profile), subject.fixture)
+    yield from (_judge_simulated(probe, simulation, subject.method) for probe in probes)
 
 
-def _judged(probe: Probe, asked: _Asked, method: str) -> ProbeOutcome:
+def _judge_simulated(probe: Probe, simulation: _Asked, method: str) -> ProbeOutcome:
     """Nothing was done, so there is nothing to look for on the host."""
-    answers = [asked.answer(step.attempt) for step in probe.asked]
+    answers = [simulation.answer(step.attempt) for step in probe.asked]
     return judge(replace(probe, check=None, never=()), method, answers, simulated=True)
 
 
@@ -131,22 +131,22 @@ class _Asked:
     def answer(self, attempt: Attempt) -> ProbeAnswer:
         """What macOS would answer to an attempt, as far as the profile decides it."""
         words = [os.fsdecode(argument) for argument in attempt.arguments]
-        questions = list(_questions(attempt.operation, words))
+        questions = list(_macos_questions(attempt.operation, words))
         if not questions:
             return NO_ANSWER
-        evaluator = self.evaluator.at(Links({**self._planted(), **self.links}))
+        evaluator = self.evaluator.at(Links({**self._planted_links(), **self.links}))
         if not all(evaluator.decide(operation, resource).allowed for operation, resource in questions):
             return ProbeAnswer("errno", "EPERM")
         if attempt.operation == "symlink":
             self.links[words[1]] = words[0]
-        return ProbeAnswer("ok", value=_value(attempt.operation, words))
+        return ProbeAnswer("ok", value=_expected_value(attempt.operation, words))
 
-    def _planted(self) -> dict[str, str]:
+    def _planted_links(self) -> dict[str, str]:
         link = self.fixture.read / "link-to-denied"
         return {str(link): os.fsdecode(link.readlink())}
 
 
-def _questions(operation: str, words: list[str]) -> Iterator[tuple[str, _Resource]]:
+def _macos_questions(operation: str, words: list[str]) -> Iterator[tuple[str, _Resource]]:
     """The operations that macOS asks about, each with its resource; none for what is not the profile's."""
     if operation in ("tcp", "udp"):
         host = "localhost" if words[0] == "127.0.0.1" else "*"
@@ -158,7 +158,7 @@ def _questions(operation: str, words: list[str]) -> Iterator[tuple[str, _Resourc
             yield name, {"path": os.path.normpath(words[argument])}
 
 
-def _value(operation: str, words: list[str]) -> bytes:
+def _expected_value(operation: str, words: list[str]) -> bytes:
     """What an allowed attempt would give: what the host's own file holds."""
     look: Mapping[str, Callable[[Path], bytes]] = {
         "read": lambda path: path.read_bytes(),

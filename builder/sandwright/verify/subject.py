@@ -110,5 +110,5 @@ def canaries(policy: ResolvedPolicy) -> Canaries:
             passed[name] = f"{uuid.uuid4().hex} a=b 'c\" $HOME \\n\ttab"
     withheld = ["SANDWRIGHT_CANARY", "AWS_SECRET_ACCESS_KEY", "GITHUB_TOKEN", "LD_PRELOAD_CANARY", "BASH_ENV"]
     withheld += [*sorted(policy.environment.secret)]
-    kept = [name for name in withheld if not policy.environment.passes(name)]
-    return Canaries(passed, {name: f"/nonexistent/{uuid.uuid4().hex}" for name in kept})
+    withheld_names = [name for name in withheld if not policy.environment.passes(name)]
+    return Canaries(passed, {name: f"/nonexistent/{uuid.uuid4().hex}" for name in withheld_names})

@@ -61,7 +61,7 @@ def tokens() -> Tokens:
     return Tokens(needle, f"{needle}-A-{uuid.uuid4().hex}", f"{needle}-B-{uuid.uuid4().hex}")
 
 
-def told(token: str) -> bytes:
+def token_answer(token: str) -> bytes:
     """What the program says when it is given a token."""
     return hashlib.sha256(token.encode()).hexdigest().encode() + b"\n"
 
@@ -77,7 +77,7 @@ class Bridged:
     """A bridge that runs, and where everything of it lies on the host."""
 
     bridge: Bridge
-    place: Path
+    directory: Path
     tokens: Tokens
 
     @property
@@ -92,43 +92,45 @@ class Bridged:
     def directly(self) -> bytes:
         """What the program says when it is started on the host, as the person would."""
         environment = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), **self.tokens.environment}
-        return process.run(self.place / "tools" / NAME, env=environment, timeout=60, check=False).stdout
+        return process.run(self.directory / "tools" / NAME, env=environment, timeout=60, check=False).stdout
 
 
 @contextlib.contextmanager
-def bridged(policy: ResolvedPolicy, fixture: Fixture, own: Tokens) -> Iterator[Bridged]:
+def start_bridge(policy: ResolvedPolicy, fixture: Fixture, token_pair: Tokens) -> Iterator[Bridged]:
     """Run a bridge for a policy's shims, all of them with planted programs and canaries for secrets.
 
     No program and no secret of the host's is used. Raise what `serve` raises.
     """
-    with _directory(policy, fixture) as place:
-        tools = place / "tools"
+    with _host_directory(policy, fixture) as directory:
+        tools = directory / "tools"
         tools.mkdir()
-        secrets = {SOURCE: own.sandbox}
+        secrets = {SOURCE: token_pair.sandbox}
         for name, shim in policy.credentials.shims.items():
             (tools / name).write_text(_TELLER if name == NAME else _SILENT, encoding="ascii")
             (tools / name).chmod(0o755)
             secrets |= {
-                host: f"{own.needle}-B-{uuid.uuid4().hex}" for host in shim.secrets.values() if host != SOURCE
+                host: f"{token_pair.needle}-B-{uuid.uuid4().hex}"
+                for host in shim.secrets.values()
+                if host != SOURCE
             }
-        kept = {name: os.environ[name] for name in KEPT if name in os.environ}
+        environment = {name: os.environ[name] for name in KEPT if name in os.environ}
         search = f"{tools}:{os.environ.get('PATH', '/usr/bin:/bin')}"
         with serve(
             policy,
-            directory=place / "bridges",
-            audit=place / "audit.jsonl",
-            environment={**kept, **secrets, "PATH": search},
+            directory=directory / "bridges",
+            audit=directory / "audit.jsonl",
+            environment={**environment, **secrets, "PATH": search},
         ) as bridge:
-            yield Bridged(bridge, place, own)
+            yield Bridged(bridge, directory, token_pair)
 
 
 @contextlib.contextmanager
-def _directory(policy: ResolvedPolicy, fixture: Fixture) -> Iterator[Path]:
+def _host_directory(policy: ResolvedPolicy, fixture: Fixture) -> Iterator[Path]:
     """A directory that the sandbox can't write: ours, or where all of /tmp is the sandbox's, the cache's."""
     if not policy.filesystem.tree.changes_host(policy.canonical(str(fixture.root))):
-        place = fixture.root / "host"
-        place.mkdir()
-        yield place
+        candidate = fixture.root / "host"
+        candidate.mkdir()
+        yield candidate
         return
     cache = default_cache(os.environ)
     cache.mkdir(parents=True, exist_ok=True)

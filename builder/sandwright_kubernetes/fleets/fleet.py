@@ -13,7 +13,7 @@ from sandwright.methods.fleets import FleetWatcher, Outcome
 from sandwright_kubernetes.admission import FIELD_MANAGER, NothingRan, check_same
 from sandwright_kubernetes.connection import PATIENCE, ApiRefused, ApiUnreachable, Connection, first
 from sandwright_kubernetes.fleets.records import FleetRecord
-from sandwright_kubernetes.fleets.tally import SeenPod, Tally, waiting
+from sandwright_kubernetes.fleets.tally import SeenPod, Tally, waiting_reasons
 from sandwright_kubernetes.fleets.watching import Change, Watched, list_all, watching, with_query
 from sandwright_kubernetes.jobrun import REMOVE_LIMIT
 from sandwright_kubernetes.objects import differences, field, path_of, rows, text
@@ -148,15 +148,15 @@ class _Following:
         with watching(fleet.connection, [fleet.job(), fleet.pods()]) as changes:
             while len(self._told) < fleet.count and not self._tally.ended:
                 try:
-                    self._take(changes.get(timeout=1.0))
+                    self._handle_change(changes.get(timeout=1.0))
                 except queue.Empty:
                     self._look_why()
                 self._watcher.counted(self._tally.counts())
         if len(self._told) < fleet.count:
-            self._finish()
+            self._finish_fleet()
         self._watcher.counted(self._tally.counts())
 
-    def _take(self, change: Change) -> None:
+    def _handle_change(self, change: Change) -> None:
         if change.error is not None:
             raise change.error
         if change.kind == "Job":
@@ -172,9 +172,9 @@ class _Following:
             for index in sorted(self._tally.failed() - self._told):
                 self._tell(index)
         else:
-            self._pod(change.item)
+            self._handle_pod(change.item)
 
-    def _pod(self, pod: Json) -> None:
+    def _handle_pod(self, pod: Json) -> None:
         """A Pod that is over. Raise NothingRan where it was another one than was sent."""
         found = self._tally.see_pod(pod)
         if found is None:
@@ -188,30 +188,30 @@ class _Following:
         counts = self._tally.over(index)
         if counts is None or index in self._told:
             return
-        self._settle(index, counts, "")
+        self._settle_attempts(index, counts, "")
 
-    def _settle(self, index: int, counts: SeenPod | None, note: str) -> None:
+    def _settle_attempts(self, index: int, counts: SeenPod | None, note: str) -> None:
         seen = self._tally.attempts(index)
         for each in seen:
             if each is not counts:
                 self._watcher.attempted(each.attempt)
-        output, truncated = (None, False) if counts is None else self._output(counts)
+        output, truncated = (None, False) if counts is None else self._pod_output(counts)
         last = counts.attempt if counts is not None else None
         number = max(len(seen), last.number if last is not None else 1)
         self._told.add(index)
         self._watcher.settled(Outcome(index, last, number, output, truncated, note))
 
-    def _finish(self) -> None:
+    def _finish_fleet(self) -> None:
         """The Job is over: what Pods are still there is all that will be known."""
         for item, _ in list_all(self._fleet.connection, self._fleet.pods()):
             if item:
-                self._pod(item)
+                self._handle_pod(item)
         for index in range(self._fleet.count):
             self._tell(index)
             if index not in self._told:
-                self._settle(index, *self._tally.remaining(index))
+                self._settle_attempts(index, *self._tally.remaining(index))
 
-    def _output(self, pod: SeenPod) -> tuple[bytes | None, bool]:
+    def _pod_output(self, pod: SeenPod) -> tuple[bytes | None, bool]:
         """What a Pod wrote. The node keeps it, and is waited for like the API server."""
         path = f"{path_of('Pod', self._fleet.record.namespace, pod.attempt.name)}/log"
         deadline = time.monotonic() + PATIENCE
@@ -236,12 +236,12 @@ class _Following:
         fleet = self._fleet
         query = {**fleet.pods(running=True).query, "limit": "5"}
         pods = fleet.connection.ask("GET", with_query(fleet.pods().path, query))
-        for each in dict.fromkeys((*waiting(rows(pods, "items")), *self._events())):
+        for each in dict.fromkeys((*waiting_reasons(rows(pods, "items")), *self._job_warnings())):
             if each not in self._said:
                 self._said.add(each)
                 self._watcher.noted(f"no run goes on: {each}")
 
-    def _events(self) -> list[str]:
+    def _job_warnings(self) -> list[str]:
         """What the cluster tells of the Job, such as a quota that is used up."""
         record = self._fleet.record
         selector = f"involvedObject.name={record.job_name},type=Warning"

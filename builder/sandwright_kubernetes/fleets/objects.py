@@ -67,7 +67,7 @@ def fleet_job(job: Json, order: FleetOrder, *, session: str, owner: str) -> Json
         "completionMode": "Indexed",
         "completions": len(order.rows),
         "parallelism": min(order.parallel, len(order.rows)),
-        "podFailurePolicy": {"rules": _rules()},
+        "podFailurePolicy": {"rules": _failure_rules()},
         "podReplacementPolicy": "Failed",
         "suspend": True,
         "template": made["spec"]["template"],
@@ -76,8 +76,8 @@ def fleet_job(job: Json, order: FleetOrder, *, session: str, owner: str) -> Json
     pod = made["spec"]["template"]["spec"]
     container = pod["containers"][0]
     path = {"fieldRef": {"apiVersion": "v1", "fieldPath": f"metadata.labels['{_INDEX_LABEL}']"}}
-    own = [each for each in container["env"] if each["name"] != INDEX]
-    container["env"] = [{"name": INDEX, "valueFrom": path}, *own]
+    variables = [each for each in container["env"] if each["name"] != INDEX]
+    container["env"] = [{"name": INDEX, "valueFrom": path}, *variables]
     if has_rows(order):
         container["command"] = ["sh", ROW]
         mount = {"name": ROWS, "mountPath": ROW, "readOnly": True, "subPathExpr": f"$({INDEX})"}
@@ -89,7 +89,7 @@ def fleet_job(job: Json, order: FleetOrder, *, session: str, owner: str) -> Json
     return made
 
 
-def _rules() -> list[Json]:
+def _failure_rules() -> list[Json]:
     """What becomes of a Pod that failed: a command that ended by itself has ended, whatever its status.
 
     A Pod that the cluster gave up (drained node, eviction, lost node) is replaced, whatever its command made
@@ -118,7 +118,7 @@ def rows_map(order: FleetOrder, job: Json) -> Json:
 
     Raise UsageError for words that no ConfigMap holds.
     """
-    data = {str(index): _script((*order.command, *row)) for index, row in enumerate(order.rows)}
+    data = {str(index): _row_script((*order.command, *row)) for index, row in enumerate(order.rows)}
     size = sum(len(key) + len(text.encode()) for key, text in data.items())
     if size > MOST_ROWS:
         raise UsageError(f"the rows take {size} bytes, and a fleet holds {MOST_ROWS}: make several of them")
@@ -143,7 +143,7 @@ def rows_map(order: FleetOrder, job: Json) -> Json:
     }
 
 
-def _script(words: Sequence[str]) -> str:
+def _row_script(words: Sequence[str]) -> str:
     _check_words(words)
     return f"exec {shlex.join(words)}\n"
 

@@ -18,6 +18,7 @@ from sandwright.documents import strictjson
 from sandwright.errors import HostError, UsageError
 from sandwright_kubernetes.admission import NothingRan
 from sandwright_kubernetes.connection import Place
+from sandwright_kubernetes.records import clusters_directory
 
 Json = dict[str, Any]
 
@@ -34,7 +35,7 @@ class FleetRecord:
     context: str
 
     @property
-    def place(self) -> Place:
+    def cluster(self) -> Place:
         """The cluster."""
         return Place(self.kubeconfig, self.context)
 
@@ -51,12 +52,12 @@ class FleetRecord:
     def made(self, uid: str) -> FleetRecord:
         """Record that the Job was made."""
         found = replace(self, uid=uid)
-        user_dirs.write(_path(self.name), json.dumps(asdict(found)).encode())
+        user_dirs.write(_record_path(self.name), json.dumps(asdict(found)).encode())
         return found
 
     def forget(self) -> None:
         """The Job is gone."""
-        Path(_path(self.name)).unlink(missing_ok=True)
+        Path(_record_path(self.name)).unlink(missing_ok=True)
 
 
 @contextmanager
@@ -66,7 +67,7 @@ def new(record: FleetRecord) -> Iterator[None]:
     It stays where that is not known: when the cluster did not answer, or a signal came. Raise HostError for a
     known name.
     """
-    path = _path(record.name)
+    path = _record_path(record.name)
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except FileExistsError as error:
@@ -82,18 +83,17 @@ def new(record: FleetRecord) -> Iterator[None]:
         raise
 
 
-def read(name: str) -> FleetRecord | None:
+def read_fleet_record(name: str) -> FleetRecord | None:
     """The fleet of a name. Raise HostError for a record that can't be read."""
     try:
-        data = strictjson.loads_record(Path(_path(name)).read_bytes())
+        data = strictjson.loads_record(Path(_record_path(name)).read_bytes())
         record = FleetRecord(**data)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError) as error:
-        raise HostError(f"{_path(name)} can't be read") from error
+        raise HostError(f"{_record_path(name)} can't be read") from error
     return record if record.name == name else None
 
 
-def _path(name: str) -> str:
-    folder = user_dirs.private(user_dirs.private(f"{user_dirs.cache()}/clusters") + "/fleets")
-    return f"{folder}/{name}.json"
+def _record_path(name: str) -> str:
+    return str(clusters_directory("fleets") / f"{name}.json")

@@ -17,7 +17,7 @@ from sandwright_kubernetes.fleets.objects import fleet_documents, fleet_job, has
 from sandwright_kubernetes.fleets.records import FleetRecord
 from sandwright_kubernetes.objects import differences, path_of, rows, text
 from sandwright_kubernetes.records import SESSION, owner
-from sandwright_kubernetes.start import check, notify, read_manifests
+from sandwright_kubernetes.start import check_cluster, notify, read_manifests
 from sandwright_kubernetes.sync.transfer import ProjectTransfer, prepared
 
 Json = dict[str, Any]
@@ -28,9 +28,9 @@ _NEEDED = (("watch", "Job"), ("list", "Job"), ("patch", "Job"), ("watch", "Pod")
 STAYS = "each run has the project as it is now; what a run writes to it does not come back"
 
 
-def start(directory: Path, order: FleetOrder) -> ClusterFleet:
+def start_cluster_fleet(directory: Path, order: FleetOrder) -> ClusterFleet:
     """Make the Job, and let it go. Raise SandwrightError when nothing was started, and nothing is left."""
-    if records.read(order.name) is not None:
+    if records.read_fleet_record(order.name) is not None:
         raise NothingRan(
             f"there is a fleet {order.name} of yours: --resume goes on with it, --remove ends it"
         )
@@ -39,10 +39,10 @@ def start(directory: Path, order: FleetOrder) -> ClusterFleet:
     with prepared(directory, documents["job.yaml"], suffix=f"-{order.name}", returns=False) as transfer:
         if transfer is not None:
             documents["job.yaml"] = transfer.job
-        return _start(connection, documents, order, transfer)
+        return _start_fleet(connection, documents, order, transfer)
 
 
-def _start(
+def _start_fleet(
     connection: Connection, documents: Mapping[str, Json], order: FleetOrder, transfer: ProjectTransfer | None
 ) -> ClusterFleet:
     proxied = admission.is_proxied(admission.manifests_of(documents))
@@ -51,14 +51,14 @@ def _start(
     job = fleet_job(documents["job.yaml"], order, session=session, owner=owner())
     if has_rows(order):
         rows_map(order, job)  # it refuses what it can't hold before anything is made
-    check(connection, {**documents, "job.yaml": job})
+    check_cluster(connection, {**documents, "job.yaml": job})
     _check_rights(connection, job, order)
     for line in (*transfer.send(), STAYS) if transfer is not None else ():
         notify(line)
-    place = connection.place
-    record = FleetRecord(order.name, session, "", job, place.kubeconfig, place.context)
+    cluster = connection.place
+    record = FleetRecord(order.name, session, "", job, cluster.kubeconfig, cluster.context)
     with records.new(record):
-        fleet = ClusterFleet(connection, record.made(_make(connection, job)))
+        fleet = ClusterFleet(connection, record.made(_create_job(connection, job)))
         try:
             if has_rows(order):
                 _make_rows(connection, order, {**job, "metadata": {**job["metadata"], "uid": fleet.id}})
@@ -69,12 +69,12 @@ def _start(
     return fleet
 
 
-def find(name: str) -> ClusterFleet | None:
+def find_cluster_fleet(name: str) -> ClusterFleet | None:
     """The fleet of a name, where this user started it from this machine, and its Job is there."""
-    record = records.read(name)
+    record = records.read_fleet_record(name)
     if record is None:
         return None
-    connection = connect(record.place)
+    connection = connect(record.cluster)
     if not record.uid:  # who started it was killed in between
         found = _looked_up(connection, record.job)
         if found is None or text(found, "metadata", "labels", SESSION) != record.session:
@@ -90,13 +90,13 @@ def _check_rights(connection: Connection, job: Json, order: FleetOrder) -> None:
     lacking = [
         f"{verb} {kind.lower()}s"
         for verb, kind in needed
-        if not admission.may(connection, namespace, verb, kind)
+        if not admission.is_allowed(connection, namespace, verb, kind)
     ]
     if lacking:
         raise NothingRan(f"in the namespace {namespace} we may not: {', '.join(lacking)}")
 
 
-def _make(connection: Connection, job: Json) -> str:
+def _create_job(connection: Connection, job: Json) -> str:
     """Make the Job; give its uid. Raise NothingRan where one of that name is there, or it is made otherwise.
 
     An answer may have been lost, and the request been made again: our session is in its labels, which nobody

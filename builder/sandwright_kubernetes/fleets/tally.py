@@ -64,23 +64,23 @@ class Tally:
 
     def see_pod(self, pod: Json) -> SeenPod | None:
         """Take in a Pod; give it where it is one of the fleet's that is over and was not seen before."""
-        found = self._read(pod)
+        found = self._read_pod(pod)
         if found is None:
             return None
-        known = self._pods.setdefault(found.attempt.index, {})
-        if found.uid in known:
+        seen_pods = self._pods.setdefault(found.attempt.index, {})
+        if found.uid in seen_pods:
             return None
-        known[found.uid] = found
+        seen_pods[found.uid] = found
         return found
 
     def over(self, index: int) -> SeenPod | None:
         """The Pod that counts, where it is known."""
-        known = self._pods.get(index, {}).values()
-        done = next((each for each in known if each.succeeded), None)
+        seen_pods = self._pods.get(index, {}).values()
+        done = next((each for each in seen_pods if each.succeeded), None)
         if done is not None:
             return done
         if index in self._failed:
-            return next((each for each in known if each.final), None)
+            return next((each for each in seen_pods if each.final), None)
         return None
 
     def failed(self) -> set[int]:
@@ -107,48 +107,48 @@ class Tally:
         done = self._completed | {index for index in self._pods if self.over(index) is not None}
         return Counts(len(done | self._failed), len(self._failed), self._running)
 
-    def _read(self, pod: Json) -> SeenPod | None:
+    def _read_pod(self, pod: Json) -> SeenPod | None:
         phase, uid = text(pod, "status", "phase"), text(pod, "metadata", "uid")
         notes = field(pod, "metadata", "annotations")
-        index, failures = _number(text(notes, _INDEX)), _number(text(notes, _FAILURES)) or 0
+        index, failures = _parse_number(text(notes, _INDEX)), _parse_number(text(notes, _FAILURES)) or 0
         owned = any(text(each, "uid") == self._uid for each in rows(pod, "metadata", "ownerReferences"))
         if phase not in ("Succeeded", "Failed") or index is None or not uid or not owned:
             return None
         if not 0 <= index < self._count:
             return None
-        state = _terminated(pod)
+        state = _terminated_state(pod)
         code = field(state, "exitCode")
-        known = isinstance(code, int) and not isinstance(code, bool)
+        has_status = isinstance(code, int) and not isinstance(code, bool)
         late = text(pod, "status", "reason") == _LATE
         never = text(state, "reason") in _NEVER_RAN
         attempt = RunAttempt(
             index=index,
             name=text(pod, "metadata", "name")[:300],
             number=failures + 1,
-            status=_TIME_IS_UP if late else code & 255 if known and not never else None,
+            status=_TIME_IS_UP if late else code & 255 if has_status and not never else None,
             reason=(text(pod, "status", "reason") or text(state, "reason"))[:64],
             seconds=None if never else _seconds(text(state, "startedAt"), text(state, "finishedAt")),
         )
-        itself = known and code not in (0, *ENDED_FROM_OUTSIDE) and not _disrupted(pod)
+        itself = has_status and code not in (0, *ENDED_FROM_OUTSIDE) and not _disrupted(pod)
         return SeenPod(uid, attempt, phase == "Succeeded", itself or failures >= self._retries)
 
 
-def indexes(said: str, count: int) -> set[int]:
+def indexes(ranges: str, count: int) -> set[int]:
     """The numbers of a Job's list, `1,3-5,7`; those below `count`. What is none of it is left out."""
     found: set[int] = set()
-    for part in said.split(","):
+    for part in ranges.split(","):
         first, _, last = part.partition("-")
-        begin, end = _number(first), _number(last or first)
+        begin, end = _parse_number(first), _parse_number(last or first)
         if begin is not None and end is not None:
             found.update(range(begin, min(end, count - 1) + 1))
     return found
 
 
-def _number(said: str) -> int | None:
-    return int(said) if said.isascii() and said.isdigit() and len(said) < 10 else None
+def _parse_number(digits: str) -> int | None:
+    return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 10 else None
 
 
-def _terminated(pod: Json) -> Any:  # noqa: ANN401 - JSON
+def _terminated_state(pod: Json) -> Any:  # noqa: ANN401 - JSON
     statuses = rows(pod, "status", "containerStatuses")
     status = next((each for each in statuses if text(each, "name") == "sandbox"), {})
     return field(status, "state", "terminated")
@@ -170,12 +170,12 @@ def _seconds(began: str, ended: str) -> int | None:
         return None
 
 
-def waiting(pods: list[Json]) -> Iterator[str]:
+def waiting_reasons(pods: list[Json]) -> Iterator[str]:
     """Why Pods don't run, in the cluster's words."""
     for pod in pods:
         statuses = rows(pod, "status", "containerStatuses")
         state = field(statuses[0], "state", "waiting") if statuses else None
-        said = text(state, "message") or text(state, "reason")
+        reason = text(state, "message") or text(state, "reason")
         conditions = rows(pod, "status", "conditions")
         blocked = [text(each, "message") for each in conditions if text(each, "status") == "False"]
-        yield from filter(None, (said, *blocked))
+        yield from filter(None, (reason, *blocked))

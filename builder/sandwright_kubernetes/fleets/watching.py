@@ -101,7 +101,7 @@ class _Watcher:
             while not self._stop.is_set():
                 self._list()
                 while self._version and not self._stop.is_set():
-                    self._watch()
+                    self._watch_once()
         except SandwrightError as error:
             self._found.put(Change(self._watched.kind, {}, error=error))
 
@@ -113,7 +113,7 @@ class _Watcher:
         if not self._version:
             raise HostError("the API server's list has no version to watch from")
 
-    def _watch(self) -> None:
+    def _watch_once(self) -> None:
         """One watch. Forget the version where another list is needed."""
         query = {
             **self._watched.query,
@@ -124,18 +124,18 @@ class _Watcher:
         }
         try:
             with self._connection.stream(self._watched.path, silence=SILENCE, **query) as pieces:
-                for line in _lines(pieces):
-                    if self._stop.is_set() or not self._take(line):
+                for line in _split_lines(pieces):
+                    if self._stop.is_set() or not self._handle_event(line):
                         return
         except ApiUnreachable:
-            self._pause()
+            self._wait_before_retry()
         except ApiRefused as error:
             if error.status in (401, 403, 404):
                 raise
             self._version = ""
-            self._pause()
+            self._wait_before_retry()
 
-    def _take(self, line: bytes) -> bool:
+    def _handle_event(self, line: bytes) -> bool:
         """Take in one event; False where the watch is over."""
         try:
             event = strictjson.loads_lenient(line)
@@ -146,24 +146,24 @@ class _Watcher:
         version = text(item, "metadata", "resourceVersion")
         if not isinstance(item, dict) or kind == "ERROR" or not version:
             self._version = ""
-            self._pause()
+            self._wait_before_retry()
             return False
         self._version = version
         if kind != "BOOKMARK":
             self._found.put(Change(self._watched.kind, item, removed=kind == "DELETED"))
         return True
 
-    def _pause(self) -> None:
+    def _wait_before_retry(self) -> None:
         self._stop.wait(_BREATH)
 
 
-def _lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
+def _split_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
     """The lines of a stream. Raise HostError for one that is larger than an answer may be."""
-    kept = bytearray()
+    pending = bytearray()
     for piece in pieces:
-        kept += piece
-        *whole, rest = bytes(kept).split(b"\n")
-        kept = bytearray(rest)
+        pending += piece
+        *whole, rest = bytes(pending).split(b"\n")
+        pending = bytearray(rest)
         yield from filter(None, whole)
-        if len(kept) > MOST:
+        if len(pending) > MOST:
             raise HostError(f"an event of the API server's is larger than {MOST} bytes")

@@ -73,15 +73,15 @@ class _Applying:
         below = [path for path in self._sent if path in roots or _has_parent_in(path, roots)]
         for path in sorted(below, reverse=True):
             record = self._sent[path]
-            with self._parent(path) as (parent, name):
-                if parent is None or not _is_there(parent, name):
+            with self._open_parent(path) as (parent, name):
+                if parent is None or not _exists_at(parent, name):
                     pass  # somebody removed it here, too
                 elif not self._rules.takes(path):
                     self._conflict(path, "the policy lets nobody remove it")
                     continue
                 elif record.kind is EntryKind.DIRECTORY:
                     self._remove_directory(parent, name, path)
-                elif self._same(parent, name, record):
+                elif self._matches_record(parent, name, record):
                     os.unlink(name, dir_fd=parent)
                     self.applied.changed += 1
                 else:
@@ -99,20 +99,20 @@ class _Applying:
 
     def put(self, path: bytes, kind: EntryKind, *, executable: bool) -> None:
         """Make or replace one path."""
-        with self._parent(path) as (parent, name):
+        with self._open_parent(path) as (parent, name):
             if parent is None:
                 self._conflict(path, "its directory is not there, is a link, or has another name")
             elif kind is EntryKind.DIRECTORY:
                 self._put_directory(parent, name, path)
             elif self._is_done(path, parent, name, kind, executable=executable):
                 pass
-            elif self._is_free(path, parent, name):
+            elif self._is_unchanged(path, parent, name):
                 self._put_other(path, parent, name, kind, executable=executable)
 
     def _put_directory(self, parent: int, name: bytes, path: bytes) -> None:
         try:
             os.mkdir(name, 0o777, dir_fd=parent)
-            _own(parent, name)
+            _give_ownership(parent, name)
             self._named.add(path)
             self.applied.changed += 1
         except FileExistsError:
@@ -125,21 +125,21 @@ class _Applying:
     def _is_done(self, path: bytes, parent: int, name: bytes, kind: EntryKind, *, executable: bool) -> bool:
         """Whether the same is here already."""
         with self._open_unpacked(path) as (source, other):
-            record = _record(source, other, kind, executable=executable)
-        return record is not None and self._same(parent, name, record)
+            record = _record_at(source, other, kind, executable=executable)
+        return record is not None and self._matches_record(parent, name, record)
 
-    def _is_free(self, path: bytes, parent: int, name: bytes) -> bool:
+    def _is_unchanged(self, path: bytes, parent: int, name: bytes) -> bool:
         """Whether what is here is what travelled; else it is a conflict."""
         record = self._sent.get(path)
         if record is None:
-            if _is_there(parent, name):
+            if _exists_at(parent, name):
                 self._conflict(path, "it was made here, too")
                 return False
             return True
-        if record.kind is EntryKind.DIRECTORY or not _is_there(parent, name):
+        if record.kind is EntryKind.DIRECTORY or not _exists_at(parent, name):
             self._conflict(path, "it was changed there, and is not there here any more")
             return False
-        if not self._same(parent, name, record):
+        if not self._matches_record(parent, name, record):
             self._conflict(path, "it was changed here, too")
             return False
         return True
@@ -151,10 +151,12 @@ class _Applying:
                 if kind is EntryKind.SYMLINK:
                     os.symlink(os.readlink(other, dir_fd=source), part, dir_fd=parent)
                 else:
-                    _copy(source, other, parent, part, mode=self._mode(parent, name, executable=executable))
-            _own(parent, part, like=name)
+                    _copy_file(
+                        source, other, parent, part, mode=self._mode_for(parent, name, executable=executable)
+                    )
+            _give_ownership(parent, part, like=name)
             if path in self._sent:
-                if not self._is_free(path, parent, name):  # once more, as late as can be
+                if not self._is_unchanged(path, parent, name):  # once more, as late as can be
                     return
                 os.rename(part, name, src_dir_fd=parent, dst_dir_fd=parent)
             else:
@@ -167,7 +169,7 @@ class _Applying:
                 os.unlink(part, dir_fd=parent)
 
     @staticmethod
-    def _mode(parent: int, name: bytes, *, executable: bool) -> int:
+    def _mode_for(parent: int, name: bytes, *, executable: bool) -> int:
         """Of a new file as this process makes it; of one that is there as it is. Never setuid or setgid."""
         try:
             before = os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode & 0o777
@@ -175,12 +177,12 @@ class _Applying:
             before = 0o666 & ~_umask()
         return before | (before & 0o444) >> 2 if executable else before & ~0o111
 
-    def _same(self, parent: int, name: bytes, record: Recorded) -> bool:
+    def _matches_record(self, parent: int, name: bytes, record: Recorded) -> bool:
         """Whether a name is what was recorded."""
-        return _record(parent, name, record.kind) == record
+        return _record_at(parent, name, record.kind) == record
 
     @contextlib.contextmanager
-    def _parent(self, path: bytes) -> Iterator[tuple[int | None, bytes]]:
+    def _open_parent(self, path: bytes) -> Iterator[tuple[int | None, bytes]]:
         """The open directory of a path in the project, None where there is none; and the name in it."""
         folder, _, name = path.rpartition(b"/")
         found = self._open_folder(folder)
@@ -226,7 +228,9 @@ class _Applying:
         self.applied.conflicts.append((path, reason))
 
 
-def _record(parent: int, name: bytes, kind: EntryKind, *, executable: bool | None = None) -> Recorded | None:
+def _record_at(
+    parent: int, name: bytes, kind: EntryKind, *, executable: bool | None = None
+) -> Recorded | None:
     """What is at a name, as it is recorded; None for another kind, or what can't be read."""
     try:
         status = os.stat(name, dir_fd=parent, follow_symlinks=False)
@@ -244,7 +248,7 @@ def _record(parent: int, name: bytes, kind: EntryKind, *, executable: bool | Non
     return Recorded(kind, digest, bool(status.st_mode & 0o100) if executable is None else executable)
 
 
-def _copy(source: int, name: bytes, parent: int, part: bytes, *, mode: int) -> None:
+def _copy_file(source: int, name: bytes, parent: int, part: bytes, *, mode: int) -> None:
     fd = os.open(name, _READ, dir_fd=source)
     with (
         os.fdopen(fd, "rb") as content,
@@ -256,7 +260,7 @@ def _copy(source: int, name: bytes, parent: int, part: bytes, *, mode: int) -> N
         os.fchmod(sink.fileno(), mode)
 
 
-def _own(parent: int, name: bytes, like: bytes = b"") -> None:
+def _give_ownership(parent: int, name: bytes, like: bytes = b"") -> None:
     """Where root runs this: what it makes belongs to whom the file belonged, or the directory."""
     if os.geteuid() != 0:
         return
@@ -267,7 +271,7 @@ def _own(parent: int, name: bytes, like: bytes = b"") -> None:
     os.chown(name, owner.st_uid, owner.st_gid, dir_fd=parent, follow_symlinks=False)
 
 
-def _is_there(parent: int, name: bytes) -> bool:
+def _exists_at(parent: int, name: bytes) -> bool:
     try:
         os.stat(name, dir_fd=parent, follow_symlinks=False)
     except FileNotFoundError:

@@ -32,12 +32,12 @@ class Channels:
 
     def send(self, channel: int, data: bytes) -> None:
         """Send to a channel. Raise ApiUnreachable."""
-        with _explained():
+        with _explain_errors():
             self._socket.send_binary(bytes((channel,)) + data)
 
     def ping(self) -> None:
         """Have the other side give a sign of life. Raise ApiUnreachable."""
-        with _explained():
+        with _explain_errors():
             self._socket.ping()
 
     def messages(self) -> Iterator[tuple[int, bytes]]:
@@ -45,7 +45,7 @@ class Channels:
         from websocket import ABNF  # noqa: PLC0415 - comes with the client
 
         while True:
-            with _explained():
+            with _explain_errors():
                 kind, data = self._socket.recv_data()
             if kind == ABNF.OPCODE_CLOSE:
                 return
@@ -56,7 +56,7 @@ class Channels:
 
 
 @contextlib.contextmanager
-def program(
+def open_program(
     connection: Connection, path: str, query: Mapping[str, str | Sequence[str]], *, silence: float = SILENCE
 ) -> Iterator[Channels]:
     """The streams of a program that a path of the API leads to, for the length of a `with`.
@@ -74,7 +74,7 @@ def program(
             headers[str(each["key"]).lower()] = each["value"]
     address = configuration.host.replace("http", "ws", 1) + f"{path}?{urlencode(query, doseq=True)}"
     try:
-        with _explained():
+        with _explain_errors():
             socket = create_websocket(configuration, address, headers)
     except WebSocketBadStatusException as error:
         raise ApiRefused(error.status_code, "", str(error)[:300]) from error
@@ -101,7 +101,7 @@ def exit_status(data: bytes) -> int:
 
 
 @contextlib.contextmanager
-def _explained() -> Iterator[None]:
+def _explain_errors() -> Iterator[None]:
     from websocket import WebSocketBadStatusException, WebSocketException  # noqa: PLC0415 - an extra
 
     try:

@@ -49,8 +49,8 @@ def sync_containers(image: str = "", volume: str = "project") -> tuple[Json, Jso
     """The container that fills the volume, and the one that reads it."""
     mount = {"name": volume, "mountPath": VOLUME}
     return (
-        _container(FILL, image, [PROGRAM, "fill", IMAGE, VOLUME], mount),
-        _container(RETURN, image, [PROGRAM, "wait"], mount),
+        _sync_container(FILL, image, [PROGRAM, "fill", IMAGE, VOLUME], mount),
+        _sync_container(RETURN, image, [PROGRAM, "wait"], mount),
     )
 
 
@@ -59,7 +59,7 @@ def diff_command(limit: int) -> list[str]:
     return [PROGRAM, "diff", IMAGE, VOLUME, str(limit)]
 
 
-def _container(name: str, image: str, command: list[str], mount: Json) -> Json:
+def _sync_container(name: str, image: str, command: list[str], mount: Json) -> Json:
     """As closed as the sandbox's. It reads what the command wrote, so nothing of it is believed here."""
     return {
         "name": name,

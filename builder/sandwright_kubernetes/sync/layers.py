@@ -52,8 +52,8 @@ class Registry:
     @property
     def settings(self) -> RegistrySettings:
         """With this user's logins, as `docker login` and `podman login` keep them."""
-        given = os.environ.get(TOKEN_SERVERS_VARIABLE, "").replace(",", " ").split()
-        servers = frozenset(split_host(host)[0] for host in given)
+        listed = os.environ.get(TOKEN_SERVERS_VARIABLE, "").replace(",", " ").split()
+        servers = frozenset(split_host(host)[0] for host in listed)
         insecure = frozenset((self.reference.host,)) if self.plain else frozenset()
         return RegistrySettings(auth_files(os.environ), None, insecure, token_servers=servers)
 
@@ -125,7 +125,7 @@ def _graph(
     entries = []
     for platform in COPIER.platforms:
         first = _program_layer(area, pool, program, platform)
-        manifest = _manifest(area, documents, platform, program.name, [first, *layers])
+        manifest = _platform_manifest(area, documents, platform, program.name, [first, *layers])
         entries.append(replace(manifest, platform=Platform(*platform.split("/"))))
     index = {
         "schemaVersion": 2,
@@ -136,7 +136,7 @@ def _graph(
             if each.platform
         ],
     }
-    root = _document(area, documents, OCI_INDEX, index)
+    root = _add_document(area, documents, OCI_INDEX, index)
     return walk(root, lambda each: documents[each.digest], "snapshot")
 
 
@@ -166,7 +166,7 @@ def _program_layer(
     return writer.layer
 
 
-def _manifest(
+def _platform_manifest(
     area: StagingArea,
     documents: dict[str, bytes],
     platform: str,
@@ -187,10 +187,10 @@ def _manifest(
         "config": about.descriptor(OCI_CONFIG),
         "layers": [each.blob.descriptor(OCI_LAYER) for each in layers],
     }
-    return _document(area, documents, OCI_MANIFEST, manifest)
+    return _add_document(area, documents, OCI_MANIFEST, manifest)
 
 
-def _document(
+def _add_document(
     area: StagingArea, documents: dict[str, bytes], media_type: str, document: Mapping[str, object]
 ) -> Descriptor:
     content = canonical(document)

@@ -53,9 +53,9 @@ def unpack_changes(
     extractor = TarExtractor(tree, owners="rootless", missing=Notes())
     try:
         for entry in reader:
-            kept = reading.take(entry)
-            if kept is not None:
-                extractor.put(kept, reader.chunks())
+            member = reading.take(entry)
+            if member is not None:
+                extractor.put(member, reader.chunks())
         tree.close()
     except EntryRefused as refusal:
         raise ArchiveRefused(f"what the Pod sent: {refusal}") from None
@@ -77,7 +77,7 @@ class _Reading:
 
     def take(self, entry: TarEntry) -> TarEntry | None:
         """The entry as it is unpacked; None for one that is not."""
-        self._check(entry)
+        self._check_member(entry)
         try:
             hidden = whiteout(entry.path)
         except EntryRefused as refusal:
@@ -98,7 +98,7 @@ class _Reading:
         self.changes.made[entry.path] = plain
         return plain
 
-    def _check(self, entry: TarEntry) -> None:
+    def _check_member(self, entry: TarEntry) -> None:
         if not entry.path or entry.kind not in _KINDS:
             self._reader.refuse(entry.path, f"a {entry.kind.value} does not come back")
         if entry.xattrs:

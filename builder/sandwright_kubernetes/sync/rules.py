@@ -68,7 +68,7 @@ class ProjectRules:
     def __init__(self, document: Json, mounts: Iterable[Mounted]) -> None:
         """`document` is the artifact `project.json`."""
         self.project = str(document["project"])
-        self._trees = (_tree(document, str), _tree(document, folded_name))
+        self._trees = (_read_rules(document, str), _read_rules(document, folded_name))
         self._mounts = {each.path: each for each in mounts}
         listed = [str(each["path"]) for each in document["rules"] if each["kind"] == "deny"]
         self.denied = tuple(self.relative(path) for path in listed if is_inside(path, self.project))
@@ -76,7 +76,7 @@ class ProjectRules:
     def shows(self, path: bytes) -> bool:
         """Whether a path is shown."""
         full = self._full(path)
-        mount = self._mount(full)
+        mount = self._mount_of(full)
         return mount is not None and mount.project and self.allows_reading(path)
 
     def allows_reading(self, path: bytes) -> bool:
@@ -86,7 +86,7 @@ class ProjectRules:
     def takes(self, path: bytes) -> bool:
         """Whether what was written at a path may come back."""
         full = self._full(path)
-        mount = self._mount(full)
+        mount = self._mount_of(full)
         writable = mount is not None and mount.project and mount.writable
         return writable and all(tree.changes_host(full) for tree in self._trees)
 
@@ -113,7 +113,7 @@ class ProjectRules:
     def _full(self, path: bytes) -> str:
         return f"{self.project}/{os.fsdecode(path)}" if path else self.project
 
-    def _mount(self, full: str) -> Mounted | None:
+    def _mount_of(self, full: str) -> Mounted | None:
         return next((self._mounts[each] for each in (full, *ancestors(full)) if each in self._mounts), None)
 
 
@@ -138,7 +138,7 @@ def parse_rules(content: bytes) -> Json:
     return found
 
 
-def _tree(document: Json, key: Callable[[str], str]) -> PathRules:
+def _read_rules(document: Json, key: Callable[[str], str]) -> PathRules:
     rules = [
         PathRule(each["path"], each["kind"], "listed", BUILT_IN, private=each["private"])
         for each in document["rules"]

@@ -149,12 +149,14 @@ class _Walk:
             raise HostError(f"{show(path)}: the project is deeper than {_DEEPEST} directories")
         self._see(os.fstat(directory), path)
         if path:
-            self._add(path, path, Recorded(EntryKind.DIRECTORY), TarEntry(path, EntryKind.DIRECTORY, 0o755))
+            self._add_record(
+                path, path, Recorded(EntryKind.DIRECTORY), TarEntry(path, EntryKind.DIRECTORY, 0o755)
+            )
         for name in sorted(map(os.fsencode, os.listdir(directory))):
             inner = path + b"/" + name if path else name
             if self._rules.shows(inner):
-                self._one(directory, name, inner, depth)
-            elif self._rules.leads_to_shown(inner) and (below := _opened(directory, name, _DIRECTORY)) >= 0:
+                self._add_name(directory, name, inner, depth)
+            elif self._rules.leads_to_shown(inner) and (below := _try_open(directory, name, _DIRECTORY)) >= 0:
                 with _closing(below):
                     self._lead(below, inner, depth + 1)
 
@@ -163,8 +165,8 @@ class _Walk:
         for name in sorted(map(os.fsencode, os.listdir(directory))):
             inner = path + b"/" + name
             if self._rules.shows(inner):
-                self._one(directory, name, inner, depth)
-            elif self._rules.leads_to_shown(inner) and (below := _opened(directory, name, _DIRECTORY)) >= 0:
+                self._add_name(directory, name, inner, depth)
+            elif self._rules.leads_to_shown(inner) and (below := _try_open(directory, name, _DIRECTORY)) >= 0:
                 with _closing(below):
                     self._lead(below, inner, depth + 1)
 
@@ -174,9 +176,9 @@ class _Walk:
             kind = EntryKind.FILE if mount.file else EntryKind.DIRECTORY
             empty = hashlib.sha256().digest() if mount.file else b""
             mode = 0o644 if mount.file else 0o755
-            self._add(path, path, Recorded(kind, empty), TarEntry(path, kind, mode))
+            self._add_record(path, path, Recorded(kind, empty), TarEntry(path, kind, mode))
 
-    def _one(self, directory: int, name: bytes, path: bytes, depth: int) -> None:
+    def _add_name(self, directory: int, name: bytes, path: bytes, depth: int) -> None:
         if name.startswith(WHITEOUT):
             self._leave(path, "in a layer its name means that another file is gone")
             return
@@ -188,26 +190,26 @@ class _Walk:
         except FileNotFoundError:
             return
         if stat.S_ISDIR(status.st_mode):
-            if (below := _opened(directory, name, _DIRECTORY)) < 0:
+            if (below := _try_open(directory, name, _DIRECTORY)) < 0:
                 self._leave(path, "it can't be read")
                 return
             with _closing(below):
                 self.enter(below, path, depth + 1)
         elif stat.S_ISLNK(status.st_mode):
-            self._link(directory, name, path, status)
+            self._add_link(directory, name, path, status)
         elif stat.S_ISREG(status.st_mode):
-            self._file(directory, name, path)
+            self._add_file(directory, name, path)
         else:
             self._leave(path, "it is neither a file, a directory nor a link")
 
-    def _link(self, directory: int, name: bytes, path: bytes, status: os.stat_result) -> None:
+    def _add_link(self, directory: int, name: bytes, path: bytes, status: os.stat_result) -> None:
         self._see(status, path)
         text = os.readlink(name, dir_fd=directory)
         entry = TarEntry(path, EntryKind.SYMLINK, 0o777, mtime_ns=status.st_mtime_ns, link=text)
-        self._add(path, path.rpartition(b"/")[0], Recorded(EntryKind.SYMLINK, text), entry)
+        self._add_record(path, path.rpartition(b"/")[0], Recorded(EntryKind.SYMLINK, text), entry)
 
-    def _file(self, directory: int, name: bytes, path: bytes) -> None:
-        if (fd := _opened(directory, name, _FILE)) < 0:
+    def _add_file(self, directory: int, name: bytes, path: bytes) -> None:
+        if (fd := _try_open(directory, name, _FILE)) < 0:
             self._leave(path, "it can't be read")
             return
         with _closing(fd):
@@ -227,8 +229,8 @@ class _Walk:
                 size=status.st_size,
                 mtime_ns=status.st_mtime_ns,
             )
-            content = _content(fd, status.st_size, path, digest.update)
-            self._add(path, path.rpartition(b"/")[0], Recorded(EntryKind.FILE), entry, content)
+            content = _read_content(fd, status.st_size, path, digest.update)
+            self._add_record(path, path.rpartition(b"/")[0], Recorded(EntryKind.FILE), entry, content)
             self.snapshot.found[path] = Recorded(EntryKind.FILE, digest.digest(), executable)
 
     def _see(self, status: os.stat_result, path: bytes) -> None:
@@ -238,7 +240,7 @@ class _Walk:
             raise _denied(path)
         self.identities[identity] = path
 
-    def _add(
+    def _add_record(
         self,
         path: bytes,
         folder: bytes,
@@ -257,15 +259,15 @@ class _Walk:
         self.snapshot.left_out.append((path, reason))
 
 
-def _content(fd: int, size: int, path: bytes, hashed: Callable[[bytes], object]) -> Iterator[bytes]:
+def _read_content(fd: int, size: int, path: bytes, hashed: Callable[[bytes], object]) -> Iterator[bytes]:
     """As many bytes of a file as it had."""
-    left = size
-    while left:
-        piece = os.read(fd, min(_CHUNK, left))
+    remaining = size
+    while remaining:
+        piece = os.read(fd, min(_CHUNK, remaining))
         if not piece:
             raise HostError(f"{show(path)} became shorter while the project was read")
         hashed(piece)
-        left -= len(piece)
+        remaining -= len(piece)
         yield piece
 
 
@@ -282,7 +284,7 @@ class _closing:  # noqa: N801 - as contextlib's
         os.close(self._fd)
 
 
-def _opened(directory: int, name: bytes, flags: int) -> int:
+def _try_open(directory: int, name: bytes, flags: int) -> int:
     """A descriptor, or -1 where it can't be had."""
     try:
         return os.open(name, flags, dir_fd=directory)

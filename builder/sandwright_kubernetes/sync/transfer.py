@@ -11,11 +11,11 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from sandwright import user_dirs
 from sandwright.errors import HostError
 from sandwright.rootfs.tar.entry import show
 from sandwright_kubernetes.connection import ApiUnreachable
 from sandwright_kubernetes.jobrun import JobRun
+from sandwright_kubernetes.records import clusters_directory
 from sandwright_kubernetes.sync import REGISTRY, channels
 from sandwright_kubernetes.sync.changes import Applied, apply_changes
 from sandwright_kubernetes.sync.job import RETURN, diff_command, with_project
@@ -66,7 +66,7 @@ class ProjectTransfer:
     def send(self) -> list[str]:
         """Push the snapshot; say what was left out. Raise RegistryError, WrongContent."""
         self._image.push(self._registry, self._tag)
-        return _lines("was not sent", self._image.snapshot.left_out)
+        return _reason_lines("was not sent", self._image.snapshot.left_out)
 
     def download(self, running: JobRun) -> list[str]:
         """Apply what the command wrote; say what was not applied. Raise SandwrightError where nothing was."""
@@ -75,15 +75,15 @@ class ProjectTransfer:
         with ExitStack() as stack:
             folder = stack.enter_context(_scratch("returned"))
             archive = stack.enter_context(tempfile.TemporaryFile(dir=folder))
-            said = _fetch(running, archive)
+            lines = _fetch_changes(running, archive)
             unpacked = folder / "unpacked"
             unpacked.mkdir(mode=0o700)
-            root = _opened(stack, str(unpacked))
+            root = _open_project(stack, str(unpacked))
             changes = unpack_changes(archive, root, self._rules.takes)
-            project = _opened(stack, self._rules.project)
+            project = _open_project(stack, self._rules.project)
             applied = apply_changes(project, root, changes, self._image.snapshot.found, self._rules)
-            said += _kept(applied, unpacked, running.name)
-        return [*said, *_told(changes, applied)]
+            lines += _keep_conflicts(applied, unpacked, running.name)
+        return [*lines, *_report_lines(changes, applied)]
 
 
 @contextmanager
@@ -110,24 +110,26 @@ def prepared(
 @contextmanager
 def _scratch(what: str) -> Iterator[Path]:
     """A directory for the length of a `with`. Those of processes that were killed go first."""
-    for path in _folder().glob("*-*"):
+    for path in clusters_directory("travel").glob("*-*"):
         number = path.name.split("-")[1]
         if number.isdecimal() and not Path("/proc", number).exists() and not path.name.endswith(KEPT):
             shutil.rmtree(path, ignore_errors=True)
-    with tempfile.TemporaryDirectory(prefix=f"{what}-{os.getpid()}-", dir=_folder()) as name:
+    with tempfile.TemporaryDirectory(
+        prefix=f"{what}-{os.getpid()}-", dir=clusters_directory("travel")
+    ) as name:
         yield Path(name)
 
 
-def _fetch(running: JobRun, archive: IO[bytes]) -> list[str]:
+def _fetch_changes(running: JobRun, archive: IO[bytes]) -> list[str]:
     """Have the container beside the sandbox tell what was changed. A connection that breaks is made again."""
-    for left in reversed(range(_ATTEMPTS)):
+    for attempt in reversed(range(_ATTEMPTS)):
         archive.seek(0)
         archive.truncate()
         try:
-            status, words = _ask(running, archive)
+            status, words = _request_changes(running, archive)
             break
         except ApiUnreachable:
-            if not left:
+            if not attempt:
                 raise
             time.sleep(_PAUSE)
     lines = words.decode(errors="replace").splitlines()[:_TOLD]
@@ -137,11 +139,11 @@ def _fetch(running: JobRun, archive: IO[bytes]) -> list[str]:
     return [f"did not come back: {each}" for each in lines]
 
 
-def _ask(running: JobRun, archive: IO[bytes]) -> tuple[int, bytes]:
+def _request_changes(running: JobRun, archive: IO[bytes]) -> tuple[int, bytes]:
     words = b""
     path = running.await_beside(RETURN)
     query = {"container": RETURN, "command": diff_command(MOST), "stdout": "true", "stderr": "true"}
-    with channels.program(running.connection, f"{path}/exec", query) as streams:
+    with channels.open_program(running.connection, f"{path}/exec", query) as streams:
         for channel, data in streams.messages():
             if channel == channels.STDOUT:
                 archive.write(data)
@@ -154,32 +156,31 @@ def _ask(running: JobRun, archive: IO[bytes]) -> tuple[int, bytes]:
     raise ApiUnreachable("the connection to the Pod ended before all was told")
 
 
-def _kept(applied: Applied, unpacked: Path, name: str) -> list[str]:
+def _keep_conflicts(applied: Applied, unpacked: Path, name: str) -> list[str]:
     """Keep what is in conflict, where nobody looks for files of a project."""
     if not applied.conflicts:
         return []
-    kept = _folder() / f"{name}{KEPT}"
-    unpacked.rename(kept)
-    return [f"what the command wrote there is in {kept}"]
+    destination = clusters_directory("travel") / f"{name}{KEPT}"
+    unpacked.rename(destination)
+    return [f"what the command wrote there is in {destination}"]
 
 
-def _told(changes: ReturnedChanges, applied: Applied) -> list[str]:
-    return [*_lines("was not taken", changes.refused), *_lines("stays as it is here", applied.conflicts)]
+def _report_lines(changes: ReturnedChanges, applied: Applied) -> list[str]:
+    return [
+        *_reason_lines("was not taken", changes.refused),
+        *_reason_lines("stays as it is here", applied.conflicts),
+    ]
 
 
-def _lines(what: str, paths: list[tuple[bytes, str]]) -> list[str]:
-    told = [f"{show(path)} {what}: {reason}" for path, reason in paths[:_TOLD]]
-    return told + ([f"{len(paths) - _TOLD} more"] if len(paths) > _TOLD else [])
+def _reason_lines(what: str, paths: list[tuple[bytes, str]]) -> list[str]:
+    lines = [f"{show(path)} {what}: {reason}" for path, reason in paths[:_TOLD]]
+    return lines + ([f"{len(paths) - _TOLD} more"] if len(paths) > _TOLD else [])
 
 
-def _opened(stack: ExitStack, path: str) -> int:
+def _open_project(stack: ExitStack, path: str) -> int:
     try:
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as error:
         raise HostError(f"{path}: {error.strerror}") from error
     stack.callback(os.close, fd)
     return fd
-
-
-def _folder() -> Path:
-    return Path(user_dirs.private(f"{user_dirs.private(f'{user_dirs.cache()}/clusters')}/travel"))

@@ -91,10 +91,10 @@ class Command:
 
     def usage(self) -> str:
         """How it is written: `sandwright NAME [OPTIONS] WORDS`."""
-        words = [_word(each) for each in self.positional] + ["[-- COMMAND ...]"] * self.takes_command
+        words = [_usage_word(each) for each in self.positional] + ["[-- COMMAND ...]"] * self.takes_command
         return " ".join(["sandwright", self.name, *["[OPTIONS]"] * bool(self.options), *words])
 
 
-def _word(argument: Option) -> str:
+def _usage_word(argument: Option) -> str:
     text = argument.metavar + " ..." * argument.repeatable
     return text if argument.required else f"[{text}]"

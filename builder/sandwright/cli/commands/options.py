@@ -29,6 +29,9 @@ MIRROR = Option(
     "mirror", "ADDRESS", "package mirror: ADDRESS, or debian=ADDRESS,debian-security=ADDRESS (default: apt's)"
 )
 STRICT = Option("strict", "", "fail if the registry of a base image is unreachable; default: skip the image")
+COMPRESSION = Option(
+    "compression", "CODEC", "gzip, zstd, gzip:1 to gzip:12 or zstd:1 to zstd:19 (default: the definition's)"
+)
 REF = Option("ref", "REF", "reference to use, if the image has several")
 NAMES = Option("name", "NAME", "an image (default: all)", repeatable=True)
 IMAGE = Option(

@@ -6,7 +6,6 @@ import functools
 from collections.abc import Callable, Collection
 
 from sandwright.documents.document import Document, field_name
-from sandwright.documents.jsontext import parse_json
 from sandwright.errors import UsageError
 from sandwright.evaluate.bpf import SystemCall, read_program, run_program
 from sandwright.evaluate.explain.enclosure import Calls
@@ -14,13 +13,13 @@ from sandwright.evaluate.explain.verdict import ArtifactPosition, Asked, MethodV
 from sandwright.seccomp import SeccompCall, SeccompDecision, SeccompProfile, decide
 from sandwright.seccomp.abi import NATIVE, Abi, Architecture, numbers
 from sandwright.seccomp.action import ActionKind
-from sandwright.seccomp.document import read_profile
+from sandwright.seccomp.document import load_profile_json, read_profile
 from sandwright.seccomp.resolve import resolve
 
 Arguments = tuple[int, int, int, int, int, int]
 
 
-def architecture(name: str) -> Architecture:
+def architecture_named(name: str) -> Architecture:
     """The architecture of a name. Raise UsageError for one without tables of system calls."""
     match name:
         case "amd64":
@@ -54,12 +53,12 @@ def of_bpf(content: bytes, file: str) -> Calls:
     program = functools.cache(lambda: read_program(content, file=file))
 
     def answer(question: Asked, arch: str) -> MethodVerdict:
-        abi = NATIVE[architecture(arch)]
-        wanted = number(question, abi)
-        if wanted is None:
-            return _unknown(question, arch)
-        action = run_program(program(), SystemCall(wanted, abi.audit, padded(question)))
-        at = ArtifactPosition(file, f"{question.name} ({wanted}): {action}")
+        abi = NATIVE[architecture_named(arch)]
+        call_number = number(question, abi)
+        if call_number is None:
+            return _unknown_call(question, arch)
+        action = run_program(program(), SystemCall(call_number, abi.audit, padded(question)))
+        at = ArtifactPosition(file, f"{question.name} ({call_number}): {action}")
         return MethodVerdict(action.lets_run, f"the filter answers {action}", at)
 
     return answer
@@ -67,31 +66,31 @@ def of_bpf(content: bytes, file: str) -> Calls:
 
 def of_json(content: bytes, file: str, *, caps: Collection[str] = ()) -> Calls:
     """The answers of a profile; it is parsed when the first call is asked about."""
-    return _answers(functools.partial(_read_profile, content, file), file, caps)
+    return _profile_calls(functools.partial(_load_profile, content, file), file, caps)
 
 
-@functools.lru_cache(maxsize=2)
-def _read_profile(content: bytes, file: str) -> SeccompProfile:
-    """Several artifacts of a method name the same filter."""
-    return read_profile(parse_json(content, file=file))
+_load_profile = functools.lru_cache(maxsize=2)(load_profile_json)
+"""Several artifacts of a method name the same filter."""
 
 
 def of_document(document: Document, *, caps: Collection[str] = ()) -> Calls:
     """The same of the configuration of a bundle that holds a profile."""
-    return _answers(functools.cache(lambda: read_profile(document)), document.file, caps)
+    return _profile_calls(functools.cache(lambda: read_profile(document)), document.file, caps)
 
 
-def _answers(profile: Callable[[], SeccompProfile], file: str, caps: Collection[str]) -> Calls:
+def _profile_calls(profile: Callable[[], SeccompProfile], file: str, caps: Collection[str]) -> Calls:
     filter_of = functools.cache(lambda machine: resolve(profile(), arch=machine, caps=caps))
 
     def answer(question: Asked, arch: str) -> MethodVerdict:
-        machine = architecture(arch)
-        wanted = number(question, NATIVE[machine])
-        if wanted is None:
-            return _unknown(question, arch)
-        decision = decide(filter_of(machine), SeccompCall(NATIVE[machine], wanted, padded(question)))
+        machine = architecture_named(arch)
+        call_number = number(question, NATIVE[machine])
+        if call_number is None:
+            return _unknown_call(question, arch)
+        decision = decide(filter_of(machine), SeccompCall(NATIVE[machine], call_number, padded(question)))
         runs = decision.action.lets_run and decision.action.kind is not ActionKind.TRACE  # nobody traces
-        return MethodVerdict(runs, f"the filter answers {decision.action}", _at(decision, file))
+        return MethodVerdict(
+            runs, f"the filter answers {decision.action}", _decision_position(decision, file)
+        )
 
     return answer
 
@@ -101,12 +100,12 @@ def unfiltered(file: str) -> Calls:
 
     def answer(_asked: Asked, _arch: str) -> MethodVerdict:
         at = ArtifactPosition(file, "no filter of the policy")
-        return MethodVerdict(allowed=True, because="the policy's filter is not used", place=at)
+        return MethodVerdict(allowed=True, because="the policy's filter is not used", position=at)
 
     return answer
 
 
-def none(reason: str) -> Calls:
+def no_filter(reason: str) -> Calls:
     """The answers where there is no filter."""
 
     def answer(_asked: Asked, _arch: str) -> MethodVerdict:
@@ -115,7 +114,7 @@ def none(reason: str) -> Calls:
     return answer
 
 
-def _at(decision: SeccompDecision, file: str) -> ArtifactPosition:
+def _decision_position(decision: SeccompDecision, file: str) -> ArtifactPosition:
     rule = decision.rule
     if rule is None:
         return ArtifactPosition(file, f"defaultAction: {decision.action}")
@@ -123,5 +122,5 @@ def _at(decision: SeccompDecision, file: str) -> ArtifactPosition:
     return ArtifactPosition(file, f"{field_name(rule.path)}: {rule.action}", line, column)
 
 
-def _unknown(question: Asked, arch: str) -> MethodVerdict:
+def _unknown_call(question: Asked, arch: str) -> MethodVerdict:
     return MethodVerdict(allowed=None, because=f"{arch} has no system call {question.name}")

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from sandwright.errors import RenderError
 from sandwright.evaluate.explain.known import is_own, support, why_looser, why_stricter
-from sandwright.evaluate.explain.own import asked as ask
+from sandwright.evaluate.explain.own import make_question as ask
 from sandwright.evaluate.explain.own import own_answer
 from sandwright.evaluate.explain.reading import ReadBack
 from sandwright.evaluate.explain.squid import through_proxy
@@ -52,7 +52,7 @@ answer, and nobody knows why. `refused`: rendering refuses the policy, so the me
 class Row:
     """What one method answers.
 
-    `decision` is None where nothing is decided. `because` says why in words, `place` is the rule of the
+    `decision` is None where nothing is decided. `because` says why in words, `position` is the rule of the
     artifact, `source` where the policy says what that rule stands for. `level` and `reason` are those of the
     declaration, or what is known of a difference.
     """
@@ -64,12 +64,12 @@ class Row:
     level: str
     reason: str = ""
     arch: str = ""
-    place: ArtifactPosition | None = None
+    position: ArtifactPosition | None = None
     source: PolicySource | None = None
 
     def as_data(self) -> dict[str, Any]:
         """The row for JSON: keys are always there."""
-        place, source = self.place, self.source
+        position, source = self.position, self.source
         return {
             "method": self.method,
             "arch": self.arch or None,
@@ -78,11 +78,11 @@ class Row:
             "because": self.because,
             "level": self.level,
             "reason": self.reason or None,
-            "artifact": place and {
-                "file": place.artifact,
-                "line": place.line or None,
-                "column": place.column or None,
-                "text": place.text,
+            "artifact": position and {
+                "file": position.artifact,
+                "line": position.line or None,
+                "column": position.column or None,
+                "text": position.text,
             },
             "policy": source and {
                 "layer": source.layer,
@@ -167,13 +167,15 @@ class MethodQuestions:
         architectures: Sequence[str] = (),
     ) -> Comparison:
         """The answers to one question, as `explain_methods` gives them."""
-        wanted = ask(self.policy, question, subject, None if arguments is None else tuple(arguments))
+        made_question = ask(self.policy, question, subject, None if arguments is None else tuple(arguments))
         own_arch = self.policy.facts.platform.partition("/")[2] or "amd64"
         asked_of = tuple(architectures) or (own_arch,)
-        by_arch = asked_of if wanted.kind == "syscall" else (own_arch,)
-        answers = {arch: own_answer(self.policy, wanted, arch) for arch in by_arch}
+        by_arch = asked_of if made_question.kind == "syscall" else (own_arch,)
+        answers = {arch: own_answer(self.policy, made_question, arch) for arch in by_arch}
         rows = [
-            _Asking(self.policy, wanted, answers[arch], arch).row(method, self._reads(method, wanted, arch))
+            _Asking(self.policy, made_question, answers[arch], arch).row(
+                method, self._read_artifacts(method, made_question, arch)
+            )
             for method in self.methods
             for arch in (
                 by_arch if method.declaration.of("process.seccomp").level != "unused" else by_arch[:1]
@@ -181,12 +183,12 @@ class MethodQuestions:
         ]
         return Comparison(answers[by_arch[0]], tuple(rows))
 
-    def _reads(self, method: ComparedMethod, asked: Asked, arch: str) -> _ReadMethod:
+    def _read_artifacts(self, method: ComparedMethod, question: Asked, arch: str) -> _ReadMethod:
         """A method's artifacts, for the policy's host or for one of another architecture."""
-        key = method.name, arch if asked.kind == "syscall" else ""
+        key = method.name, arch if question.kind == "syscall" else ""
         if key not in self._read:
             facts = self.policy.facts
-            facts = replace(facts, platform=f"linux/{arch}") if asked.kind == "syscall" else facts
+            facts = replace(facts, platform=f"linux/{arch}") if question.kind == "syscall" else facts
             self._read[key] = _read_method(replace(self.policy, facts=facts), method)
         return self._read[key]
 
@@ -208,7 +210,7 @@ class _ReadMethod:
 def _read_method(policy: ResolvedPolicy, method: ComparedMethod) -> _ReadMethod:
     if method.read is None:
         return _ReadMethod(policy, None, None, "", {})
-    refusal, findings = _findings(policy, method.declaration)
+    refusal, findings = _render_findings(policy, method.declaration)
     try:
         artifacts = method.renderer(with_kept_limits(policy, method.declaration))
     except RenderError as error:
@@ -222,33 +224,33 @@ class _Asking:
     """One question, with the policy's answer, to be asked of methods."""
 
     policy: ResolvedPolicy
-    asked: Asked
+    question: Asked
     answer: Explanation
     arch: str
 
     def row(self, method: ComparedMethod, read: _ReadMethod) -> Row:
         """What a method answers: what its artifacts were read back to is asked."""
-        declared = support(self.policy, method.declaration, self.asked)
+        declared = support(self.policy, method.declaration, self.question)
         blank = Row(method.name, None, "not asked", "", declared.level, declared.reason)
-        blank = replace(blank, arch=self.arch) if self.asked.kind == "syscall" else blank
+        blank = replace(blank, arch=self.arch) if self.question.kind == "syscall" else blank
         if method.read is None:
             return replace(blank, because=f"{method.name} is rendered, but not read back yet")
         if read.rendered is None or read.sandbox is None:
             return replace(blank, status="refused", because=read.refusal)
-        verdict = read.sandbox.answer(self.asked, read.policy.facts, self.arch)
+        verdict = read.sandbox.answer(self.question, read.policy.facts, self.arch)
         if self._asks_proxy(verdict) and declared.level != "stricter":
             way = read.sandbox.way_to_proxy()
-            verdict = through_proxy(read.sandbox, read.policy, self.asked) if way.allowed else way
-        row = replace(blank, because=verdict.because, place=verdict.place)
-        row = self._compared(row, verdict, method.declaration, read.sandbox, read.findings)
+            verdict = through_proxy(read.sandbox, read.policy, self.question) if way.allowed else way
+        row = replace(blank, because=verdict.because, position=verdict.position)
+        row = self._compare_row(row, verdict, method.declaration, read.sandbox, read.findings)
         return replace(row, status="refused", reason=read.refusal) if read.refusal and row.decision else row
 
     def _asks_proxy(self, verdict: MethodVerdict) -> bool:
         """Whether a host that can't be reached is to be asked of the proxy."""
-        outside = self.asked.kind == "connect" and self.asked.host not in ("", "localhost")
+        outside = self.question.kind == "connect" and self.question.host not in ("", "localhost")
         return outside and self.policy.network.mode == "proxy" and verdict.allowed is False
 
-    def _compared(
+    def _compare_row(
         self,
         row: Row,
         verdict: MethodVerdict,
@@ -260,19 +262,19 @@ class _Asking:
         if verdict.allowed is None:
             return row
         decision: Decision = "allow" if verdict.allowed else "deny"
-        row = replace(row, decision=decision, source=self._source(verdict))
+        row = replace(row, decision=decision, source=self._deciding_source(verdict))
         if verdict.allowed == self.answer.allowed:
             return replace(row, status="agrees")
-        own = is_own(self.policy, self.asked, verdict)
-        if own and verdict.allowed:
-            return replace(row, status="agrees", reason=own)
+        private_reason = is_own(self.policy, self.question, verdict)
+        if private_reason and verdict.allowed:
+            return replace(row, status="agrees", reason=private_reason)
         if self.answer.allowed:
-            reason = why_stricter(self.policy, declaration, self.asked, verdict, sandbox)
+            reason = why_stricter(self.policy, declaration, self.question, verdict, sandbox)
             return replace(row, status="stricter" if reason else "disagrees", reason=reason or row.reason)
-        reason = why_looser(self.policy, self.asked, findings, sandbox)
+        reason = why_looser(self.policy, self.question, findings, sandbox)
         return replace(row, status="looser" if reason else "disagrees", reason=reason or row.reason)
 
-    def _source(self, verdict: MethodVerdict) -> PolicySource:
+    def _deciding_source(self, verdict: MethodVerdict) -> PolicySource:
         """Where the policy says what the deciding rule stands for; else where it decides itself."""
         rules = self.policy.filesystem.tree.at(verdict.target) if verdict.target else []
         if rules:
@@ -280,7 +282,9 @@ class _Asking:
         return self.answer.ground.source
 
 
-def _findings(policy: ResolvedPolicy, declaration: Declaration) -> tuple[str, dict[str, RenderFinding]]:
+def _render_findings(
+    policy: ResolvedPolicy, declaration: Declaration
+) -> tuple[str, dict[str, RenderFinding]]:
     """Why rendering refuses the policy, empty when it does not, and what it says of it by feature."""
     try:
         return "", {each.use.feature: each for each in check_expressible(policy, declaration)}

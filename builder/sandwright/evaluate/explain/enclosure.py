@@ -13,7 +13,7 @@ from sandwright.evaluate.mounts import Mounts
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.paths import ancestors, is_inside
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.policy.values import covering
+from sandwright.policy.values import covering_patterns
 from sandwright.render.mounts import Mount, MountPlan, Root
 
 if TYPE_CHECKING:  # it renders templates, whose engine takes 20 ms to import
@@ -39,12 +39,12 @@ class Passing:
 
     def verdict(self, name: str) -> MethodVerdict:
         """Whether a variable of the host reaches the program."""
-        for pattern in covering(self.never, name):
+        for pattern in covering_patterns(self.never, name):
             because = f"{pattern} is never passed on"
-            return MethodVerdict(allowed=False, because=because, place=self.never[pattern])
-        for pattern in covering(self.passed, name):
+            return MethodVerdict(allowed=False, because=because, position=self.never[pattern])
+        for pattern in covering_patterns(self.passed, name):
             because = f"{pattern} is passed on"
-            return MethodVerdict(allowed=True, because=because, place=self.passed[pattern])
+            return MethodVerdict(allowed=True, because=because, position=self.passed[pattern])
         return MethodVerdict(allowed=False, because="no pattern passes it on")
 
 
@@ -84,17 +84,21 @@ class Enclosure(ReadBack):
         """What it decides, on the host of `facts`."""
         match question.kind:
             case "read" | "write" | "exec":
-                return self._path(question, facts)
+                return self._decide_path(question, facts)
             case "connect":
-                return self._socket(question, facts, arch) if question.path else self._host(question)
+                return (
+                    self._decide_socket(question, facts, arch)
+                    if question.path
+                    else self._decide_host(question)
+                )
             case "listen":
                 return self._server(question)
             case "env":
-                return self._variable(question.name)
+                return self._decide_variable(question.name)
             case "syscall":
                 return self.calls(question, arch)
 
-    def _path(self, question: Asked, facts: HostFacts) -> MethodVerdict:
+    def _decide_path(self, question: Asked, facts: HostFacts) -> MethodVerdict:
         mounts = self._on(facts)
         for link in question.links:
             if not self._shows(link, mounts):
@@ -106,12 +110,14 @@ class Enclosure(ReadBack):
         if access.mount is None:
             because = "the root is the image's, read-only: no file of the host appears there"
             return MethodVerdict(allowed=False, because=because)
-        position = self._place(access.mount)
+        position = self._mount_position(access.mount)
         allowed = access.writable if question.kind == "write" else access.readable
         missing = allowed and question.kind != "write" and self._absent_at(access.path)
         if missing and facts.kind(missing) is None:
             because = f"{missing} does not exist, and {NOT_STARTED}"
-            return MethodVerdict(allowed=False, because=because, place=self.absent[missing], target=missing)
+            return MethodVerdict(
+                allowed=False, because=because, position=self.absent[missing], target=missing
+            )
         return MethodVerdict(allowed, access.because, position, access.mount.target)
 
     def can_move(self, path: str, facts: HostFacts) -> bool | None:
@@ -146,39 +152,43 @@ class Enclosure(ReadBack):
             return link.split("/")[1] in _OF_IMAGES
         return mount.kind not in ("tmpfs", "mask")
 
-    def _place(self, mount: Mount) -> ArtifactPosition:
+    def _mount_position(self, mount: Mount) -> ArtifactPosition:
         if not self._places:
             self._places.update((id(each), position) for each, position in self.mounts)
         return self._places[id(mount)]
 
-    def _socket(self, question: Asked, facts: HostFacts, arch: str) -> MethodVerdict:
+    def _decide_socket(self, question: Asked, facts: HostFacts, arch: str) -> MethodVerdict:
         """A Unix socket: one has to be made, and the path to be seen."""
         made = self.calls(Asked("syscall", "socket", name="socket", arguments=(1, 1)), arch)
         if made.allowed is False:
-            return MethodVerdict(allowed=False, because="no socket of AF_UNIX can be made", place=made.place)
+            return MethodVerdict(
+                allowed=False, because="no socket of AF_UNIX can be made", position=made.position
+            )
         if not self.sockets:
             return MethodVerdict(allowed=False, because="no socket of the host is connected to")
         if self.connects is not None and question.path not in self.connects:
             because = "the launcher connects to sockets of the sandbox's own, and to those listed"
             return MethodVerdict(
-                allowed=False, because=because, place=ArtifactPosition("launch.plan", "sockets.supervised")
+                allowed=False, because=because, position=ArtifactPosition("launch.plan", "sockets.supervised")
             )
-        seen = self._path(replace(question, kind="read"), facts)
+        seen = self._decide_path(replace(question, kind="read"), facts)
         if not seen.allowed:
             return seen
-        return MethodVerdict(allowed=True, because="it is seen, and sockets can be made", place=seen.place)
+        return MethodVerdict(
+            allowed=True, because="it is seen, and sockets can be made", position=seen.position
+        )
 
-    def _host(self, question: Asked) -> MethodVerdict:
+    def _decide_host(self, question: Asked) -> MethodVerdict:
         if self.network is None:
             return MethodVerdict(allowed=True, because="its network leads out like the host's")
         if question.host == "localhost" and str(question.port) in self.localhost:
             because = "the sandbox's localhost leads to the host's on this port"
-            return MethodVerdict(allowed=True, because=because, place=self.localhost[str(question.port)])
+            return MethodVerdict(allowed=True, because=because, position=self.localhost[str(question.port)])
         if question.host == "localhost":
             because = "the sandbox has a localhost of its own"
-            return MethodVerdict(allowed=False, because=because, place=self.network)
+            return MethodVerdict(allowed=False, because=because, position=self.network)
         return MethodVerdict(
-            allowed=False, because="a network of its own without a way out", place=self.network
+            allowed=False, because="a network of its own without a way out", position=self.network
         )
 
     def _server(self, question: Asked) -> MethodVerdict:
@@ -187,9 +197,9 @@ class Enclosure(ReadBack):
             return MethodVerdict(allowed=True, because="its network is the host's")
         position = self.expose.get(str(question.port))
         if position is not None:
-            return MethodVerdict(allowed=True, because="the host's localhost leads inside", place=position)
+            return MethodVerdict(allowed=True, because="the host's localhost leads inside", position=position)
         because = "the sandbox has a localhost of its own"
-        return MethodVerdict(allowed=False, because=because, place=self.network)
+        return MethodVerdict(allowed=False, because=because, position=self.network)
 
     def binds(self) -> list[tuple[Mount, ArtifactPosition]]:
         """The mounts of the host's paths, but for those under every policy.
@@ -223,8 +233,8 @@ class Enclosure(ReadBack):
             return "the runtime brings /sys, read-only, without what every sandbox hides of it"
         return ""
 
-    def _variable(self, name: str) -> MethodVerdict:
+    def _decide_variable(self, name: str) -> MethodVerdict:
         if name in self.environment:
             position = self.environment[name]
-            return MethodVerdict(allowed=True, because=IS_SET, place=position)
+            return MethodVerdict(allowed=True, because=IS_SET, position=position)
         return self.passing.verdict(name)

@@ -53,7 +53,7 @@ def _of_path(policy: ResolvedPolicy, question: Asked) -> Iterator[str]:
     absent = policy.facts.kind(rule.path) is None
     match rule.origin:
         case "protected" | "policy":
-            if absent and not is_inside(rule.path, _project(policy)):
+            if absent and not is_inside(rule.path, _project_path(policy)):
                 yield "filesystem.protect-elsewhere"
             yield "filesystem.protect"
         case "tmp":
@@ -69,13 +69,13 @@ def _of_path(policy: ResolvedPolicy, question: Asked) -> Iterator[str]:
         case _:
             yield f"filesystem.{rule.kind}"
             if absent and rule.kind in ("deny", "readonly"):
-                inside = is_inside(rule.path, _project(policy))
+                inside = is_inside(rule.path, _project_path(policy))
                 yield "filesystem.absent" if inside else "filesystem.absent-elsewhere"
     if question.kind == "write" and rule.writable:
         yield "filesystem.protect"
 
 
-def _project(policy: ResolvedPolicy) -> str:
+def _project_path(policy: ResolvedPolicy) -> str:
     return policy.canonical(policy.facts.project)
 
 
@@ -93,13 +93,13 @@ def why_stricter(
 ) -> str:
     """Why a method denies what the policy allows; empty when nobody knows."""
     for feature in features(policy, question):
-        given = declaration.of(feature)
-        if given.level == "stricter" and feature != "filesystem.protect":
-            return given.reason
+        declared = declaration.of(feature)
+        if declared.level == "stricter" and feature != "filesystem.protect":
+            return declared.reason
     if verdict.target in question.links:
         return f"the link {verdict.target} is not seen inside; ask about {question.path}, to which it leads"
-    own = sandbox.why_stricter(policy, question)
-    return own if own is not None else _of_mounts(policy, declaration, question, verdict)
+    reason = sandbox.why_stricter(policy, question)
+    return reason if reason is not None else _of_mounts(policy, declaration, question, verdict)
 
 
 def _of_mounts(
@@ -118,7 +118,7 @@ def _of_mounts(
     if held is not None:
         return f"it is where {held} needs a directory, so it is read-only: none can take its place"
     of_image = rules[0].origin == "startup" or rules[0].source.layer.startswith("preset ")
-    if verdict.place is None and of_image:
+    if verdict.position is None and of_image:
         return declaration.of("filesystem.read-all").reason
     if policy.facts.kind(rules[0].path) is None:
         return f"{rules[0].path} does not exist, and a mount needs something to lie on"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from sandwright.errors import UsageError
-from sandwright.evaluate.explain.calls import Arguments, architecture, number, padded
+from sandwright.evaluate.explain.calls import Arguments, architecture_named, number, padded
 from sandwright.evaluate.explain.verdict import Asked
 from sandwright.policy import explain as own
 from sandwright.policy.explain import QUESTIONS, Explanation, Question, RuleReason
@@ -22,7 +22,9 @@ _KINDS: Mapping[str, Question] = {each: each for each in QUESTIONS}
 _ENDPOINT = re.compile(r"(\[[^\]]*\]|[^:]*):([0-9]+)")
 
 
-def asked(policy: ResolvedPolicy, question: str, subject: str, arguments: tuple[int, ...] | None) -> Asked:
+def make_question(
+    policy: ResolvedPolicy, question: str, subject: str, arguments: tuple[int, ...] | None
+) -> Asked:
     """A question as it is put to artifacts. Raise UsageError for one that makes no sense."""
     try:
         kind = _KINDS[one_of(question, QUESTIONS, what="question")]
@@ -30,11 +32,11 @@ def asked(policy: ResolvedPolicy, question: str, subject: str, arguments: tuple[
         raise UsageError(str(error)) from None
     match kind:
         case "read" | "write" | "exec":
-            return _path(policy, Asked(kind, policy.canonical(subject)), subject)
+            return _path_question(policy, Asked(kind, policy.canonical(subject)), subject)
         case "connect":
             subject = own.explain(policy, kind, subject).subject
             if subject.startswith("/"):
-                return _path(policy, Asked(kind, subject), subject)
+                return _path_question(policy, Asked(kind, subject), subject)
             found = _ENDPOINT.fullmatch(subject)
             assert found is not None, subject
             return Asked(kind, subject, host=found[1].strip("[]"), port=int(found[2]))
@@ -44,7 +46,7 @@ def asked(policy: ResolvedPolicy, question: str, subject: str, arguments: tuple[
         case "env":
             return Asked(kind, subject, name=subject)
         case "syscall":
-            return _call(subject, arguments)
+            return _call_question(subject, arguments)
 
 
 def own_answer(policy: ResolvedPolicy, question: Asked, arch: str) -> Explanation:
@@ -54,15 +56,16 @@ def own_answer(policy: ResolvedPolicy, question: Asked, arch: str) -> Explanatio
     source = policy.source("process.seccomp")
     name = policy.process.seccomp
     arguments = padded(question)
-    given = from_file(replace(policy, facts=replace(policy.facts, platform=f"linux/{arch}")))
-    if given is not None:
-        abi = NATIVE[architecture(arch)]
+    profile_of_policy = from_file(replace(policy, facts=replace(policy.facts, platform=f"linux/{arch}")))
+    if profile_of_policy is not None:
+        abi = NATIVE[architecture_named(arch)]
         call_number = number(question, abi)
         if call_number is None:
             ground = RuleReason(f"seccomp {name}: {arch} has no such call", source)
             return Explanation("syscall", question.subject, allowed=False, ground=ground)
         decision = decide(
-            resolve_usable(given, arch=architecture(arch)), SeccompCall(abi, call_number, arguments)
+            resolve_usable(profile_of_policy, arch=architecture_named(arch)),
+            SeccompCall(abi, call_number, arguments),
         )
         line, column = decision.rule.position if decision.rule else (1, 1)
         ground = RuleReason(f"seccomp {name}:{line}:{column}: {decision.action}", source)
@@ -80,7 +83,7 @@ def _of_shipped(question: Asked, arguments: Arguments, name: str, policy: Resolv
     return Explanation("syscall", question.subject, found.action.lets_run, ground)
 
 
-def _path(policy: ResolvedPolicy, question: Asked, subject: str) -> Asked:
+def _path_question(policy: ResolvedPolicy, question: Asked, subject: str) -> Asked:
     """The question with its path, and the links that were followed to it."""
     links = follow(policy.spelled(subject), policy.facts)[1]
     path = policy.canonical(subject)
@@ -88,7 +91,7 @@ def _path(policy: ResolvedPolicy, question: Asked, subject: str) -> Asked:
     return replace(question, path=path, links=tuple(where for where, _ in links), image=of_image)
 
 
-def _call(subject: str, arguments: tuple[int, ...] | None) -> Asked:
+def _call_question(subject: str, arguments: tuple[int, ...] | None) -> Asked:
     if subject not in known_names():
         best = guess(subject)
         raise UsageError(f"{subject} is not a system call" + (f"; did you mean {best}?" if best else ""))

@@ -22,21 +22,21 @@ class ReadPlan:
     plan: LaunchPlan
     words: Mapping[str, tuple[Placed, ...]]
 
-    def placed(self, name: str) -> tuple[Placed, ...]:
+    def words_of(self, name: str) -> tuple[Placed, ...]:
         """The words of a field; none where the plan doesn't have it."""
         return self.words.get(name, ())
 
     def passing(self) -> Passing:
         """Which variables of the host are passed on, and which never."""
-        return Passing(dict(self.placed("passed")), dict(self.placed("never")))
+        return Passing(dict(self.words_of("passed")), dict(self.words_of("never")))
 
     def ports(self, name: str) -> dict[str, ArtifactPosition]:
         """`localhost` or `expose`: the ports that lead to or from the host's loopback."""
-        return dict(self.placed(name))
+        return dict(self.words_of(name))
 
     def absent(self) -> dict[str, ArtifactPosition]:
         """The paths that must not exist."""
-        return dict(self.placed("absent"))
+        return dict(self.words_of("absent"))
 
 
 def read_plan(rendered: Rendered) -> ReadPlan:

@@ -34,10 +34,12 @@ def keys(*names: str) -> dict[str, Shape]:
 
 def check_shape(document: Document, shape: Shape, value: Any, at: Path = ()) -> None:  # noqa: ANN401 - JSON
     """Raise DocumentError for each key and value of a part of a document that its shape does not have."""
-    document.refuse((path, "is unknown: the artifact is not used") for path in _unknown(shape, value, at))
+    document.refuse(
+        (path, "is unknown: the artifact is not used") for path in _unknown_keys(shape, value, at)
+    )
 
 
-def _unknown(shape: Shape, value: Any, at: Path) -> Iterator[Path]:  # noqa: ANN401 - JSON
+def _unknown_keys(shape: Shape, value: Any, at: Path) -> Iterator[Path]:  # noqa: ANN401 - JSON
     match shape:
         case None:
             return
@@ -46,11 +48,11 @@ def _unknown(shape: Shape, value: Any, at: Path) -> Iterator[Path]:  # noqa: ANN
                 yield at
         case Each(item) if isinstance(value, list):
             for index, each in enumerate(value):
-                yield from _unknown(item, each, (*at, index))
+                yield from _unknown_keys(item, each, (*at, index))
         case Mapping() if isinstance(value, dict):
             for key, each in value.items():
                 if key in shape:
-                    yield from _unknown(shape[key], each, (*at, key))
+                    yield from _unknown_keys(shape[key], each, (*at, key))
                 else:
                     yield (*at, key)
         case _:

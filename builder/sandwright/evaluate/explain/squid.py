@@ -110,7 +110,7 @@ class Squid:
         for number, line in enumerate(text.splitlines(), start=1):
             words = line.split()
             if words[:1] == ["acl"]:
-                self._add(words, number)
+                self._add_acl(words, number)
             elif words[:1] == ["include"]:  # the launcher writes there which network the sandbox is in
                 self._lists["sw_clients"] = [_Entry("sw_clients", "src", "all", number)]
             elif words[:1] == ["http_access"]:
@@ -121,22 +121,22 @@ class Squid:
         """Whether a host can be reached through the proxy, and by which line."""
         request = _Request(host, port, self._hosts.matching(host))
         for rule in self._rules:
-            if all(self._holds(name, request) for name in rule.lists):
-                listing = self._listing(request) if rule.allows else None
+            if all(self._acl_holds(name, request) for name in rule.lists):
+                listing = self._listing_line(request) if rule.allows else None
                 position = listing or ArtifactPosition(self._file, rule.text, rule.line, 1)
                 return MethodVerdict(rule.allows, self._because(rule, request), position)
         return MethodVerdict(
-            allowed=False, because="no rule of the proxy holds", place=ArtifactPosition(self._file, "")
+            allowed=False, because="no rule of the proxy holds", position=ArtifactPosition(self._file, "")
         )
 
     def _because(self, rule: _Rule, request: _Request) -> str:
         if not rule.allows:
             return "the proxy refuses"
-        if self._holds("sw_private", request):
+        if self._acl_holds("sw_private", request):
             return "through the proxy, at a private address too, but none of this machine"
         return "through the proxy, if its addresses are public"
 
-    def _add(self, words: list[str], number: int) -> None:
+    def _add_acl(self, words: list[str], number: int) -> None:
         name, kind, *values = words[1:]
         if kind not in _KINDS:
             raise DocumentError(self._file, [Problem(number, 1, "", f"lists of kind {kind} are not known")])
@@ -145,28 +145,28 @@ class Squid:
             if kind in _OF_HOSTS:
                 self._hosts.add(name, kind, value, number)
 
-    def _needed(self, name: str) -> frozenset[str] | None:
+    def _required_lists(self, name: str) -> frozenset[str] | None:
         """The lists of hosts of which one must hold for a list to hold; None where it can hold without."""
         items = self._lists.get(name, [])
         kinds = {each.kind for each in items}
         if kinds and kinds <= _OF_HOSTS:
             return frozenset((name,))
-        below = [self._needed(each.value) for each in items if each.kind in _JOINED]
-        known = [each for each in below if each is not None]
-        if kinds == {"all-of"} and known:
-            return min(known, key=len)
-        return frozenset().union(*known) if kinds == {"any-of"} and len(known) == len(below) else None
+        below = [self._required_lists(each.value) for each in items if each.kind in _JOINED]
+        required = [each for each in below if each is not None]
+        if kinds == {"all-of"} and required:
+            return min(required, key=len)
+        return frozenset().union(*required) if kinds == {"any-of"} and len(required) == len(below) else None
 
     def _members_of(self, items: list[_Entry]) -> dict[str, list[_Entry]]:
         """The members of an any-of list by the list of hosts that each needs, `""` for none."""
         found: dict[str, list[_Entry]] = {}
         for each in items if items and items[0].kind == "any-of" else ():
-            needed = self._needed(each.value)
+            needed = self._required_lists(each.value)
             for name in ("",) if needed is None else needed:
                 found.setdefault(name, []).append(each)
         return found
 
-    def _holds(self, name: str, request: _Request) -> bool:
+    def _acl_holds(self, name: str, request: _Request) -> bool:
         bare = name.lstrip("!")
         items = self._lists.get(bare, [])
         kind = items[0].kind if items else ""
@@ -175,20 +175,20 @@ class Squid:
         elif kind == "any-of":
             members = self._members[bare]
             found = (each for key in ("", *request.lists) for each in members.get(key, ()))
-            held = any(self._matches(each, request) for each in found)
+            held = any(self._entry_matches(each, request) for each in found)
         else:
             joined = all if kind == "all-of" else any
-            held = joined(self._matches(each, request) for each in items)
+            held = joined(self._entry_matches(each, request) for each in items)
         return held is not name.startswith("!")
 
-    def _matches(self, item: _Entry, request: _Request) -> bool:
+    def _entry_matches(self, item: _Entry, request: _Request) -> bool:
         match item.kind:
             case "any-of" | "all-of":
-                return self._holds(item.value, request)
+                return self._acl_holds(item.value, request)
             case "dst":
-                return item.value == "all" or _inside(request.address, item.value)
+                return item.value == "all" or _is_in_network(request.address, item.value)
             case "src":
-                return item.value == "all" or _inside(_CLIENT, item.value)
+                return item.value == "all" or _is_in_network(_CLIENT, item.value)
             case "port":
                 return int(item.value) == request.port
             case "method" | "proto":
@@ -196,14 +196,14 @@ class Squid:
             case _:
                 return item.kind in ("all", "annotate_transaction")
 
-    def _listing(self, request: _Request) -> ArtifactPosition | None:
+    def _listing_line(self, request: _Request) -> ArtifactPosition | None:
         """The line that lists a host, which says more than the rule that lets all listed ones by."""
         found = [
             each for each in request.entries if each.kind == "dstdomain" or each.name.startswith("sw_below")
         ]
         if request.address is not None:
             addresses = (items for name, items in self._lists.items() if name.startswith("sw_address"))
-            found += [each for items in addresses for each in items if self._matches(each, request)]
+            found += [each for items in addresses for each in items if self._entry_matches(each, request)]
         first = min(found, key=lambda each: each.line, default=None)
         if first is None:
             return None
@@ -216,16 +216,16 @@ _KINDS = frozenset((
 ))  # fmt: skip
 
 
-def _inside(address: _Address | None, network: str) -> bool:
+def _is_in_network(address: _Address | None, network: str) -> bool:
     """Whether an address is in a network; a name, which has none here, is in none."""
     if address is None:
         return False
-    net = _network(network)
+    net = _parse_network(network)
     return net is not None and address.version == net.version and address in net
 
 
 @functools.lru_cache(maxsize=4096)
-def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
+def _parse_network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
     try:
         return ipaddress.ip_network(text)
     except ValueError:
@@ -234,16 +234,20 @@ def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
 
 def through_proxy(sandbox: ReadBack, policy: ResolvedPolicy, question: Asked) -> MethodVerdict:
     """What the proxy answers: that of the method's own artifacts, or the one that a session starts."""
-    own = sandbox.through_proxy(question.host, question.port)
-    return _session(policy.network.hosts).verdict(question.host, question.port) if own is None else own
+    position = sandbox.through_proxy(question.host, question.port)
+    return (
+        _session_squid(policy.network.hosts).verdict(question.host, question.port)
+        if position is None
+        else position
+    )
 
 
 @functools.lru_cache(maxsize=16)
-def parsed(text: str, file: str) -> Squid:
+def parse_squid(text: str, file: str) -> Squid:
     """A configuration that an artifact holds."""
     return Squid(text, file=file)
 
 
 @functools.lru_cache(maxsize=16)
-def _session(hosts: HostIndex) -> Squid:
+def _session_squid(hosts: HostIndex) -> Squid:
     return Squid(squid_configuration(hosts.patterns, PLACE))

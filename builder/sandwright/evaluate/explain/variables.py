@@ -34,37 +34,39 @@ def rows_of(rendered: Rendered) -> dict[str, list[Words]]:
         item = _ITEM.match(text, position)
         if item is None:
             raise DocumentError(
-                VARIABLES, [Problem(_line(text, position), 1, "", "is not as it is rendered")]
+                VARIABLES, [Problem(_line_number(text, position), 1, "", "is not as it is rendered")]
             )
         if item["word"] is not None:
-            found[item["name"]] = [_words(text, item.start("word"), item.end("word"), _WORD)]
+            found[item["name"]] = [_match_words(text, item.start("word"), item.end("word"), _WORD)]
         elif item["rows"] is not None:
             rows = re.compile(_ROW, re.ASCII).finditer(text, item.start("rows"), item.end("rows"))
-            found[item["name"]] = [_words(text, *row.span(1), _BEHIND) for row in rows if row[1] is not None]
+            found[item["name"]] = [
+                _match_words(text, *row.span(1), _BEHIND) for row in rows if row[1] is not None
+            ]
         position = item.end()
     return found
 
 
-def _words(text: str, start: int, end: int, pattern: str) -> Words:
-    return tuple(_placed(text, start, end, pattern))
+def _match_words(text: str, start: int, end: int, pattern: str) -> Words:
+    return tuple(_match_positions(text, start, end, pattern))
 
 
-def _placed(text: str, start: int, end: int, pattern: str) -> Iterator[tuple[str, ArtifactPosition]]:
+def _match_positions(text: str, start: int, end: int, pattern: str) -> Iterator[tuple[str, ArtifactPosition]]:
     for found in re.compile(pattern, re.ASCII).finditer(text, start, end):
         word, at = (found[1], found.start(1)) if found.re.groups else (found[0], found.start())
         column = at - text.rfind("\n", 0, at)
-        yield "".join(shlex.split(word)), ArtifactPosition(VARIABLES, word, _line(text, at), column)
+        yield "".join(shlex.split(word)), ArtifactPosition(VARIABLES, word, _line_number(text, at), column)
 
 
-def _line(text: str, position: int) -> int:
+def _line_number(text: str, position: int) -> int:
     return text.count("\n", 0, position) + 1
 
 
-def passing(rows: dict[str, list[Words]]) -> Passing:
+def passed_variables(rows: dict[str, list[Words]]) -> Passing:
     """Which variables of the host are passed on, and which never."""
     return Passing(dict(rows["passed"][0]), dict(rows["never"][0]))
 
 
-def named(rows: dict[str, list[Words]], name: str) -> dict[str, ArtifactPosition]:
+def first_words(rows: dict[str, list[Words]], name: str) -> dict[str, ArtifactPosition]:
     """The first words of rows."""
     return dict(row[0] for row in rows[name])

@@ -51,11 +51,11 @@ IS_SET = "it is set"
 class MethodVerdict:
     """What an artifact decides.
 
-    `allowed` is None when it decides nothing of this kind, and `because` says why. `place` is the rule that
-    decides; `target` the path of the host that it is about, by which the policy's own rule is found.
+    `allowed` is None when it decides nothing of this kind, and `because` says why. `position` is the
+    deciding rule; `target` the path of the host that it is about, by which the policy's own rule is found.
     """
 
     allowed: bool | None
     because: str
-    place: ArtifactPosition | None = None
+    position: ArtifactPosition | None = None
     target: str = ""

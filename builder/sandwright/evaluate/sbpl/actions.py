@@ -91,18 +91,18 @@ class Actions:
         operations, filters, modifiers = _sorted(action, parts)
         for around in reversed(self._around):
             if around.kind == "operations":
-                operations = [*_operations(around.value), *operations]
+                operations = [*_operation_names(around.value), *operations]
             elif around.kind == "modifier":
                 modifiers = [*_sorted(action, [around.value])[2], *modifiers]
             else:
-                filters = [_both(filters, around.value)]
+                filters = [_conjunction(filters, around.value)]
         if operations:
-            self._add(action, operations, filters, modifiers)
+            self._add_rule(action, operations, filters, modifiers)
         elif NO_OP not in parts:
             raise SbplFault(f"{action}: needs at least one operation")
         return NIL
 
-    def _add(
+    def _add_rule(
         self,
         action: Action,
         operations: Sequence[str],
@@ -148,8 +148,8 @@ def modifier(kind: Value, *arguments: Value) -> Modifier:
     """`(with modifier argument …)`."""
     if not isinstance(kind, ModifierKind):
         raise SbplFault(f"with: argument 1 must be: modifier, not {describe(kind)}")
-    wanted: dict[str, type] = {"string": str, "integer": int}
-    takes = wanted.get(kind.argument)
+    types: dict[str, type] = {"string": str, "integer": int}
+    takes = types.get(kind.argument)
     if takes is not None and (len(arguments) != 1 or not isinstance(arguments[0], takes)):
         raise SbplFault(f"with {kind.name}: needs one {kind.argument}")
     if kind.argument == "none" and arguments:
@@ -174,17 +174,17 @@ def _sorted(action: Action, parts: Sequence[Value]) -> tuple[list[str], list[Fil
             case Symbol() if part is NO_OP:
                 pass
             case _:
-                wanted = "operation, filter or modifier"
-                raise SbplFault(f"{action}: argument {number} must be: {wanted}, not {describe(part)}")
+                expected = "operation, filter or modifier"
+                raise SbplFault(f"{action}: argument {number} must be: {expected}, not {describe(part)}")
     return operations, filters, modifiers
 
 
-def _both(filters: Sequence[Filter], extra: Value) -> Filter:
+def _conjunction(filters: Sequence[Filter], extra: Value) -> Filter:
     assert isinstance(extra, Test | All | Any | Not)
     return All((Any(tuple(filters)), extra)) if filters else extra
 
 
-def _operations(value: Value) -> Iterator[str]:
+def _operation_names(value: Value) -> Iterator[str]:
     for item in elements(value, "the list of operations"):
         if not isinstance(item, OperationValue):
             raise SbplFault(f"{describe(item)} is not an operation")
@@ -197,7 +197,7 @@ def _check_around(kind: Kind, value: Value) -> None:
     if kind == "modifier" and not isinstance(value, Modifier):
         raise SbplFault("with-modifier: argument 1 must be: modifier")
     if kind == "operations":
-        list(_operations(value))
+        list(_operation_names(value))
 
 
 def _check_action(action: Action, found: Modifier) -> None:

@@ -53,11 +53,11 @@ class Automaton:
         self._empty: set[int] = set()
         start = 0
         for number, program in enumerate(programs):
-            start |= self._add(number, program)
+            start |= self._add_program(number, program)
         self._by_code: dict[int, int] = {}
         self._states: dict[tuple[int, frozenset[int]], State] = {}
         self._initial = start
-        self.start = self._state(start, frozenset(self._empty))
+        self.start = self._state_for(start, frozenset(self._empty))
 
     def matches(self, text: str) -> tuple[int, ...]:
         """The numbers of the patterns that match in a text (octets), ascending."""
@@ -66,7 +66,7 @@ class Automaton:
             state = state[octet]
         return state.hits
 
-    def _add(self, number: int, program: RegexProgram) -> int:
+    def _add_program(self, number: int, program: RegexProgram) -> int:
         """Take in a pattern; give the positions it can begin with, shifted to ours."""
         shift = len(self._accepts)
         self._accepts.extend(program.accepts)
@@ -81,17 +81,17 @@ class Automaton:
             self._always |= program.first << shift
         return program.first << shift
 
-    def _state(self, expected: int, seen: frozenset[int]) -> State:
+    def _state_for(self, expected: int, seen: frozenset[int]) -> State:
         """The state in which `expected` positions may take the next octet."""
         key = (expected, seen)
         found = self._states.get(key)
         if found is None:
             if len(self._states) >= MAX_STATES:
-                self._forget()
+                self._forget_states()
             found = self._states[key] = State(self, expected, seen)
         return found
 
-    def _forget(self) -> None:
+    def _forget_states(self) -> None:
         for state in self._states.values():
             state.clear()
         self._states.clear()
@@ -101,20 +101,20 @@ class Automaton:
 
     def step(self, state: State, code: int) -> State:
         """The state after one more octet."""
-        reached = state.positions & self._taking(code)
+        reached = state.positions & self._positions_taking(code)
         expected, seen = self._always, state.seen
         ended = reached & self._last
         if ended:
             seen = seen.union(self._ends[position] for position in members(ended))
         for position in members(reached):
             expected |= self._follow[position]
-        return self._state(expected, seen)
+        return self._state_for(expected, seen)
 
     def finish(self, state: State) -> tuple[int, ...]:
         """The patterns that have matched, counting those that wait for the end of the text."""
         seen, positions, tried = set(state.seen), state.positions, 0
         while True:
-            reached = positions & self._taking(END) & ~tried
+            reached = positions & self._positions_taking(END) & ~tried
             if not reached:
                 return tuple(sorted(seen))
             tried |= reached
@@ -123,7 +123,7 @@ class Automaton:
                     seen.add(self._ends[position])
                 positions |= self._follow[position]
 
-    def _taking(self, code: int) -> int:
+    def _positions_taking(self, code: int) -> int:
         """The positions that take an octet."""
         found = self._by_code.get(code)
         if found is None:
@@ -137,10 +137,10 @@ class Automaton:
 
 
 @functools.lru_cache(maxsize=4096)
-def _single(pattern: str) -> Automaton:
+def _compile_single(pattern: str) -> Automaton:
     return Automaton([compile_regex(pattern)])
 
 
 def search(pattern: str, text: str) -> bool:
     """Whether a pattern matches somewhere in a text, both octets. Raise Fault when it is no pattern."""
-    return bool(_single(pattern).matches(text))
+    return bool(_compile_single(pattern).matches(text))

@@ -70,27 +70,27 @@ def evaluate_command(
         raise _with_missing(error, whole.missing_params) from None
     evaluator = Evaluator(compiled, symlinks=pairs(symlink, "--symlink"))
     request = parse_request(pairs(resource, "--resource"))
-    given = request.path
+    path = request.path
     decision = evaluator.decide_request(operation, request)
-    answer = _answer(decision, evaluator.shadowed(decision, request))
+    answer = _decision_json(decision, evaluator.shadowed(decision, request))
     if request.path is not None:
         answer["path"] = readable(request.path)
     answer["approximate"] = sorted(
         {found.file for found in compiled.imports if found.file.endswith(APPROXIMATE)}
     )
-    answer["missing"] = _names(compiled.missing_params)
+    answer["missing"] = _parameter_names(compiled.missing_params)
     answer["assumed"] = PRELUDE.splitlines() if fragment else []
     answer["version"] = compiled.version
-    return _text(answer, None if given is None else readable(given)), answer
+    return _answer_text(answer, None if path is None else readable(path)), answer
 
 
-def _names(missing: Iterable[MissingParameter]) -> list[str]:
+def _parameter_names(missing: Iterable[MissingParameter]) -> list[str]:
     return sorted({each.name for each in missing})
 
 
 def _with_missing(error: ProfileError, missing: Iterable[MissingParameter]) -> ProfileError:
     """The error, and the parameters without a value, by which a profile often fails."""
-    names = _names(missing)
+    names = _parameter_names(missing)
     if not names:
         return error
     give = " ".join(f"-D {name}=…" for name in names)
@@ -130,36 +130,38 @@ def lint_command(
     ]
 
 
-def _answer(decision: SbplDecision, shadowed: Sequence[Shadowed]) -> Json:
+def _decision_json(decision: SbplDecision, shadowed: Sequence[Shadowed]) -> Json:
     return {
         "decision": decision.decision,
         "stage": decision.stage,
-        **_rule(decision.rule),
+        **_rule_json(decision.rule),
         "operation": decision.operation,
         "level": decision.level,
         "link": decision.link,
         "note": decision.note,
         "shadowed": [
-            {"decision": item.rule.action, **_rule(item.rule), "level": item.level} for item in shadowed
+            {"decision": item.rule.action, **_rule_json(item.rule), "level": item.level} for item in shadowed
         ],
     }
 
 
-def _rule(rule: Rule | None) -> Json:
+def _rule_json(rule: Rule | None) -> Json:
     if rule is None:
         return dict.fromkeys(("rule", "file", "line", "column"))
     where = rule.position
     return {"rule": rule.text, "file": where.file, "line": where.line, "column": where.column}
 
 
-def _text(answer: Json, given: str | None) -> str:
+def _answer_text(answer: Json, path: str | None) -> str:
     lines = [answer["decision"], f"stage: {answer['stage']}"]
-    lines.append(f"rule: {_place(answer)}" if answer["rule"] is not None else f"reason: {answer['note']}")
+    lines.append(
+        f"rule: {_rule_position(answer)}" if answer["rule"] is not None else f"reason: {answer['note']}"
+    )
     if answer["link"] is not None:
-        lines.append(f"link: {answer['operation']} {answer['link']}, a symbolic link on the way to {given}")
-    elif answer.get("path", given) != given:
+        lines.append(f"link: {answer['operation']} {answer['link']}, a symbolic link on the way to {path}")
+    elif answer.get("path", path) != path:
         lines.append(f"path: {answer['path']}")
-    lines.extend(f"shadowed: {_place(item)}" for item in answer["shadowed"])
+    lines.extend(f"shadowed: {_rule_position(item)}" for item in answer["shadowed"])
     lines.extend(f"approximate: {name}" for name in answer["approximate"])
     if answer["missing"]:
         lines.append(f"without a value: {' '.join(f'-D {name}=…' for name in answer['missing'])}")
@@ -170,7 +172,7 @@ def _text(answer: Json, given: str | None) -> str:
     return "\n".join(lines)
 
 
-def _place(item: Json) -> str:
+def _rule_position(item: Json) -> str:
     return f"{item['file']}:{item['line']}:{item['column']}: {item['rule']}"
 
 
@@ -191,7 +193,7 @@ def evaluate_batch(
     batch = _Batch(importer if importer is not None else FileImporter(), fragment=fragment)
     for number, line in enumerate(lines, 1):
         if line.strip():
-            question = _question(line, file, number)
+            question = _parse_question(line, file, number)
             yield json.dumps(batch.answer(question))
 
 
@@ -201,7 +203,7 @@ class _Batch:
     def __init__(self, importer: Importer, *, fragment: bool = False) -> None:
         self._importer = importer
         self._fragment = fragment
-        self._compiled = functools.lru_cache(maxsize=32)(self._compile)
+        self._compiled = functools.lru_cache(maxsize=32)(self._compile_evaluator)
 
     def answer(self, question: Json) -> Json:
         """The answer to one question."""
@@ -227,17 +229,17 @@ class _Batch:
             "stage": decision.stage,
         }
 
-    def _compile(self, text: str, params: tuple[tuple[str, str], ...]) -> Evaluator | ProfileError:
+    def _compile_evaluator(self, text: str, params: tuple[tuple[str, str], ...]) -> Evaluator | ProfileError:
         try:
-            given = dict(params)
+            params_by_name = dict(params)
             return Evaluator(
-                compile_profile(text, params=given, importer=self._importer, fragment=self._fragment)
+                compile_profile(text, params=params_by_name, importer=self._importer, fragment=self._fragment)
             )
         except ProfileError as error:
             return error
 
 
-def _question(line: str, file: str, number: int) -> Json:
+def _parse_question(line: str, file: str, number: int) -> Json:
     """The question on a line of a batch."""
 
     def wrong(message: str, column: int = 1) -> DocumentError:
@@ -258,13 +260,13 @@ def _question(line: str, file: str, number: int) -> Json:
     for key in ("params", "symlinks"):
         if not all(isinstance(value, str) for value in (question.get(key) or {}).values()):
             raise wrong(f"the values of {key!r} are strings")
-    for name, meant in _misspelt(question):
-        raise wrong(f"a question has no key {name!r}; did you mean {meant!r}?")
+    for name, intended in _misspelt(question):
+        raise wrong(f"a question has no key {name!r}; did you mean {intended!r}?")
     return {"id": None, **question}
 
 
 def _misspelt(question: Json) -> Iterator[tuple[str, str]]:
     """Keys that differ from one of ours by a letter or two, and which that is."""
     for name in sorted(question.keys() - _BATCH_KEYS):
-        for meant in difflib.get_close_matches(name, sorted(_BATCH_KEYS), n=1, cutoff=0.9):
-            yield name, meant
+        for intended in difflib.get_close_matches(name, sorted(_BATCH_KEYS), n=1, cutoff=0.9):
+            yield name, intended

@@ -41,10 +41,10 @@ def symbol(name: str) -> Symbol:
 
 @dataclass(slots=True, eq=False, repr=False)
 class _Singleton:
-    shown: str
+    representation: str
 
     def __repr__(self) -> str:
-        return self.shown
+        return self.representation
 
 
 NIL: Final = _Singleton("()")
@@ -64,7 +64,7 @@ class Pair:
 
     car: Value
     cdr: Value
-    place: Span | None = None
+    origin: Span | None = None
     span: Span | None = None
 
 
@@ -113,12 +113,12 @@ def _escape(octet: str) -> str:
 
 
 class _Verbatim(str):
-    """Text that `write` puts out as it is."""
+    """Text that `write_datum` puts out as it is."""
 
     __slots__ = ()
 
 
-def write(value: Value) -> str:
+def write_datum(value: Value) -> str:
     """A value as the reader would read it, in octets."""
     out: list[str] = []
     pending: list[Value] = [value]

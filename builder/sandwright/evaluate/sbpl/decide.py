@@ -149,7 +149,7 @@ class Evaluator:
 
     def decide_request(self, operation: str, request: SbplRequest) -> SbplDecision:
         """`decide` for a request that is parsed; its path is replaced by the resolved one."""
-        chain = self._chains.get(operation) or self._chain(operation)
+        chain = self._chains.get(operation) or self._operation_chain(operation)
         path = request.path
         if path is None:
             return chain.decide(request)
@@ -158,17 +158,17 @@ class Evaluator:
         if not self.links.is_plain(path):
             follow = chain.follows if request.follow is None else request.follow
             request.path, walked = self.links.resolve(path, follow=follow)
-            refused = self._refused(walked)
+            refused = self._refused_link(walked)
             if refused is not None:
                 return refused
             request.link = request.link or self.links.target(request.path) is not None
         decision = chain.decide(request)
-        return _set_id(decision) if request.setugid and chain.executes else decision
+        return _decide_set_id(decision) if request.setugid and chain.executes else decision
 
-    def _refused(self, links: tuple[str, ...]) -> SbplDecision | None:
+    def _refused_link(self, links: tuple[str, ...]) -> SbplDecision | None:
         """The decision that stops a walk through symbolic links, if one does."""
         for link in links:
-            check = self._chain("file-read-metadata").decide(SbplRequest(link, link=True))
+            check = self._operation_chain("file-read-metadata").decide(SbplRequest(link, link=True))
             if check.decision == "deny":
                 return dataclasses.replace(check, link=readable(link))
         return None
@@ -196,15 +196,15 @@ class Evaluator:
         chain = list(words.chain(operation))
         while whole and chain[-1].parent is not None:
             chain.append(words.operations[chain[-1].parent])
-        return tuple(self._level(step) for step in chain)
+        return tuple(self._operation_level(step) for step in chain)
 
-    def _level(self, operation: Operation) -> _Level:
+    def _operation_level(self, operation: Operation) -> _Level:
         newest = list(reversed(self._by_operation.get(operation.name, ())))
         unfiltered = next((rule for rule in newest if not rule.filters), None)
         return _Level(operation, tuple(rule for rule in newest if rule.filters), unfiltered)
 
-    def _chain(self, operation: str) -> _Chain:
-        name = canonical(operation)
+    def _operation_chain(self, operation: str) -> _Chain:
+        name = canonical_operation(operation)
         found = self._chains.get(name)
         if found is None:
             found = self._chains[name] = _Chain(name, self.levels(name))
@@ -212,7 +212,7 @@ class Evaluator:
         return found
 
 
-def canonical(operation: str) -> str:
+def canonical_operation(operation: str) -> str:
     """The name of an operation or of what an alias stands for. Raise UsageError for an unknown one."""
     found = vocabulary().operations.get(operation)
     if found is None:
@@ -224,7 +224,7 @@ def _is_self(request: SbplRequest) -> bool:
     return "self" in request.values.get("target", ())
 
 
-def _set_id(decision: SbplDecision) -> SbplDecision:
+def _decide_set_id(decision: SbplDecision) -> SbplDecision:
     """A decision on starting a set-id program, which macOS refuses unless the program leaves the sandbox."""
     if decision.decision == "deny" or (decision.rule is not None and decision.rule.has("no-sandbox")):
         return decision

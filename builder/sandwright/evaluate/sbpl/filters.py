@@ -118,9 +118,9 @@ def test_matches(test: Test, request: SbplRequest) -> bool:
             return _constant_matches(test.value, request.numbers(test.key))
         case How.BITS:
             assert isinstance(test.value, int)
-            wanted = test.value
+            pattern = test.value
             return any(
-                isinstance(bits, int) and bits & wanted == wanted for bits in request.numbers(test.key)
+                isinstance(bits, int) and bits & pattern == pattern for bits in request.numbers(test.key)
             )
         case How.FLAG:
             return request.flag(test.key) is (test.value != 0)
@@ -148,8 +148,10 @@ def text_matches(how: How, value: str, text: str) -> bool:
             return search(value, text)
 
 
-def _constant_matches(wanted: int | Constant, found: tuple[int | str, ...]) -> bool:
-    names: set[int | str | None] = {wanted} if isinstance(wanted, int) else {wanted.name, wanted.number}
+def _constant_matches(expected: int | Constant, found: tuple[int | str, ...]) -> bool:
+    names: set[int | str | None] = (
+        {expected} if isinstance(expected, int) else {expected.name, expected.number}
+    )
     return any(item in names for item in found)
 
 

@@ -33,11 +33,11 @@ class SbplFinding:
 
 @dataclass(frozen=True)
 class LintedProfile:
-    """A profile that is looked at. `own` are the rules that its own file makes, not one that it imports."""
+    """The profile to lint. `profile_rules` are the rules of its file, without those of imported profiles."""
 
     profile: SbplProfile
     evaluator: Evaluator
-    own: tuple[Rule, ...]
+    profile_rules: tuple[Rule, ...]
 
     def find(
         self, where: Span | Rule | Position | None, code: str, severity: Severity, message: str
@@ -54,7 +54,7 @@ class LintedProfile:
 
     def tests(self, action: Action | None = None) -> Iterator[tuple[Rule, Test]]:
         """The tests of the rules that its own file makes, or of those with one action."""
-        for rule in self.own:
+        for rule in self.profile_rules:
             if action in (None, rule.action):
                 yield from ((rule, test) for test in rule.tests())
 

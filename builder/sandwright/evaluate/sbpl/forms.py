@@ -31,7 +31,7 @@ _ELSE, _ARROW, _QUOTE = symbol("else"), symbol("=>"), symbol("quote")
 _UNQUOTE, _SPLICE, _QUASI = symbol("unquote"), symbol("unquote-splicing"), symbol("quasiquote")
 
 
-def _parts(form: Pair, least: int, most: int | None = None) -> list[Value]:
+def _operands(form: Pair, least: int, most: int | None = None) -> list[Value]:
     """The operands of a form. Raise Fault unless there are `least` to `most` of them."""
     parts = list(elements(form.cdr, f"({form.car!r} …)"))
     if len(parts) < least or (most is not None and len(parts) > most):
@@ -40,12 +40,12 @@ def _parts(form: Pair, least: int, most: int | None = None) -> list[Value]:
 
 
 def _quote(machine: Machine, form: Pair, environment: SchemeEnvironment) -> FormResult:  # noqa: ARG001
-    return _parts(form, 1, 1)[0]
+    return _operands(form, 1, 1)[0]
     yield
 
 
 def _if(machine: Machine, form: Pair, environment: SchemeEnvironment) -> FormResult:  # noqa: ARG001
-    test, *branches = _parts(form, 2)
+    test, *branches = _operands(form, 2)
     if is_true((yield Tail(test, environment))):
         return Tail(branches[0], environment)
     return Tail(branches[1], environment) if len(branches) > 1 else NIL
@@ -53,7 +53,7 @@ def _if(machine: Machine, form: Pair, environment: SchemeEnvironment) -> FormRes
 
 def _define(machine: Machine, form: Pair, environment: SchemeEnvironment) -> FormResult:
     """`define`. Like TinyScheme it takes no notice of what follows the expression, as Apple writes once."""
-    target, *body = _parts(form, 1)
+    target, *body = _operands(form, 1)
     if isinstance(target, Pair):
         name = target.car
         if not isinstance(name, Symbol):
@@ -70,8 +70,8 @@ def _define(machine: Machine, form: Pair, environment: SchemeEnvironment) -> For
     return target
 
 
-def _set(machine: Machine, form: Pair, environment: SchemeEnvironment) -> FormResult:  # noqa: ARG001
-    name, expression = _parts(form, 2, 2)
+def _set_form(machine: Machine, form: Pair, environment: SchemeEnvironment) -> FormResult:  # noqa: ARG001
+    name, expression = _operands(form, 2, 2)
     if not isinstance(name, Symbol):
         raise SbplFault("set! needs a symbol")
     value = yield Tail(expression, environment)
@@ -83,16 +83,16 @@ def _set(machine: Machine, form: Pair, environment: SchemeEnvironment) -> FormRe
 
 
 def _lambda(machine: Machine, form: Pair, environment: SchemeEnvironment) -> FormResult:  # noqa: ARG001
-    parameters, *body = _parts(form, 2)
+    parameters, *body = _operands(form, 2)
     return Closure(parameters, scheme_list(body), environment)
     yield
 
 
-def _begin(machine: Machine, form: Pair, environment: SchemeEnvironment) -> FormResult:
+def _begin_form(machine: Machine, form: Pair, environment: SchemeEnvironment) -> FormResult:
     return (yield from machine.body(form.cdr, environment))
 
 
-def _bindings(value: Value) -> Iterator[tuple[Symbol, Value]]:
+def _let_bindings(value: Value) -> Iterator[tuple[Symbol, Value]]:
     """The names and expressions of the bindings of a let.
 
     TinyScheme takes no notice of a third part; a profile of Apple's has one.
@@ -105,17 +105,17 @@ def _bindings(value: Value) -> Iterator[tuple[Symbol, Value]]:
 
 
 def _let(machine: Machine, form: Pair, environment: SchemeEnvironment) -> FormResult:
-    first, *body = _parts(form, 2)
+    first, *body = _operands(form, 2)
     if isinstance(first, Symbol):
         return (yield from _named_let(first, body, environment))
     values = {}
-    for name, expression in _bindings(first):
+    for name, expression in _let_bindings(first):
         values[name] = yield Tail(expression, environment)
     return (yield from machine.body(scheme_list(body), SchemeEnvironment(values, environment)))
 
 
 def _named_let(name: Symbol, rest: list[Value], environment: SchemeEnvironment) -> FormResult:
-    bindings = list(_bindings(rest[0]))
+    bindings = list(_let_bindings(rest[0]))
     arguments = []
     for _, expression in bindings:
         arguments.append((yield Tail(expression, environment)))
@@ -130,9 +130,9 @@ def _let_star(machine: Machine, form: Pair, environment: SchemeEnvironment) -> F
 
     Apple's `application.sb` needs that.
     """
-    bindings, *body = _parts(form, 2)
+    bindings, *body = _operands(form, 2)
     scope = environment
-    for name, expression in _bindings(bindings):
+    for name, expression in _let_bindings(bindings):
         value = yield Tail(expression, scope)
         if scope is environment:
             scope = SchemeEnvironment({}, environment)
@@ -142,9 +142,9 @@ def _let_star(machine: Machine, form: Pair, environment: SchemeEnvironment) -> F
 
 
 def _letrec(machine: Machine, form: Pair, environment: SchemeEnvironment) -> FormResult:
-    bindings, *body = _parts(form, 2)
+    bindings, *body = _operands(form, 2)
     scope = SchemeEnvironment({}, environment)
-    for name, expression in _bindings(bindings):
+    for name, expression in _let_bindings(bindings):
         scope.values[name] = yield Tail(expression, scope)
     return (yield from machine.body(scheme_list(body), scope))
 
@@ -167,8 +167,8 @@ def _cond(machine: Machine, form: Pair, environment: SchemeEnvironment) -> FormR
     return NIL
 
 
-def _case(machine: Machine, form: Pair, environment: SchemeEnvironment) -> FormResult:
-    key_expression, *clauses = _parts(form, 1)
+def _case_form(machine: Machine, form: Pair, environment: SchemeEnvironment) -> FormResult:
+    key_expression, *clauses = _operands(form, 1)
     key = yield Tail(key_expression, environment)
     for clause in clauses:
         if not isinstance(clause, Pair):
@@ -188,11 +188,11 @@ def same(left: Value, right: Value) -> bool:
     return kind is type(right) and kind.__name__ in ("int", "float", "Char") and left == right
 
 
-def _first(*, decisive: bool) -> SpecialForm:
+def _decisive_form(*, decisive: bool) -> SpecialForm:
     """`or` and `and`: the first operand that is true, or that is false, else the last."""
 
     def form(machine: Machine, form: Pair, environment: SchemeEnvironment) -> FormResult:  # noqa: ARG001
-        parts = _parts(form, 0)
+        parts = _operands(form, 0)
         for part in parts[:-1]:
             value = yield Tail(part, environment)
             if is_true(value) is decisive:
@@ -203,15 +203,15 @@ def _first(*, decisive: bool) -> SpecialForm:
 
 
 def _when(machine: Machine, form: Pair, environment: SchemeEnvironment) -> FormResult:
-    test, *body = _parts(form, 1)
-    wanted = form.car is symbol("when")
-    if is_true((yield Tail(test, environment))) is not wanted:
+    test, *body = _operands(form, 1)
+    is_when = form.car is symbol("when")
+    if is_true((yield Tail(test, environment))) is not is_when:
         return NIL
     return (yield from machine.body(scheme_list(body), environment))
 
 
 def _do(machine: Machine, form: Pair, environment: SchemeEnvironment) -> FormResult:
-    variables, ending, *body = _parts(form, 2)
+    variables, ending, *body = _operands(form, 2)
     specs = [list(elements(spec, "a variable of do")) for spec in elements(variables, "the variables of do")]
     names = [spec[0] for spec in specs if 2 <= len(spec) <= 3 and isinstance(spec[0], Symbol)]
     if len(names) != len(specs):
@@ -236,7 +236,7 @@ def _macro(*, whole: bool) -> SpecialForm:
     """TinyScheme's own `(macro (name form) body …)` and `(macro name procedure)`, and `define-macro`."""
 
     def form(machine: Machine, form: Pair, environment: SchemeEnvironment) -> FormResult:  # noqa: ARG001
-        target, *body = _parts(form, 2)
+        target, *body = _operands(form, 2)
         if isinstance(target, Pair):
             name, transformer = target.car, Closure(target.cdr, scheme_list(body), environment, "macro")
         else:
@@ -251,15 +251,17 @@ def _macro(*, whole: bool) -> SpecialForm:
 
 
 def _quasiquote(machine: Machine, form: Pair, environment: SchemeEnvironment) -> FormResult:
-    return (yield from _fill(machine, _parts(form, 1, 1)[0], environment, 1))
+    return (yield from _fill_template(machine, _operands(form, 1, 1)[0], environment, 1))
 
 
-def _fill(machine: Machine, template: Value, environment: SchemeEnvironment, level: int) -> FormResult:
+def _fill_template(
+    machine: Machine, template: Value, environment: SchemeEnvironment, level: int
+) -> FormResult:
     """A template with its unquoted parts evaluated."""
     if level > 100:
         raise SbplFault("a quasiquotation nests too deep")
     if isinstance(template, Vector):
-        items = yield from _fill(machine, scheme_list(template.items), environment, level + 1)
+        items = yield from _fill_template(machine, scheme_list(template.items), environment, level + 1)
         return Vector(elements(items))
     collected: list[Value] = []
     rest = template
@@ -271,7 +273,7 @@ def _fill(machine: Machine, template: Value, environment: SchemeEnvironment, lev
         if isinstance(part, Pair) and part.car is _SPLICE and isinstance(part.cdr, Pair):
             collected.extend(elements((yield Tail(part.cdr.car, environment)), "what ,@ splices in"))
         elif isinstance(part, Pair | Vector):
-            collected.append((yield from _fill(machine, part, environment, level + 1)))
+            collected.append((yield from _fill_template(machine, part, environment, level + 1)))
         else:
             collected.append(part)
         rest = rest.cdr
@@ -284,7 +286,7 @@ def _fill(machine: Machine, template: Value, environment: SchemeEnvironment, lev
 
 def _defined(machine: Machine, form: Pair, environment: SchemeEnvironment) -> FormResult:  # noqa: ARG001
     """`(defined? 'name)`; the name may also stand unquoted."""
-    name = _parts(form, 1, 2)[0]
+    name = _operands(form, 1, 2)[0]
     if isinstance(name, Pair) and name.car is not _QUOTE:
         name = yield Tail(name, environment)
     elif isinstance(name, Pair) and isinstance(name.cdr, Pair):
@@ -299,16 +301,16 @@ SPECIAL_FORMS: dict[Symbol, SpecialForm] = {
         "quasiquote": _quasiquote,
         "if": _if,
         "define": _define,
-        "set!": _set,
+        "set!": _set_form,
         "lambda": _lambda,
-        "begin": _begin,
+        "begin": _begin_form,
         "let": _let,
         "let*": _let_star,
         "letrec": _letrec,
         "cond": _cond,
-        "case": _case,
-        "and": _first(decisive=False),
-        "or": _first(decisive=True),
+        "case": _case_form,
+        "and": _decisive_form(decisive=False),
+        "or": _decisive_form(decisive=True),
         "when": _when,
         "unless": _when,
         "do": _do,

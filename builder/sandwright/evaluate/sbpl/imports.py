@@ -34,7 +34,7 @@ class FileImporter:
 
     def __call__(self, name: str, directories: Sequence[str]) -> SourceFile | None:
         """The profile called `name`, or None; `directories` is where macOS looks."""
-        for path in self._candidates(name, directories):
+        for path in self._candidate_paths(name, directories):
             if path.is_file() and path.stat().st_size <= MAX_SIZE:
                 return SourceFile(str(path), path.read_bytes())
         base = name.rpartition("/")[2]
@@ -42,7 +42,7 @@ class FileImporter:
             return SourceFile(base + APPROXIMATE, data_path("seatbelt", "system", base).read_bytes())
         return None
 
-    def _candidates(self, name: str, directories: Sequence[str]) -> list[Path]:
+    def _candidate_paths(self, name: str, directories: Sequence[str]) -> list[Path]:
         if "\0" in name or ".." in name.split("/"):
             return []
         if name.startswith("/"):

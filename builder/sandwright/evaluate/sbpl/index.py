@@ -79,7 +79,7 @@ class Index:
         assert isinstance(test.value, str)
         match test.how:
             case How.SUBPATH if test.value:
-                self._directory(test.value).here.append(candidate)
+                self._directory_node(test.value).here.append(candidate)
             case How.LITERAL | How.SUBPATH:
                 self._literals.setdefault(test.value, []).append(candidate)
             case How.PREFIX:
@@ -94,17 +94,17 @@ class Index:
             best = _lowest(literal, request, best)
         cut = text.rfind("/")
         above = self._directories.get(text[:cut]) if cut >= 0 else self._start
-        node = (self._walk(text, cut) if above is None else above)[text[cut + 1 :]]
-        best = _lowest(self._found(node) if node.found is None else node.found, request, best)
+        node = (self._walk_directories(text, cut) if above is None else above)[text[cut + 1 :]]
+        best = _lowest(self._candidates_at(node) if node.found is None else node.found, request, best)
         for length, entries in self._prefixes.items():
             prefixed = entries.get(text[:length])
             if prefixed is not None:
                 best = _lowest(prefixed, request, best)
         return best
 
-    def _walk(self, text: str, cut: int) -> _Place:
+    def _walk_directories(self, text: str, cut: int) -> _Place:
         """The place that is reached before the `/` at `cut`, the last one; -1: where texts begin."""
-        node = self._begin() if self._start is None else self._start
+        node = self._start_node() if self._start is None else self._start
         if cut >= 0:
             for name in text[:cut].split("/"):
                 node = node[name]
@@ -113,7 +113,7 @@ class Index:
             self._directories[text[:cut]] = node
         return node
 
-    def _directory(self, path: str) -> _Tree:
+    def _directory_node(self, path: str) -> _Tree:
         tree = self._root
         for name in ("",) if path == "/" else path.split("/"):
             if name not in tree:
@@ -121,7 +121,7 @@ class Index:
             tree = tree[name]
         return tree
 
-    def _begin(self) -> _Place:
+    def _start_node(self) -> _Place:
         if self._patterns and self._automaton is None:
             self._automaton = Automaton([compile_regex(pattern) for pattern in self._patterns])
             self._by_number = list(self._patterns.values())
@@ -150,7 +150,7 @@ class Index:
         node[name] = reached
         return reached
 
-    def _found(self, node: _Place) -> list[Candidate]:
+    def _candidates_at(self, node: _Place) -> list[Candidate]:
         found = list(node.passed)
         if node.state is not None:
             for number in node.state.hits:

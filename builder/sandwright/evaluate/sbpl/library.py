@@ -13,7 +13,7 @@ from sandwright.evaluate.sbpl.filters import All, Any, Not, Test
 from sandwright.evaluate.sbpl.library_filters import filter_procedures
 from sandwright.evaluate.sbpl.machine import Machine, Procedure, SchemeEnvironment, Steps, Tail, describe
 from sandwright.evaluate.sbpl.procedures import Step
-from sandwright.evaluate.sbpl.reader import read
+from sandwright.evaluate.sbpl.reader import read_data
 from sandwright.evaluate.sbpl.source import SourceFile, Span, octets, readable
 from sandwright.evaluate.sbpl.vocabulary import nearest, vocabulary
 
@@ -97,7 +97,7 @@ class Library:
 
     def install_stub(self) -> None:
         """Bind what there is before `version` is called."""
-        self.environment.values[symbol("version")] = Procedure("version", self._version, 1, 1)
+        self.environment.values[symbol("version")] = Procedure("version", self._set_version, 1, 1)
 
     def explain(self, error: ProfileError) -> ProfileError:
         """The error, saying also where its file was imported and what a misspelt name may mean.
@@ -113,17 +113,17 @@ class Library:
         kind = next((each for each in _KINDS if each in error.message), "does not compile")
         return ProfileError(error.position, kind + _UNQUOTED + "".join(reversed(places)))
 
-    def _version(self, number: Value) -> Value:
+    def _set_version(self, number: Value) -> Value:
         if self.version and not self.assumed and number != self.version:
             raise SbplFault("only one version may be specified")
         if isinstance(number, bool) or not isinstance(number, int) or number not in (1, *READ_AS_FIRST):
             raise SbplFault(f"unsupported version: {describe(number)}")
         if not self.version:
-            self.environment.values.update(self._bindings())
+            self.environment.values.update(self._initial_bindings())
         self.version, self.version_span, self.assumed = number, self.machine.span, False
         return NIL
 
-    def _bindings(self) -> dict[Symbol, Value]:
+    def _initial_bindings(self) -> dict[Symbol, Value]:
         words = vocabulary()
         found: dict[str, Value] = dict(words.constants)
         found.update({name: OperationValue(operation.name) for name, operation in words.operations.items()})
@@ -165,19 +165,19 @@ class Library:
         return NIL
 
     def _import(self, name: Value) -> Step:
-        source = self._find(name)
+        source = self._find_profile(name)
         here = self.machine.span
         found = Import(str(name), source.name, here)
         self.imports.append(found)
         self._importing.append(found)
-        for datum in read(source):
+        for datum in read_data(source):
             self.machine.span = datum.span
             yield Tail(datum.value, self.environment)
         self._importing.pop()
         self.machine.span = here
         return NIL
 
-    def _find(self, name: Value) -> SourceFile:
+    def _find_profile(self, name: Value) -> SourceFile:
         """The imported profile of that name."""
         if not isinstance(name, str):
             raise SbplFault("import: argument 1 must be: string")
@@ -204,5 +204,5 @@ def unbound_hint(message: str) -> str:
     if name == message:
         return message
     words = vocabulary()
-    known = (*words.operations, *words.filters, *words.modifiers, *words.constants)
-    return message + nearest(name, (*known, "require-all", "require-any", "require-not"))
+    names = (*words.operations, *words.filters, *words.modifiers, *words.constants)
+    return message + nearest(name, (*names, "require-all", "require-any", "require-not"))

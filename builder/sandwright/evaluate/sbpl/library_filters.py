@@ -57,13 +57,15 @@ def filter_procedures(machine: Machine) -> dict[str, Procedure]:
         maker = _address_maker(name, machine) if kind.argument == "address" else _maker(name, kind, machine)
         found[name] = FilterProcedure(name, kind, maker)
     for name in _NEVER:
-        found[name] = Procedure(name, _never(name), 0, None)
+        found[name] = Procedure(name, _never_matching(name), 0, None)
     for name, (key, constant) in _NAMED.items():
         found[name] = Procedure(name, _constant_maker(key, constant), 0, 0)
     for name in ("require-all", "require-any"):
-        found[name] = Procedure(name, _combination(name), 1, None)
+        found[name] = Procedure(name, _combine_filters(name), 1, None)
     found["require-not"] = Procedure("require-not", _negation, 1, 1)
-    found["require-entitlement"] = Procedure("require-entitlement", _never("require-entitlement"), 1, 2)
+    found["require-entitlement"] = Procedure(
+        "require-entitlement", _never_matching("require-entitlement"), 1, 2
+    )
     found["path-ancestors"] = Procedure("path-ancestors", _path_ancestors, 1, None)
     return found
 
@@ -85,7 +87,7 @@ def _test(name: str, kind: FilterKind, number: int, argument: Value, machine: Ma
         if not isinstance(argument, str):
             raise SbplFault(wrong + "string")
         if kind.pattern == "regex":
-            machine.charge(_compiled(name, argument))
+            machine.charge(_check_regex(name, argument))
         return Test(name, kind.key, _HOW[kind.pattern], argument, machine.span)
     if kind.argument == "flag":
         if not isinstance(argument, bool):
@@ -100,7 +102,7 @@ def _test(name: str, kind: FilterKind, number: int, argument: Value, machine: Ma
     return Test(name, kind.key, How.CONSTANT, _constant(kind, argument), machine.span)
 
 
-def _compiled(name: str, pattern: str) -> int:
+def _check_regex(name: str, pattern: str) -> int:
     """Compile a regex to see that it does; give what that took."""
     try:
         program = compile_regex(pattern)
@@ -121,7 +123,7 @@ def one_of(filters: Sequence[Filter]) -> Filter:
     return filters[0] if len(filters) == 1 else Any(tuple(filters))
 
 
-def _never(name: str) -> Callable[..., Filter]:
+def _never_matching(name: str) -> Callable[..., Filter]:
     def make(*arguments: Value) -> Filter:  # noqa: ARG001
         return Test(name, name, How.NEVER)
 
@@ -133,7 +135,7 @@ def _constant_maker(key: str, constant: str) -> Callable[[], Filter]:
     return lambda: Test(key, key, How.CONSTANT, Constant(constant, kind.constants[constant]))
 
 
-def _filters(name: str, arguments: Sequence[Value]) -> list[Filter]:
+def _filter_arguments(name: str, arguments: Sequence[Value]) -> list[Filter]:
     found: list[Filter] = []
     for number, argument in enumerate(arguments, 1):
         if not isinstance(argument, Test | All | Any | Not):
@@ -142,13 +144,13 @@ def _filters(name: str, arguments: Sequence[Value]) -> list[Filter]:
     return found
 
 
-def _combination(name: str) -> Callable[..., Filter]:
+def _combine_filters(name: str) -> Callable[..., Filter]:
     kind = All if name == "require-all" else Any
-    return lambda *arguments: kind(tuple(_filters(name, arguments)))
+    return lambda *arguments: kind(tuple(_filter_arguments(name, arguments)))
 
 
 def _negation(argument: Value) -> Filter:
-    return Not(_filters("require-not", [argument])[0])
+    return Not(_filter_arguments("require-not", [argument])[0])
 
 
 def _address_maker(name: str, machine: Machine) -> Callable[..., Filter]:
@@ -157,7 +159,7 @@ def _address_maker(name: str, machine: Machine) -> Callable[..., Filter]:
             raise SbplFault(f"{name}: argument 1 must be: network protocol, not {describe(protocol)}")
         if protocol.name in ("unix", "unix-socket"):
             unix = Test(name, name, How.UNIX, None, machine.span)
-            return All((unix, one_of(_filters(name, addresses)))) if addresses else unix
+            return All((unix, one_of(_filter_arguments(name, addresses)))) if addresses else unix
         texts: list[str | None] = []
         for number, address in enumerate(addresses, 2):
             if not isinstance(address, str):

@@ -34,8 +34,8 @@ def lint(
     """
     failures: list[ProfileError] = []
     profile = run_profile(text, failures.append, file=file, params=params, importer=importer)
-    own = tuple(rule for rule in profile.rules if rule.span.source is profile.source)
-    subject = LintedProfile(profile, Evaluator(profile, symlinks=symlinks), own)
+    profile_rules = tuple(rule for rule in profile.rules if rule.span.source is profile.source)
+    subject = LintedProfile(profile, Evaluator(profile, symlinks=symlinks), profile_rules)
     found = [_failure(error) for error in failures]
     for check in (*TEXT_CHECKS, *FILTER_CHECKS, *RULE_CHECKS, *REACH_CHECKS):
         found.extend(check(subject))

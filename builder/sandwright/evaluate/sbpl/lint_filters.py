@@ -27,7 +27,7 @@ _UNSUPPORTED = (
 )
 
 
-def _texts(subject: LintedProfile, *, regex: bool) -> Iterator[tuple[Test, str]]:
+def _path_tests(subject: LintedProfile, *, regex: bool) -> Iterator[tuple[Test, str]]:
     """The tests of the profile's own rules by regex, or of paths by a fixed text; each with its text."""
     for _, test in subject.tests():
         if isinstance(test.value, str) and (test.how is How.REGEX) is regex and (regex or test.key == "path"):
@@ -35,23 +35,21 @@ def _texts(subject: LintedProfile, *, regex: bool) -> Iterator[tuple[Test, str]]
 
 
 def _spelling(subject: LintedProfile) -> Iterator[SbplFinding]:
-    for test, path in _texts(subject, regex=False):
-        shown = readable(path)
+    for test, path in _path_tests(subject, regex=False):
+        text = readable(path)
         if not path.startswith(("/", "${")):
-            yield subject.find(
-                test.span, "L02", "error", f"{shown!r} does not begin with /: it never matches"
-            )
+            yield subject.find(test.span, "L02", "error", f"{text!r} does not begin with /: it never matches")
         elif "//" in path or re.search(r"/\.\.?(?:/|$)", path):
-            yield subject.find(test.span, "L05", "error", f"{shown!r} is no resolved path: it never matches")
+            yield subject.find(test.span, "L05", "error", f"{text!r} is no resolved path: it never matches")
         elif path != "/" and path.endswith("/") and test.how is not How.PREFIX:
-            yield subject.find(test.span, "L05", "error", f"{shown!r} ends in /: it never matches")
+            yield subject.find(test.span, "L05", "error", f"{text!r} ends in /: it never matches")
         if any(mark in path for mark in "*?"):
-            message = f"{shown!r}: * and ? are no wildcards in {test.name}"
+            message = f"{text!r}: * and ? are no wildcards in {test.name}"
             yield subject.find(test.span, "L13", "warning", message)
 
 
-def _links(subject: LintedProfile) -> Iterator[SbplFinding]:
-    for rule in subject.own:
+def _lint_links(subject: LintedProfile) -> Iterator[SbplFinding]:
+    for rule in subject.profile_rules:
         found = [test for test in rule.tests() if test.key == "path"]
         for test in found:
             if not isinstance(test.value, str):
@@ -63,7 +61,7 @@ def _links(subject: LintedProfile) -> Iterator[SbplFinding]:
             if link is None or (path == link and _is_meant(rule, test)):
                 continue
             resolved = STANDARD_LINKS[link] + path[len(link) :]
-            if any(_matches(other, resolved) for other in found):
+            if any(_matches_path(other, resolved) for other in found):
                 continue
             message = f"{readable(path)} leads through the link {link}; filters see {readable(resolved)}"
             yield subject.find(test.span, "L03", "error", message)
@@ -74,17 +72,17 @@ def _is_meant(rule: Rule, test: Test) -> bool:
     return test.how is How.LITERAL or _METADATA.issuperset(rule.operations)
 
 
-def _matches(test: Test, path: str) -> bool:
+def _matches_path(test: Test, path: str) -> bool:
     return matches(test, SbplRequest(path))
 
 
 def _firmlinks(subject: LintedProfile) -> Iterator[SbplFinding]:
     patterns = (
         (test, pattern.removeprefix("^"))
-        for test, pattern in _texts(subject, regex=True)
+        for test, pattern in _path_tests(subject, regex=True)
         if test.key == "path"
     )
-    for test, path in (*_texts(subject, regex=False), *patterns):
+    for test, path in (*_path_tests(subject, regex=False), *patterns):
         for short in FIRMLINKS:
             if path == DATA_VOLUME + short or path.startswith(f"{DATA_VOLUME}{short}/"):
                 seen = readable(path.removeprefix(DATA_VOLUME))
@@ -93,7 +91,7 @@ def _firmlinks(subject: LintedProfile) -> Iterator[SbplFinding]:
 
 
 def _regexes(subject: LintedProfile) -> Iterator[SbplFinding]:
-    for test, pattern in _texts(subject, regex=True):
+    for test, pattern in _path_tests(subject, regex=True):
         why = next((why for fault, why in _UNSUPPORTED if fault.search(pattern)), None)
         if why is not None:
             yield subject.find(test.span, "L10", "error", f"{why}: {readable(pattern)}")
@@ -121,9 +119,9 @@ _PATH_REGEXES: tuple[tuple[str, Callable[[str], object], str], ...] = (
 """What is likely wrong in a regex of a path."""
 
 
-def _combinations(subject: LintedProfile) -> Iterator[SbplFinding]:
+def _lint_combinations(subject: LintedProfile) -> Iterator[SbplFinding]:
     filters = vocabulary().filters
-    for rule in subject.own:
+    for rule in subject.profile_rules:
         if len(rule.filters) < 2:
             continue
         families = {
@@ -142,7 +140,7 @@ def _combinations(subject: LintedProfile) -> Iterator[SbplFinding]:
 
 def _misplaced(subject: LintedProfile) -> Iterator[SbplFinding]:
     filters = vocabulary().filters
-    for rule in subject.own:
+    for rule in subject.profile_rules:
         for name in rule.operations:
             families = _families(name)
             for test in rule.tests():
@@ -169,12 +167,15 @@ def _families(name: str) -> frozenset[str]:
 
 def _takes(families: frozenset[str], family: str) -> bool:
     if family.startswith("iokit"):
-        return any(known.startswith("iokit") for known in families) or "extension-class" not in families
+        return (
+            any(filter_family.startswith("iokit") for filter_family in families)
+            or "extension-class" not in families
+        )
     return family in families or family in ("sandbox", "check")
 
 
-def _amount(subject: LintedProfile) -> Iterator[SbplFinding]:
-    for rule in subject.own:
+def _lint_filter_length(subject: LintedProfile) -> Iterator[SbplFinding]:
+    for rule in subject.profile_rules:
         size = sum(len(test.value) for test in rule.tests() if isinstance(test.value, str))
         if size > _MUCH_DATA:
             message = f"this rule has {size} bytes of patterns; about 64 KiB no longer compile"
@@ -183,10 +184,10 @@ def _amount(subject: LintedProfile) -> Iterator[SbplFinding]:
 
 FILTER_CHECKS: tuple[Check, ...] = (
     _spelling,
-    _links,
+    _lint_links,
     _firmlinks,
     _regexes,
-    _combinations,
+    _lint_combinations,
     _misplaced,
-    _amount,
+    _lint_filter_length,
 )

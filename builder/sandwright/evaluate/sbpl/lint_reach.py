@@ -23,22 +23,23 @@ def _fixed_paths(rule: Rule) -> Iterator[tuple[Test, str, bool]]:
             yield test, test.value, test.how is How.SUBPATH
 
 
-def _ask(subject: LintedProfile, operation: str, path: str) -> SbplDecision:
+def _decide_for(subject: LintedProfile, operation: str, path: str) -> SbplDecision:
     return subject.evaluator.decide_request(operation, SbplRequest(path))
 
 
-def _movable(subject: LintedProfile) -> Iterator[SbplFinding]:
+def _lint_renamable(subject: LintedProfile) -> Iterator[SbplFinding]:
     """What is protected but can be moved away with a directory above it; what can't be read, even alone."""
-    for rule in subject.own:
+    for rule in subject.profile_rules:
         hidden = any(name.startswith(("file-read", "file*")) for name in rule.operations)
-        kept = any(name.startswith(("file-write", "file*")) for name in rule.operations)
-        if rule.action == "allow" or not (hidden or kept):
+        is_allowed_write = any(name.startswith(("file-write", "file*")) for name in rule.operations)
+        if rule.action == "allow" or not (hidden or is_allowed_write):
             continue
-        for test, path in _protected(rule):
+        for test, path in _matched_paths(rule):
             names = path.rstrip("/").split("/")
             above = ["/".join(names[:count]) for count in range(len(names) - (not hidden), 1, -1)]
             loose = next(
-                (probed for probed in above if _ask(subject, "file-write-unlink", probed).allowed), None
+                (probed for probed in above if _decide_for(subject, "file-write-unlink", probed).allowed),
+                None,
             )
             if loose is not None:
                 away = "" if loose == path else f" with {readable(loose)}"
@@ -46,7 +47,7 @@ def _movable(subject: LintedProfile) -> Iterator[SbplFinding]:
                 yield subject.find(test.span or rule, "L20", "error", message)
 
 
-def _protected(rule: Rule) -> Iterator[tuple[Test, str]]:
+def _matched_paths(rule: Rule) -> Iterator[tuple[Test, str]]:
     """The tests of paths of a rule, each with a path that it matches."""
     for test in rule.tests():
         if test.key == "path" and isinstance(test.value, str):
@@ -57,7 +58,7 @@ def _protected(rule: Rule) -> Iterator[tuple[Test, str]]:
 
 def _links_walked(subject: LintedProfile) -> Iterator[SbplFinding]:
     warned: set[str] = set()
-    for rule in subject.own:
+    for rule in subject.profile_rules:
         if rule.action == "deny":
             continue
         for test, path, _ in _fixed_paths(rule):
@@ -72,19 +73,19 @@ def _links_walked(subject: LintedProfile) -> Iterator[SbplFinding]:
                     yield subject.find(test.span or rule, "L21", "warning", message)
 
 
-def _writable(subject: LintedProfile) -> Iterator[SbplFinding]:
-    for rule in subject.own:
+def _lint_writable(subject: LintedProfile) -> Iterator[SbplFinding]:
+    for rule in subject.profile_rules:
         if rule.action == "deny":
             continue
         for test, path, deep in _fixed_paths(rule):
             probed = path.rstrip("/") + "/sandwright-probe" if deep else path
-            if not _decides(subject, rule, "file-write-create", probed):
+            if not _decides_by_rule(subject, rule, "file-write-create", probed):
                 continue
             span = test.span or rule
-            if deep and _ask(subject, "process-exec*", probed).allowed:
+            if deep and _decide_for(subject, "process-exec*", probed).allowed:
                 message = f"what is written below {readable(path)} can be executed"
                 yield subject.find(span, "L22", "warning", message)
-            started = _started(subject, path, deep=deep)
+            started = _executable_by_host(subject, path, deep=deep)
             if started:
                 what = (
                     f"{', '.join(started)} below {readable(path)} run" if deep else f"{readable(path)} runs"
@@ -92,7 +93,7 @@ def _writable(subject: LintedProfile) -> Iterator[SbplFinding]:
                 yield subject.find(span, "L22", "warning", f"{what} later outside the sandbox")
 
 
-def _started(subject: LintedProfile, path: str, *, deep: bool) -> list[str]:
+def _executable_by_host(subject: LintedProfile, path: str, *, deep: bool) -> list[str]:
     """What could be written at or below a path of a user's and would be run by programs outside."""
     home = re.match(r"/Users/[^/]+", path)
     if home is None:
@@ -107,12 +108,14 @@ def _started(subject: LintedProfile, path: str, *, deep: bool) -> list[str]:
         elif name.startswith(".git") and "/Library" not in path:
             found += [name]
     return [
-        name for name in found if not deep or _ask(subject, "file-write-create", f"{path}/{name}").allowed
+        name
+        for name in found
+        if not deep or _decide_for(subject, "file-write-create", f"{path}/{name}").allowed
     ]
 
 
-def _decides(subject: LintedProfile, rule: Rule, operation: str, path: str) -> bool:
-    decision = _ask(subject, operation, path)
+def _decides_by_rule(subject: LintedProfile, rule: Rule, operation: str, path: str) -> bool:
+    decision = _decide_for(subject, operation, path)
     return decision.allowed and decision.rule is rule
 
 
@@ -126,7 +129,7 @@ def _escapes(subject: LintedProfile) -> Iterator[SbplFinding]:
         if decision.allowed and rule is not None and "default" not in rule.operations:
             yield subject.find(rule, "L23", "warning", f"{entry['operation']}: {entry['why']}")
     broad = lint_data()["broad"]
-    for rule in subject.own:
+    for rule in subject.profile_rules:
         if rule.action == "deny":
             continue
         if rule.has("no-sandbox"):
@@ -141,7 +144,7 @@ def _leaking_names(subject: LintedProfile) -> Iterator[SbplFinding]:
     decide = subject.evaluator.decide
     if decide("network-outbound", {"remote": "192.0.2.1:443"}).allowed:
         return
-    local = [rule for rule in subject.own if rule.action == "allow" and _confines(rule)]
+    local = [rule for rule in subject.profile_rules if rule.action == "allow" and _confines(rule)]
     if not local:
         return
     for entry in lint_data()["name_services"]:
@@ -153,8 +156,8 @@ def _leaking_names(subject: LintedProfile) -> Iterator[SbplFinding]:
 
 
 def _confines(rule: Rule) -> bool:
-    wanted = {"network-outbound", "network*"}
-    return bool(wanted & set(rule.operations)) and any(
+    operations = {"network-outbound", "network*"}
+    return bool(operations & set(rule.operations)) and any(
         test.how is How.ADDRESS and "localhost" in str(test.value) for test in rule.tests()
     )
 
@@ -162,7 +165,7 @@ def _confines(rule: Rule) -> bool:
 def _homes(subject: LintedProfile) -> set[str]:
     """The homes that a profile names, and one more."""
     homes = {"/Users/someone"}
-    for rule in subject.own:
+    for rule in subject.profile_rules:
         for _, path, _ in _fixed_paths(rule):
             found = re.match(r"/Users/[^/]+", path)
             if found:
@@ -170,16 +173,18 @@ def _homes(subject: LintedProfile) -> set[str]:
     return homes
 
 
-def _secrets(subject: LintedProfile) -> Iterator[SbplFinding]:
+def _lint_secrets(subject: LintedProfile) -> Iterator[SbplFinding]:
     by_rule: dict[int, list[str]] = {}
     for home in sorted(_homes(subject)):
         for name in lint_data()["secrets"]:
-            decision = _ask(subject, "file-read-data", f"{home}/{name}")
+            decision = _decide_for(subject, "file-read-data", f"{home}/{name}")
             if decision.allowed and decision.rule is not None:
                 by_rule.setdefault(decision.rule.ordinal, []).append(f"{home}/{name}")
     for ordinal, paths in by_rule.items():
-        shown = ", ".join(paths[:4]) + (f" and {len(paths) - 4} more" if len(paths) > 4 else "")
-        yield subject.find(subject.profile.rules[ordinal], "L31", "warning", f"secrets can be read: {shown}")
+        listing = ", ".join(paths[:4]) + (f" and {len(paths) - 4} more" if len(paths) > 4 else "")
+        yield subject.find(
+            subject.profile.rules[ordinal], "L31", "warning", f"secrets can be read: {listing}"
+        )
 
 
 def _necessary(subject: LintedProfile) -> Iterator[SbplFinding]:
@@ -200,11 +205,11 @@ def _necessary(subject: LintedProfile) -> Iterator[SbplFinding]:
 
 
 REACH_CHECKS: tuple[Check, ...] = (
-    _movable,
+    _lint_renamable,
     _links_walked,
-    _writable,
+    _lint_writable,
     _escapes,
     _leaking_names,
-    _secrets,
+    _lint_secrets,
     _necessary,
 )

@@ -13,7 +13,7 @@ from sandwright.evaluate.sbpl.vocabulary import Operation, vocabulary
 _CHILDREN_SEEN = 40
 
 
-def _descendants(name: str) -> list[Operation]:
+def _operation_descendants(name: str) -> list[Operation]:
     """The operations that an operation decides for when nothing names them, itself first."""
     words = vocabulary()
     found = [words.operations[name]]
@@ -25,11 +25,11 @@ def _descendants(name: str) -> list[Operation]:
 
 
 def _ineffective_denies(subject: LintedProfile) -> Iterator[SbplFinding]:
-    for rule in subject.own:
+    for rule in subject.profile_rules:
         if rule.action == "allow" or not rule.filters:
             continue
         for name in rule.operations:
-            for child in _descendants(name)[1:]:
+            for child in _operation_descendants(name)[1:]:
                 opener = _reopened(subject, rule, child)
                 if opener is not None:
                     yield _reopening(subject, rule, child, opener)
@@ -54,7 +54,7 @@ def _reopening(subject: LintedProfile, rule: Rule, child: Operation, opener: Rul
 
 
 def _late_unfiltered(subject: LintedProfile) -> Iterator[SbplFinding]:
-    for rule in subject.own:
+    for rule in subject.profile_rules:
         if rule.filters or rule.operations == ("default",):
             continue
         for earlier in subject.profile.rules[: rule.ordinal]:
@@ -68,7 +68,7 @@ def _late_unfiltered(subject: LintedProfile) -> Iterator[SbplFinding]:
                 break
 
 
-def _default(subject: LintedProfile) -> Iterator[SbplFinding]:
+def _lint_default(subject: LintedProfile) -> Iterator[SbplFinding]:
     rules = [rule for rule in subject.profile.rules if "default" in rule.operations and not rule.filters]
     if not rules:
         yield subject.find(None, "L18", "error", "no rule on default: begin with (deny default)")
@@ -92,7 +92,7 @@ def _default_gaps(subject: LintedProfile, rule: Rule) -> Iterator[SbplFinding]:
 
 def _unreachable(subject: LintedProfile) -> Iterator[SbplFinding]:
     seen: dict[str, Rule] = {}
-    for rule in subject.own:
+    for rule in subject.profile_rules:
         same = seen.setdefault(rule.expanded, rule)
         if same is not rule:
             message = f"this repeats line {same.position.line}"
@@ -112,7 +112,7 @@ def _overruler(subject: LintedProfile, rule: Rule) -> Rule | None:
         return _replaced(subject, rule)
     instead: Rule | None = None
     for name in rule.operations:
-        children = _descendants(name)
+        children = _operation_descendants(name)
         for request in probes(rule.filters):
             for child in children:
                 decision = subject.evaluator.decide_request(child.name, request)
@@ -130,4 +130,4 @@ def _replaced(subject: LintedProfile, rule: Rule) -> Rule | None:
     return next((other for other in newer if rule.operations[0] in other.operations), None)
 
 
-RULE_CHECKS: tuple[Check, ...] = (_ineffective_denies, _late_unfiltered, _default, _unreachable)
+RULE_CHECKS: tuple[Check, ...] = (_ineffective_denies, _late_unfiltered, _lint_default, _unreachable)

@@ -28,7 +28,7 @@ def _tokens(subject: LintedProfile) -> Iterator[tuple[str, str, Span]]:
         return
 
 
-def _strings(subject: LintedProfile) -> Iterator[SbplFinding]:
+def _lint_strings(subject: LintedProfile) -> Iterator[SbplFinding]:
     for kind, text, span in _tokens(subject):
         if kind not in ("string", "raw"):
             continue
@@ -45,7 +45,7 @@ def _strings(subject: LintedProfile) -> Iterator[SbplFinding]:
             yield subject.find(span, "L07", "warning", message)
 
 
-def _names(subject: LintedProfile) -> Iterator[SbplFinding]:
+def _lint_deprecated_names(subject: LintedProfile) -> Iterator[SbplFinding]:
     deprecated = vocabulary().deprecated
     for kind, text, span in _tokens(subject):
         if kind == "atom" and text in deprecated:
@@ -60,7 +60,7 @@ def _comments(subject: LintedProfile) -> Iterator[SbplFinding]:
             yield subject.find(span, "L33", "error", message)
 
 
-def _imports(subject: LintedProfile) -> Iterator[SbplFinding]:
+def _lint_imports(subject: LintedProfile) -> Iterator[SbplFinding]:
     for found in subject.profile.imports:
         base = found.name.rpartition("/")[2]
         if base in STAND_INS or found.file.startswith(IMPORT_DIRECTORIES):
@@ -78,11 +78,18 @@ def _params(subject: LintedProfile) -> Iterator[SbplFinding]:
         yield subject.find(missing.span, "L28", "error", message)
 
 
-def _version(subject: LintedProfile) -> Iterator[SbplFinding]:
+def _lint_version(subject: LintedProfile) -> Iterator[SbplFinding]:
     number = subject.profile.version
     if number > 1:
         message = f"version {number} is read as version 1 here: nobody describes what else it means"
         yield subject.find(subject.profile.version_span, "L35", "info", message)
 
 
-TEXT_CHECKS: tuple[Check, ...] = (_strings, _names, _comments, _imports, _params, _version)
+TEXT_CHECKS: tuple[Check, ...] = (
+    _lint_strings,
+    _lint_deprecated_names,
+    _comments,
+    _lint_imports,
+    _params,
+    _lint_version,
+)

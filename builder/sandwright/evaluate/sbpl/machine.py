@@ -80,9 +80,9 @@ SpecialForm = Callable[["Machine", Pair, SchemeEnvironment], FormResult]
 def _check_count(name: str, count: int, least: int, most: int | None) -> None:
     """Raise SbplFault unless a procedure takes `count` arguments."""
     if count < least or (most is not None and count > most):
-        wanted = str(least) if most == least else f"{least} to {most}"
-        wanted = f"at least {least}" if most is None else wanted
-        raise SbplFault(f"{name} takes {wanted} arguments, not {count}")
+        expected = str(least) if most == least else f"{least} to {most}"
+        expected = f"at least {least}" if most is None else expected
+        raise SbplFault(f"{name} takes {expected} arguments, not {count}")
 
 
 @dataclass(eq=False, repr=False)
@@ -182,30 +182,30 @@ class Machine:
             while waiting:
                 self.charge(1)
                 try:
-                    wanted = waiting[-1].send(value)
+                    request = waiting[-1].send(value)
                 except StopIteration as done:
                     waiting.pop()
                     value = done.value
                     continue
                 if len(waiting) >= self.limits.depth:
                     raise SbplFault(f"the profile recurses deeper than {self.limits.depth} expressions")
-                waiting.append(self._start(wanted))
+                waiting.append(self._start_evaluation(request))
                 value = None
         except SbplFault as fault:
-            raise self._located(fault) from None
+            raise self._locate_fault(fault) from None
         return value
 
-    def _start(self, wanted: Wanted) -> Evaluation:
-        if isinstance(wanted, Tail):
-            return self._evaluate(wanted.form, wanted.environment)
-        return self._apply(wanted)
+    def _start_evaluation(self, request: Wanted) -> Evaluation:
+        if isinstance(request, Tail):
+            return self._evaluate(request.form, request.environment)
+        return self._apply_call(request)
 
-    def _located(self, fault: SbplFault) -> ProfileError:
+    def _locate_fault(self, fault: SbplFault) -> ProfileError:
         span = fault.span or self.span
         position = span.position if span is not None else Position("profile", 1, 1)
         return ProfileError(position, fault.message)
 
-    def _apply(self, call: ProcedureCall) -> Evaluation:
+    def _apply_call(self, call: ProcedureCall) -> Evaluation:
         outcome: object = yield from self._called(call)
         while isinstance(outcome, Tail | ProcedureCall):
             outcome = yield outcome
@@ -219,7 +219,7 @@ class Machine:
                 return form
             if form.span is not None:
                 self.span = form.span
-            outcome = yield from self._combination(form, environment)
+            outcome = yield from self._evaluate_list(form, environment)
             while isinstance(outcome, ProcedureCall):
                 self.charge(1)
                 outcome = yield from self._called(outcome)
@@ -228,7 +228,7 @@ class Machine:
             self.charge(1)
             form, environment = outcome
 
-    def _combination(self, form: Pair, environment: SchemeEnvironment) -> FormResult:
+    def _evaluate_list(self, form: Pair, environment: SchemeEnvironment) -> FormResult:
         """Evaluate a list: a special form, the use of a macro, or a call."""
         head = form.car
         if isinstance(head, Symbol):
@@ -258,7 +258,7 @@ class Machine:
         except SbplFault as fault:
             if named is not None:
                 return named(cell.car)
-            raise SbplFault(fault.message, cell.place) from None
+            raise SbplFault(fault.message, cell.origin) from None
 
     def operands(
         self, rest: Value, environment: SchemeEnvironment, named: Callable[[Symbol], Value] | None

@@ -17,7 +17,7 @@ _LARGEST = 1 << 63
 Number = int | float
 
 
-def _number(value: Value, name: str) -> Number:
+def _check_number(value: Value, name: str) -> Number:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise SbplFault(f"{name} needs numbers, not {describe(value)}")
     return value
@@ -25,7 +25,7 @@ def _number(value: Value, name: str) -> Number:
 
 def integer(value: Value, name: str) -> int:
     """A value as an integer. Raise SbplFault, naming the procedure `name`, when it is none."""
-    number = _number(value, name)
+    number = _check_number(value, name)
     if int(number) != number:
         raise SbplFault(f"{name} needs integers, not {number}")
     return int(number)
@@ -37,9 +37,11 @@ def _in_range(number: Number) -> Number:
     return number
 
 
-def _fold(name: str, combine: Callable[[Number, Number], Number], start: Number) -> Callable[..., Value]:
+def _fold_numbers(
+    name: str, combine: Callable[[Number, Number], Number], start: Number
+) -> Callable[..., Value]:
     def fold(*values: Value) -> Value:
-        numbers = [_number(value, name) for value in values]
+        numbers = [_check_number(value, name) for value in values]
         if name == "-" and len(numbers) == 1:
             return _in_range(-numbers[0])
         if name == "-":
@@ -49,9 +51,9 @@ def _fold(name: str, combine: Callable[[Number, Number], Number], start: Number)
     return fold
 
 
-def _compare(name: str, holds: Callable[[Number, Number], bool]) -> Callable[..., Value]:
+def _compare_numbers(name: str, holds: Callable[[Number, Number], bool]) -> Callable[..., Value]:
     def compare(*values: Value) -> Value:
-        numbers = [_number(value, name) for value in values]
+        numbers = [_check_number(value, name) for value in values]
         return all(holds(left, right) for left, right in itertools.pairwise(numbers))
 
     return compare
@@ -59,7 +61,7 @@ def _compare(name: str, holds: Callable[[Number, Number], bool]) -> Callable[...
 
 def _divide(left: Value, right: Value) -> Value:
     """`/`: exact when it comes out even."""
-    dividend, divisor = _number(left, "/"), _number(right, "/")
+    dividend, divisor = _check_number(left, "/"), _check_number(right, "/")
     if divisor == 0:
         raise SbplFault("division by zero")
     quotient = dividend / divisor
@@ -86,29 +88,29 @@ def _integer_division(name: str) -> Callable[[Value, Value], Value]:
 def number_procedures() -> dict[str, tuple[Callable[..., object], int, int | None]]:
     """The procedures of this module by name, each with its least and most number of arguments."""
     return {
-        "+": (_fold("+", operator.add, 0), 0, None),
-        "-": (_fold("-", operator.sub, 0), 1, None),
-        "*": (_fold("*", operator.mul, 1), 0, None),
+        "+": (_fold_numbers("+", operator.add, 0), 0, None),
+        "-": (_fold_numbers("-", operator.sub, 0), 1, None),
+        "*": (_fold_numbers("*", operator.mul, 1), 0, None),
         "/": (_divide, 2, 2),
         "quotient": (_integer_division("quotient"), 2, 2),
         "remainder": (_integer_division("remainder"), 2, 2),
         "modulo": (_integer_division("modulo"), 2, 2),
-        "=": (_compare("=", operator.eq), 1, None),
-        "<": (_compare("<", operator.lt), 1, None),
-        ">": (_compare(">", operator.gt), 1, None),
-        "<=": (_compare("<=", operator.le), 1, None),
-        ">=": (_compare(">=", operator.ge), 1, None),
-        "zero?": (lambda value: _number(value, "zero?") == 0, 1, 1),
-        "positive?": (lambda value: _number(value, "positive?") > 0, 1, 1),
-        "negative?": (lambda value: _number(value, "negative?") < 0, 1, 1),
+        "=": (_compare_numbers("=", operator.eq), 1, None),
+        "<": (_compare_numbers("<", operator.lt), 1, None),
+        ">": (_compare_numbers(">", operator.gt), 1, None),
+        "<=": (_compare_numbers("<=", operator.le), 1, None),
+        ">=": (_compare_numbers(">=", operator.ge), 1, None),
+        "zero?": (lambda value: _check_number(value, "zero?") == 0, 1, 1),
+        "positive?": (lambda value: _check_number(value, "positive?") > 0, 1, 1),
+        "negative?": (lambda value: _check_number(value, "negative?") < 0, 1, 1),
         "even?": (lambda value: integer(value, "even?") % 2 == 0, 1, 1),
         "odd?": (lambda value: integer(value, "odd?") % 2 == 1, 1, 1),
-        "abs": (lambda value: abs(_number(value, "abs")), 1, 1),
-        "max": (lambda *values: max(_number(value, "max") for value in values), 1, None),
-        "succ": (lambda value: _number(value, "succ") + 1, 1, 1),
-        "pred": (lambda value: _number(value, "pred") - 1, 1, 1),
+        "abs": (lambda value: abs(_check_number(value, "abs")), 1, 1),
+        "max": (lambda *values: max(_check_number(value, "max") for value in values), 1, None),
+        "succ": (lambda value: _check_number(value, "succ") + 1, 1, 1),
+        "pred": (lambda value: _check_number(value, "pred") - 1, 1, 1),
         "gcd": (lambda left, right: math.gcd(integer(left, "gcd"), integer(right, "gcd")), 2, 2),
-        "<>": (lambda left, right: _number(left, "<>") != _number(right, "<>"), 2, 2),
-        "exact->inexact": (lambda value: float(_number(value, "exact->inexact")), 1, 1),
-        "min": (lambda *values: min(_number(value, "min") for value in values), 1, None),
+        "<>": (lambda left, right: _check_number(left, "<>") != _check_number(right, "<>"), 2, 2),
+        "exact->inexact": (lambda value: float(_check_number(value, "exact->inexact")), 1, 1),
+        "min": (lambda *values: min(_check_number(value, "min") for value in values), 1, None),
     }

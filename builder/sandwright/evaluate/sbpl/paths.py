@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from sandwright.errors import UsageError
 from sandwright.evaluate.sbpl.source import octets, readable
+from sandwright.nested import reversed_components
 
 STANDARD_LINKS = {
     "/tmp": "/private/tmp",  # noqa: S108 - a fact about macOS, nothing is written there
@@ -63,17 +64,17 @@ class Links:
     def __init__(self, symlinks: Mapping[str, str] | None = None) -> None:
         """`symlinks` maps links to targets. Raise UsageError for a link whose path is not absolute."""
         self._targets = dict(STANDARD_LINKS)
-        self._heads = {_head(link) for link in (*STANDARD_LINKS, DATA_VOLUME)}
+        self._heads = {_first_component(link) for link in (*STANDARD_LINKS, DATA_VOLUME)}
         targets = {octets(link): octets(target) for link, target in (symlinks or {}).items()}
         for link, target in targets.items():
             if not link.startswith("/") or link.strip("/") == "" or not target:
                 raise UsageError(f"a symbolic link needs an absolute path and a target: {readable(link)!r}")
         for link in sorted(targets, key=len):
             parent, _, name = link.rstrip("/").rpartition("/")
-            place = self.resolve(parent + "/", follow=True).path
-            place = f"{place.rstrip('/')}/{name}"
-            self._targets[place] = targets[link]
-            self._heads.add(_head(place))
+            path_of_link = self.resolve(parent + "/", follow=True).path
+            path_of_link = f"{path_of_link.rstrip('/')}/{name}"
+            self._targets[path_of_link] = targets[link]
+            self._heads.add(_first_component(path_of_link))
 
     def resolve(self, path: str, *, follow: bool) -> Resolved:
         """Where an absolute path leads; its last part is a link to be followed, or not.
@@ -83,27 +84,27 @@ class Links:
         """
         if self.is_plain(path):
             return Resolved(path)
-        pending = _parts(path)
+        pending = reversed_components(path)
         follow = follow or path.endswith(("/", "/.", "/.."))
-        place = ""
+        resolved = ""
         walked: list[str] = []
         while pending:
             part = pending.pop()
             if part == "..":
-                place = place.rpartition("/")[0]
+                resolved = resolved.rpartition("/")[0]
                 continue
-            reached = f"{place}/{part}"
+            reached = f"{resolved}/{part}"
             reached = _FOLDED.get(reached, reached)
             target = self._targets.get(reached) if pending or follow else None
             if target is None:
-                place = reached
+                resolved = reached
                 continue
             walked.append(reached)
             if len(walked) > _MAX_LINKS:
                 raise UsageError(f"{readable(path)}: too many symbolic links, or a circle of them")
-            pending.extend(_parts(target))
-            place = "" if target.startswith("/") else place
-        return Resolved(place or "/", tuple(walked))
+            pending.extend(reversed_components(target))
+            resolved = "" if target.startswith("/") else resolved
+        return Resolved(resolved or "/", tuple(walked))
 
     def target(self, path: str) -> str | None:
         """The target of a link, None when the path is none."""
@@ -113,15 +114,10 @@ class Links:
         """Whether an absolute path surely leads just where it says, and to no link."""
         if "//" in path or path[-1] == "/" or ("/." in path and _DOTS.search(path)):
             return False
-        return _head(path) not in self._heads
+        return _first_component(path) not in self._heads
 
 
-def _head(path: str) -> str:
+def _first_component(path: str) -> str:
     """The first part of an absolute path."""
     end = path.find("/", 1)
     return path[1:end] if end > 0 else path[1:]
-
-
-def _parts(path: str) -> list[str]:
-    """The parts of a path, last one first."""
-    return [part for part in reversed(path.split("/")) if part not in ("", ".")]

@@ -33,13 +33,13 @@ def probes(filters: Sequence[Filter]) -> Iterator[SbplRequest]:
 def _for_filter(tested: Filter) -> Iterator[SbplRequest]:
     match tested:
         case Test():
-            yield from _built([tested])
+            yield from _build_requests([tested])
         case Any(filters):
             for part in filters:
                 yield from _for_filter(part)
         case All():
             for choice in _choices(tested):
-                yield from _built(choice)
+                yield from _build_requests(choice)
         case Not():
             yield SbplRequest(f"/{_NAME}/{_NAME}")
 
@@ -58,38 +58,42 @@ def _choices(tested: All) -> Iterator[list[Test]]:
                 alternatives.append(part)
             case Not():
                 pass
-    others = [test for choice in alternatives[1:] for part in choice.filters[:1] for test in _first(part)]
+    others = [
+        test for choice in alternatives[1:] for part in choice.filters[:1] for test in _satisfying_tests(part)
+    ]
     if not alternatives:
         yield fixed
     for choice in alternatives[:1]:
         for part in choice.filters:
-            yield [*fixed, *_first(part), *others]
+            yield [*fixed, *_satisfying_tests(part), *others]
 
 
-def _first(part: Filter) -> list[Test]:
+def _satisfying_tests(part: Filter) -> list[Test]:
     """One set of tests that satisfies a filter, if it is easily found."""
     if isinstance(part, Test):
         return [part]
     return next(_choices(part), []) if isinstance(part, All) else []
 
 
-def _built(tests: Sequence[Test]) -> Iterator[SbplRequest]:
+def _build_requests(tests: Sequence[Test]) -> Iterator[SbplRequest]:
     """Requests that have what all tests ask for, with one value and then another for a path."""
     for deeper in (False, True):
         request = SbplRequest()
         values: dict[str, tuple[str, ...]] = {}
         for test in tests:
-            _give(request, values, test, deeper=deeper)
+            _fill_request(request, values, test, deeper=deeper)
         request.values = values
         yield request
 
 
-def _give(request: SbplRequest, values: dict[str, tuple[str, ...]], test: Test, *, deeper: bool) -> None:
+def _fill_request(
+    request: SbplRequest, values: dict[str, tuple[str, ...]], test: Test, *, deeper: bool
+) -> None:
     match test.value:
         case str() if test.key == "path":
-            request.path = _path(request.path, test, deeper=deeper)
+            request.path = _matching_path(request.path, test, deeper=deeper)
         case str():
-            values[test.key] = (_text(test, deeper=deeper),)
+            values[test.key] = (_matching_text(test, deeper=deeper),)
         case Constant(name=name):
             values[test.key] = (name,)
         case AddressPattern():
@@ -103,16 +107,16 @@ def _give(request: SbplRequest, values: dict[str, tuple[str, ...]], test: Test, 
             request.path = request.path or f"/private/{_NAME}"
 
 
-def _path(known: str | None, test: Test, *, deeper: bool) -> str:
-    """A path that a test matches, and also what asked for `known` if that is more special."""
-    made = _text(test, deeper=deeper)
+def _matching_path(earlier: str | None, test: Test, *, deeper: bool) -> str:
+    """A path that a test matches, and also what asked for `earlier` if that is more special."""
+    made = _matching_text(test, deeper=deeper)
     made = made if made.startswith("/") else f"/{_NAME}/{made}"
-    if known is None:
+    if earlier is None:
         return made
-    return known if known.startswith(made.rstrip("/") + "/") else made
+    return earlier if earlier.startswith(made.rstrip("/") + "/") else made
 
 
-def _text(test: Test, *, deeper: bool) -> str:
+def _matching_text(test: Test, *, deeper: bool) -> str:
     assert isinstance(test.value, str)
     match test.how:
         case How.SUBPATH:
@@ -145,7 +149,7 @@ def sample(pattern: str) -> str | None:
         came_from.update(layer)
         for position in layer:
             if program.last >> position & 1:
-                return _spelled(program, came_from, position)
+                return _accepted_text(program, came_from, position)
         following: dict[int, int | None] = {}
         for position in layer:
             ended = program.accepts[position] == _AT_END
@@ -156,16 +160,16 @@ def sample(pattern: str) -> str | None:
     return None
 
 
-def _spelled(program: RegexProgram, came_from: dict[int, int | None], last: int) -> str:
+def _accepted_text(program: RegexProgram, came_from: dict[int, int | None], last: int) -> str:
     letters: list[str] = []
     position: int | None = last
     while position is not None:
-        letters.append(_letter(program.accepts[position]))
+        letters.append(_readable_octet(program.accepts[position]))
         position = came_from[position]
     return "".join(reversed(letters))
 
 
-def _letter(codes: int) -> str:
+def _readable_octet(codes: int) -> str:
     """A readable octet among the codes; nothing for the end of the text."""
     if codes == _AT_END:
         return ""

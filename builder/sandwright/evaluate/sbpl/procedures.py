@@ -19,7 +19,7 @@ from sandwright.evaluate.sbpl.datum import (
     is_true,
     scheme_list,
     symbol,
-    write,
+    write_datum,
 )
 from sandwright.evaluate.sbpl.errors import SbplFault
 from sandwright.evaluate.sbpl.forms import same
@@ -37,7 +37,7 @@ from sandwright.evaluate.sbpl.numbers import integer, number_procedures
 from sandwright.evaluate.sbpl.source import readable
 
 
-def _part(path: str) -> Callable[[Value], Value]:
+def _pair_accessor(path: str) -> Callable[[Value], Value]:
     """`car`, `cdr` and their compositions: "ad" is `cadr`."""
     name = f"c{path}r"
 
@@ -134,17 +134,17 @@ class _Lists:
         return self.make(items[: integer(count, "take")])
 
     def find(self, holds: Callable[[Value, Value], bool], name: str) -> Callable[[Value, Value], Value]:
-        def member(wanted: Value, rest: Value) -> Value:
+        def member(item: Value, rest: Value) -> Value:
             while isinstance(rest, Pair):
                 self.machine.charge(1)
-                if holds(wanted, rest.car):
+                if holds(item, rest.car):
                     return rest
                 rest = rest.cdr
             return False
 
-        def assoc(wanted: Value, rest: Value) -> Value:
+        def assoc(key: Value, rest: Value) -> Value:
             for entry in self.items(rest, name):
-                if isinstance(entry, Pair) and holds(wanted, entry.car):
+                if isinstance(entry, Pair) and holds(key, entry.car):
                     return entry
             return False
 
@@ -161,7 +161,7 @@ class _Lists:
             "reverse": (lambda value: self.make(self.items(value, "reverse")[::-1]), 1, 1),
             "length": (lambda value: len(self.items(value, "length")), 1, 1),
             "list-tail": (self.tail, 2, 2),
-            "list-ref": (lambda value, index: _part("a")(self.tail(value, index)), 2, 2),
+            "list-ref": (lambda value, index: _pair_accessor("a")(self.tail(value, index)), 2, 2),
             "drop": (self.tail, 2, 2),
             "take": (self.take, 2, 2),
             "last-pair": (lambda value: self.make(self.items(value, "last-pair")[-1:]), 1, 1),
@@ -207,11 +207,11 @@ def _mapped(name: str, procedure: Value, *lists: Value) -> Step:
 
 def _parted(name: str, predicate: Value, items: Value) -> Step:
     """`partition`: the items that have a property, and those that don't; of `filter` the first only."""
-    kept: list[Value] = []
+    selected: list[Value] = []
     other: list[Value] = []
     for item in list(elements(items, f"what {name} takes")):
-        (kept if is_true((yield ProcedureCall(predicate, [item]))) else other).append(item)
-    return scheme_list(kept if name == "filter" else [scheme_list(kept), scheme_list(other)])
+        (selected if is_true((yield ProcedureCall(predicate, [item]))) else other).append(item)
+    return scheme_list(selected if name == "filter" else [scheme_list(selected), scheme_list(other)])
 
 
 def _foldr(procedure: Value, start: Value, items: Value) -> Step:
@@ -235,16 +235,19 @@ def _flatten(machine: Machine, value: Value) -> Value:
     return scheme_list(found)
 
 
-def _apply(procedure: Value, *arguments: Value) -> FormResult:
+def _apply_procedure(procedure: Value, *arguments: Value) -> FormResult:
     if not arguments:
         return ProcedureCall(procedure, [])
     return ProcedureCall(procedure, [*arguments[:-1], *elements(arguments[-1], "the last argument of apply")])
     yield
 
 
-def _error(message: Value, *rest: Value) -> Value:
-    shown = [message if isinstance(message, str) else write(message), *(write(item) for item in rest)]
-    raise SbplFault(readable(" ".join(shown)[:500]))
+def _raise_error(message: Value, *rest: Value) -> Value:
+    texts = [
+        message if isinstance(message, str) else write_datum(message),
+        *(write_datum(item) for item in rest),
+    ]
+    raise SbplFault(readable(" ".join(texts)[:500]))
 
 
 def core_procedures(machine: Machine) -> dict[Symbol, Value]:
@@ -253,9 +256,9 @@ def core_procedures(machine: Machine) -> dict[Symbol, Value]:
     for length in range(1, 5):
         for number in range(2**length):
             path = format(number, f"0{length}b").replace("0", "a").replace("1", "d")
-            table[f"c{path}r"] = (_part(path), 1, 1)
+            table[f"c{path}r"] = (_pair_accessor(path), 1, 1)
     for name in ("error", "throw"):
-        table[name] = (_error, 1, None)
+        table[name] = (_raise_error, 1, None)
     for name in ("display", "write", "newline", "print", "gc", "gc-verbose"):
         table[name] = (lambda *_: NIL, 0, None)
     found: dict[Symbol, Value] = {symbol(name): Procedure(name, *entry) for name, entry in table.items()}
@@ -265,7 +268,7 @@ def core_procedures(machine: Machine) -> dict[Symbol, Value]:
         ("filter", functools.partial(_parted, "filter"), 2, 2),
         ("partition", functools.partial(_parted, "partition"), 2, 2),
         ("foldr", _foldr, 3, 3),
-        ("apply", _apply, 1, None),
+        ("apply", _apply_procedure, 1, None),
     ):
         found[symbol(name)] = Steps(name, call, least, most)
     return found

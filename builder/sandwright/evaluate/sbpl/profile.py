@@ -11,7 +11,7 @@ from sandwright.evaluate.sbpl.forms import SPECIAL_FORMS
 from sandwright.evaluate.sbpl.library import ASSUMED, Import, Importer, Library, MissingParameter, no_imports
 from sandwright.evaluate.sbpl.machine import Machine, SbplLimits, SchemeEnvironment
 from sandwright.evaluate.sbpl.procedures import core_procedures
-from sandwright.evaluate.sbpl.reader import Datum, read
+from sandwright.evaluate.sbpl.reader import Datum, read_data
 from sandwright.evaluate.sbpl.rule import Rule
 from sandwright.evaluate.sbpl.source import SourceFile, Span
 from sandwright.evaluate.sbpl.strings import string_procedures
@@ -79,19 +79,19 @@ def run_profile(
     library = _library(params or {}, importer, limits or SbplLimits())
     library.own = file
     if fragment:
-        for datum in read(SourceFile(ASSUMED, PRELUDE)):
+        for datum in read_data(SourceFile(ASSUMED, PRELUDE)):
             library.machine.span = datum.span
-            _run(library, datum.value, failed)
+            _run_form(library, datum.value, failed)
         library.assumed = True
-    for datum in _data(source, failed):
+    for datum in _read_data(source, failed):
         library.machine.span = datum.span
-        _run(library, datum.value, failed)
+        _run_form(library, datum.value, failed)
         if library.machine.steps > library.machine.limits.steps:
             break
     if not library.version:
         failed(ProfileError(source.position(0), "no version specified"))
     else:
-        _run(library, Pair(symbol("%finalize"), NIL), failed)
+        _run_form(library, Pair(symbol("%finalize"), NIL), failed)
     return SbplProfile(
         source,
         tuple(library.actions.rules),
@@ -102,14 +102,14 @@ def run_profile(
     )
 
 
-def _data(source: SourceFile, failed: Callable[[ProfileError], None]) -> Iterator[Datum]:
+def _read_data(source: SourceFile, failed: Callable[[ProfileError], None]) -> Iterator[Datum]:
     try:
-        yield from read(source)
+        yield from read_data(source)
     except ProfileError as error:
         failed(error)
 
 
-def _run(library: Library, form: Value, failed: Callable[[ProfileError], None]) -> None:
+def _run_form(library: Library, form: Value, failed: Callable[[ProfileError], None]) -> None:
     try:
         library.machine.run(form, library.environment)
     except ProfileError as error:

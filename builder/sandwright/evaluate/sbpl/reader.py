@@ -65,16 +65,16 @@ class _Open:
     tail: list[Datum] | None = None
 
 
-def read(source: SourceFile) -> Iterator[Datum]:
+def read_data(source: SourceFile) -> Iterator[Datum]:
     """The data of a file, one after the other. Raise ProfileError at the first thing that is no datum."""
     if len(source.octets) > MAX_SIZE:
         raise ProfileError(source.position(0), f"the profile is longer than {MAX_SIZE} bytes")
     return _Parser(source).data()
 
 
-def read_all(text: str | bytes, *, file: str = "profile.sb") -> list[Datum]:
-    """All data of a text; see `read`."""
-    return list(read(SourceFile(file, text)))
+def read_all_data(text: str | bytes, *, file: str = "profile.sb") -> list[Datum]:
+    """All data of a text; see `read_data`."""
+    return list(read_data(SourceFile(file, text)))
 
 
 def one_line(span: Span) -> str:
@@ -97,29 +97,29 @@ class _Parser:
 
     def data(self) -> Iterator[Datum]:
         for kind, start, end in tokens(self.source):
-            done = self._take(kind, start, end)
+            done = self._take_token(kind, start, end)
             if done is not None:
                 yield done
         if self.stack:
             opened = self.stack[-1]
             what = {"(": "this list is never closed", "#(": "this vector is never closed"}
-            raise self._error(opened.start, what.get(opened.kind, "nothing follows this quotation"))
+            raise self._error_at(opened.start, what.get(opened.kind, "nothing follows this quotation"))
 
-    def _take(self, kind: str, start: int, end: int) -> Datum | None:
+    def _take_token(self, kind: str, start: int, end: int) -> Datum | None:
         """Take one token; give a datum when one is complete and stands in no list."""
         span = Span(self.source, start, end)
         text = self.source.octets[start:end]
         if kind in ("open", "vector", "quote", "skip"):
             if len(self.stack) >= MAX_NESTING:
-                raise self._error(start, f"lists nest deeper than {MAX_NESTING}")
+                raise self._error_at(start, f"lists nest deeper than {MAX_NESTING}")
             self.stack.append(_Open(text, start, []))
             return None
         if kind == "dot":
             self._dot(start)
             return None
         if kind == "close":
-            return self._finish(self._close(start, end))
-        return self._finish(Datum(self._atom(kind, text, start), span))
+            return self._finish_datum(self._close_list(start, end))
+        return self._finish_datum(Datum(self._parse_atom(kind, text, start), span))
 
     def _dot(self, start: int) -> None:
         if (
@@ -128,23 +128,23 @@ class _Parser:
             or not self.stack[-1].items
             or self.stack[-1].tail is not None
         ):
-            raise self._error(start, "a dot must stand between the last two data of a list")
+            raise self._error_at(start, "a dot must stand between the last two data of a list")
         self.stack[-1].tail = []
 
-    def _close(self, start: int, end: int) -> Datum:
+    def _close_list(self, start: int, end: int) -> Datum:
         if not self.stack:
-            raise self._error(start, "this ) closes nothing")
+            raise self._error_at(start, "this ) closes nothing")
         opened = self.stack.pop()
         span = Span(self.source, opened.start, end)
         if opened.kind == "#(":
             return Datum(Vector(item.value for item in opened.items), span)
         if opened.kind != "(":
-            raise self._error(opened.start, "nothing follows this quotation")
+            raise self._error_at(opened.start, "nothing follows this quotation")
         if opened.tail is not None and len(opened.tail) != 1:
-            raise self._error(start, "exactly one datum must follow the dot of a list")
+            raise self._error_at(start, "exactly one datum must follow the dot of a list")
         return Datum(_build_list(opened, span), span)
 
-    def _finish(self, done: Datum) -> Datum | None:
+    def _finish_datum(self, done: Datum) -> Datum | None:
         """Put a complete datum where it belongs, closing the quotations that waited for it."""
         while self.stack:
             opened = self.stack[-1]
@@ -159,13 +159,13 @@ class _Parser:
             if opened.tail is None:
                 opened.items.append(done)
             elif opened.tail:
-                raise self._error(done.span.start, "exactly one datum must follow the dot of a list")
+                raise self._error_at(done.span.start, "exactly one datum must follow the dot of a list")
             else:
                 opened.tail.append(done)
             return None
         return done
 
-    def _atom(self, kind: str, text: str, start: int) -> Value:
+    def _parse_atom(self, kind: str, text: str, start: int) -> Value:
         try:
             match kind:
                 case "raw":
@@ -173,15 +173,15 @@ class _Parser:
                 case "string":
                     return _unescape(text[1:-1])
                 case "char":
-                    return _character(text[2:])
+                    return _parse_character(text[2:])
                 case "sharp":
                     return _sharp(text)
                 case _:
                     return parse_atom(text)
         except SbplFault as fault:
-            raise self._error(start, fault.message) from None
+            raise self._error_at(start, fault.message) from None
 
-    def _error(self, offset: int, message: str) -> ProfileError:
+    def _error_at(self, offset: int, message: str) -> ProfileError:
         return ProfileError(self.source.position(offset), message)
 
 
@@ -197,7 +197,7 @@ def tokens(source: SourceFile, *, comments: bool = False) -> Iterator[tuple[str,
         if found is None or kind is None:
             raise ProfileError(source.position(offset), _no_token(text, offset))
         if kind == "block":
-            end = _block_end(source, offset)
+            end = _comment_end(source, offset)
             if comments:
                 yield kind, offset, end
             offset = end
@@ -215,7 +215,7 @@ def _no_token(text: str, offset: int) -> str:
     return f"a profile can't hold the byte 0x{ord(text[offset]):02x}"
 
 
-def _block_end(source: SourceFile, start: int) -> int:
+def _comment_end(source: SourceFile, start: int) -> int:
     """The offset after the block comment that begins at `start`; they nest."""
     depth, offset = 0, start
     for found in re.compile(r"#\||\|#").finditer(source.octets, start):
@@ -258,7 +258,7 @@ def _escaped(found: re.Match[str]) -> str:
     return _SIMPLE_ESCAPES.get(other, other)
 
 
-def _character(name: str) -> Char:
+def _parse_character(name: str) -> Char:
     if len(name) == 1:
         return Char(name)
     if name.lower() in _CHARACTER_NAMES:

@@ -84,7 +84,7 @@ class _Compiler:
     def program(self) -> RegexProgram:
         anchored = self.pattern.startswith("^")
         self.at = 1 if anchored else 0
-        whole = self._alternatives()
+        whole = self._parse_alternatives()
         if self.at < len(self.pattern):
             raise SbplFault("unbalanced ) in regex")
         return RegexProgram(
@@ -98,7 +98,7 @@ class _Compiler:
             self.cost,
         )
 
-    def _alternatives(self) -> _Part:
+    def _parse_alternatives(self) -> _Part:
         part = self._sequence()
         while self._peek() == "|":
             self.at += 1
@@ -109,71 +109,71 @@ class _Compiler:
     def _sequence(self) -> _Part:
         part = _Part(nullable=True, first=0, last=0)
         while self._peek() not in ("", "|", ")"):
-            part = self._joined(part, self._repeated())
+            part = self._concatenate(part, self._parse_repeated())
         return part
 
-    def _joined(self, left: _Part, right: _Part) -> _Part:
-        self._link(left.last, right.first)
+    def _concatenate(self, left: _Part, right: _Part) -> _Part:
+        self._link_positions(left.last, right.first)
         return _Part(
             left.nullable and right.nullable,
             left.first | (right.first if left.nullable else 0),
             right.last | (left.last if right.nullable else 0),
         )
 
-    def _link(self, ends: int, starts: int) -> None:
+    def _link_positions(self, ends: int, starts: int) -> None:
         self.cost += ends.bit_count()
         if self.cost > MAX_COST:
             raise SbplFault("a regex is too complex")
         for position in members(ends):
             self.follow[position] |= starts
 
-    def _repeated(self) -> _Part:
-        part = self._single()
+    def _parse_repeated(self) -> _Part:
+        part = self._parse_single()
         while self._peek() in ("*", "+", "?"):
             operator = self.pattern[self.at]
             self.at += 1
             if operator != "?":
-                self._link(part.last, part.first)
+                self._link_positions(part.last, part.first)
             part = _Part(part.nullable or operator != "+", part.first, part.last)
         return part
 
-    def _single(self) -> _Part:
+    def _parse_single(self) -> _Part:
         octet = self._peek()
         self.at += 1
         match octet:
             case "(":
-                return self._group()
+                return self._parse_group()
             case "[":
-                return self._position(self._set())
+                return self._add_position(self._parse_set())
             case ".":
-                return self._position(_ANY)
+                return self._add_position(_ANY)
             case "$":
-                return self._position(1 << END)
+                return self._add_position(1 << END)
             case "^":
                 raise SbplFault("unexpected ^ operator in middle of expression")
             case "\\":
                 if self.at >= len(self.pattern):
                     raise SbplFault("a regex can't end in a single \\")
                 self.at += 1
-                return self._position(1 << ord(self.pattern[self.at - 1]))
+                return self._add_position(1 << ord(self.pattern[self.at - 1]))
             case _:
-                return self._position(1 << ord(octet))
+                return self._add_position(1 << ord(octet))
 
-    def _group(self) -> _Part:
+    def _parse_group(self) -> _Part:
         self.depth += 1
         if self.depth > _MAX_GROUPS:
             raise SbplFault(f"the groups of a regex nest deeper than {_MAX_GROUPS}")
         never = self._peek() == "?"
         if never:
             self.at += 1
-        part = self._alternatives()
+        part = self._parse_alternatives()
         if self._peek() != ")":
             raise SbplFault("unbalanced ( in regex")
         self.at += 1
         self.depth -= 1
         return _Part(nullable=False, first=0, last=0) if never else part
 
-    def _position(self, codes: int) -> _Part:
+    def _add_position(self, codes: int) -> _Part:
         if len(self.accepts) >= MAX_POSITIONS:
             raise SbplFault(f"a regex has more than {MAX_POSITIONS} characters")
         bit = 1 << len(self.accepts)
@@ -184,25 +184,25 @@ class _Compiler:
     def _peek(self) -> str:
         return self.pattern[self.at : self.at + 1]
 
-    def _set(self) -> int:
+    def _parse_set(self) -> int:
         """The rest of a `[…]`. A `]` that comes first is a member; `-` at an end is one too."""
         negated = self._peek() == "^"
         self.at += 1 if negated else 0
         codes, started = 0, False
         while not (started and self._peek() == "]"):
             started = True
-            low = self._member()
+            low = self._parse_member()
             high = low
             if self._peek() == "-" and self.pattern[self.at + 1 : self.at + 2] not in ("", "]"):
                 self.at += 1
-                high = self._member()
+                high = self._parse_member()
             if high < low:
                 raise SbplFault("a range in a regex set runs backwards")
             codes |= (1 << (high + 1)) - (1 << low)
         self.at += 1
         return _ANY & ~codes if negated else codes
 
-    def _member(self) -> int:
+    def _parse_member(self) -> int:
         if self.at >= len(self.pattern):
             raise SbplFault("unbalanced [ in regex")
         if self.pattern[self.at] == "\\" and self.at + 1 < len(self.pattern):

@@ -82,7 +82,7 @@ class SbplRequest:
         constants = kind.constants if kind else {}
         found: list[int | str] = []
         for item in listed:
-            number = _to_number(item)
+            number = _parse_integer(item)
             found.append(item if number is None else number)
             if number is None and item in constants:
                 found.append(constants[item])
@@ -128,18 +128,20 @@ def _parse(resource: Resource) -> SbplRequest:
     request = SbplRequest()
     values: dict[str, tuple[str, ...]] = {}
     for name, listed in resource.items():
-        key = name if name in _OWN_KEYS else _key(name)
+        key = name if name in _OWN_KEYS else _resource_key(name)
         if key in ("unix", "setugid", "follow"):
             _set_flag(request, key, listed)
         elif key == "path":
-            request.path = _text(key, listed)
+            request.path = _resource_text(key, listed)
         elif key in ("local", "remote"):
-            _set_endpoint(request, key, _text(key, listed))
+            _set_endpoint(request, key, _resource_text(key, listed))
         elif key == "proto":
-            request.transport = _text(key, listed).lower().rstrip("46")
+            request.transport = _resource_text(key, listed).lower().rstrip("46")
         else:
             items = listed if isinstance(listed, list | tuple) else [listed]
-            values[key] = tuple(_mode(item) if key == "file-mode" else _text(key, item) for item in items)
+            values[key] = tuple(
+                _file_mode(item) if key == "file-mode" else _resource_text(key, item) for item in items
+            )
     if values:
         request.values = values
     if request.path is not None:
@@ -157,17 +159,17 @@ def _check_path(request: SbplRequest, path: str) -> None:
 
 
 @functools.cache
-def _key(name: str) -> str:
+def _resource_key(name: str) -> str:
     """The key that is meant. Raise UsageError when there is none."""
     key = name.replace("_", "-")
     key = _ALIASES.get(key, key)
-    known = _OWN_KEYS.union(kind.key for kind in vocabulary().filters.values())
-    if key not in known:
-        raise UsageError(f"no operation has the resource key {name!r}{nearest(key, known)}")
+    keys = _OWN_KEYS.union(kind.key for kind in vocabulary().filters.values())
+    if key not in keys:
+        raise UsageError(f"no operation has the resource key {name!r}{nearest(key, keys)}")
     return key
 
 
-def _text(key: str, value: object) -> str:
+def _resource_text(key: str, value: object) -> str:
     if isinstance(value, str):
         return octets(value)
     if isinstance(value, bool):
@@ -177,14 +179,14 @@ def _text(key: str, value: object) -> str:
     raise UsageError(f"the resource key {key!r} needs text, not {type(value).__name__}")
 
 
-def _mode(listed: object) -> str:
+def _file_mode(listed: object) -> str:
     """A file's mode: digits are octal, as chmod(1) takes them."""
-    text = _text("file-mode", listed)
+    text = _resource_text("file-mode", listed)
     return f"0{text}" if isinstance(listed, str) and text.isdigit() else text
 
 
 def _set_flag(request: SbplRequest, key: str, value: object) -> None:
-    text = _text(key, value)
+    text = _resource_text(key, value)
     if key == "unix" and text.startswith("/"):
         request.unix, request.path = True, text
         return
@@ -205,7 +207,7 @@ def _set_endpoint(request: SbplRequest, key: str, text: str) -> None:
     request.network = True
 
 
-def _to_number(text: str) -> int | None:
+def _parse_integer(text: str) -> int | None:
     if text.startswith(("#o", "0o")) and text[2:].isdigit():
         return int(text[2:], 8)
     try:

@@ -20,7 +20,7 @@ def regex_quote(text: str) -> str:
     return _SPECIAL.sub(lambda found: "\\" + found.group(), text)
 
 
-def _string(value: Value, name: str) -> str:
+def _check_string(value: Value, name: str) -> str:
     if not isinstance(value, str):
         raise SbplFault(f"{name} needs a string, not {describe(value)}")
     return value
@@ -32,13 +32,13 @@ def _char(value: Value, name: str) -> str:
     return value.octet
 
 
-def _index(value: Value, name: str, text: str) -> int:
+def _check_index(value: Value, name: str, text: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= len(text):
         raise SbplFault(f"{name}: {describe(value)} is no index of a string of {len(text)} bytes")
     return value
 
 
-def _compare(
+def _compare_strings(
     name: str, take: Callable[[Value, str], str], holds: Callable[[str, str], bool], *, fold: bool
 ) -> Callable[..., Value]:
     def compare(*values: Value) -> Value:
@@ -53,28 +53,28 @@ class _Strings:
         self.machine = machine
 
     def append(self, *parts: Value) -> Value:
-        texts = [_string(part, "string-append") for part in parts]
+        texts = [_check_string(part, "string-append") for part in parts]
         if sum(map(len, texts)) > self.machine.limits.string:
             self.machine.check_string("".join(texts))
         return self.machine.check_string("".join(texts))
 
     def substring(self, value: Value, start: Value, end: Value = None) -> Value:
-        text = _string(value, "substring")
-        last = len(text) if end is None else _index(end, "substring", text)
-        first = _index(start, "substring", text)
+        text = _check_string(value, "substring")
+        last = len(text) if end is None else _check_index(end, "substring", text)
+        first = _check_index(start, "substring", text)
         if first > last:
             raise SbplFault("substring: the start is after the end")
         return self.machine.check_string(text[first:last])
 
     def ref(self, value: Value, index: Value) -> Value:
-        text = _string(value, "string-ref")
-        at = _index(index, "string-ref", text)
+        text = _check_string(value, "string-ref")
+        at = _check_index(index, "string-ref", text)
         if at == len(text):
             raise SbplFault(f"string-ref: {at} is no index of a string of {at} bytes")
         return Char(text[at])
 
     def to_list(self, value: Value) -> Value:
-        text = _string(value, "string->list")
+        text = _check_string(value, "string->list")
         self.machine.charge(len(text))
         return scheme_list(Char(octet) for octet in text)
 
@@ -92,17 +92,17 @@ class _Strings:
 
     def split(self, value: Value, separator: Value) -> Value:
         """The parts of a string between the characters of `separator`; empty parts are left out."""
-        text, marks = _string(value, "split-string"), _string(separator, "split-string")
+        text, marks = _check_string(value, "split-string"), _check_string(separator, "split-string")
         parts = re.split("[" + re.escape(marks) + "]", text) if marks else [text]
         self.machine.charge(len(text))
         return scheme_list(part for part in parts if part)
 
     def quote(self, value: Value) -> Value:
-        return self.machine.check_string(regex_quote(_string(value, "regex-quote")))
+        return self.machine.check_string(regex_quote(_check_string(value, "regex-quote")))
 
 
 def _to_number(value: Value, radix: Value = 10) -> Value:
-    text = _string(value, "string->number")
+    text = _check_string(value, "string->number")
     if radix != 10:
         try:
             return (
@@ -134,20 +134,20 @@ def string_procedures(machine: Machine) -> dict[Symbol, Value]:
     counter = itertools.count(1)
     table: dict[str, tuple[Callable[..., object], int, int | None]] = {
         "string-append": (strings.append, 0, None),
-        "string-length": (lambda value: len(_string(value, "string-length")), 1, 1),
+        "string-length": (lambda value: len(_check_string(value, "string-length")), 1, 1),
         "substring": (strings.substring, 2, 3),
         "string-ref": (strings.ref, 2, 2),
         "string": (lambda *chars: "".join(_char(char, "string") for char in chars), 0, None),
-        "string-copy": (lambda value: _string(value, "string-copy"), 1, 1),
+        "string-copy": (lambda value: _check_string(value, "string-copy"), 1, 1),
         "make-string": (strings.make, 1, 2),
         "string->list": (strings.to_list, 1, 1),
         "list->string": (strings.from_list, 1, 1),
-        "string->symbol": (lambda value: symbol(_string(value, "string->symbol")), 1, 1),
+        "string->symbol": (lambda value: symbol(_check_string(value, "string->symbol")), 1, 1),
         "symbol->string": (_symbol_name, 1, 1),
         "string->number": (_to_number, 1, 2),
         "number->string": (_from_number, 1, 2),
         "char->integer": (lambda value: ord(_char(value, "char->integer")), 1, 1),
-        "integer->char": (lambda value: Char(chr(_index(value, "integer->char", " " * 255))), 1, 1),
+        "integer->char": (lambda value: Char(chr(_check_index(value, "integer->char", " " * 255))), 1, 1),
         "char-upcase": (lambda value: Char(_ascii(_char(value, "char-upcase"), str.upper)), 1, 1),
         "char-downcase": (lambda value: Char(_ascii(_char(value, "char-downcase"), str.lower)), 1, 1),
         "char-alphabetic?": (
@@ -159,9 +159,9 @@ def string_procedures(machine: Machine) -> dict[Symbol, Value]:
         "char-whitespace?": (lambda value: _char(value, "char-whitespace?") in " \t\n\r\f\v", 1, 1),
         "split-string": (strings.split, 2, 2),
         "regex-quote": (strings.quote, 1, 1),
-        "variable-quote": (lambda value: _string(value, "variable-quote"), 1, 1),
+        "variable-quote": (lambda value: _check_string(value, "variable-quote"), 1, 1),
         "%string-prefix?": (
-            lambda start, text: _string(text, "%string-prefix?").startswith(_string(start, "")),
+            lambda start, text: _check_string(text, "%string-prefix?").startswith(_check_string(start, "")),
             2,
             2,
         ),
@@ -174,10 +174,10 @@ def string_procedures(machine: Machine) -> dict[Symbol, Value]:
         "<=?": operator.le,
         ">=?": operator.ge,
     }.items():
-        for prefix, take in {"string": _string, "char": _char}.items():
+        for prefix, take in {"string": _check_string, "char": _char}.items():
             for infix, fold in {"": False, "-ci": True}.items():
                 name = prefix + infix + suffix
-                table[name] = (_compare(name, take, holds, fold=fold), 1, None)
+                table[name] = (_compare_strings(name, take, holds, fold=fold), 1, None)
     return {symbol(name): Procedure(name, *entry) for name, entry in table.items()}
 
 

@@ -28,8 +28,8 @@ class Table:
         self._indexes: dict[str, Index] = {}
         self._others: list[tuple[int, Filter]] = []
         for rank, filters in enumerate(ranked):
-            for alternative in _alternatives(filters):
-                self._add(rank, alternative)
+            for alternative in _spread_alternatives(filters):
+                self._add_alternative(rank, alternative)
 
     def find(self, request: SbplRequest) -> int | None:
         """The lowest rank of a rule with a filter that matches, or None."""
@@ -47,8 +47,8 @@ class Table:
                 best = rank
         return None if best == self._size else best
 
-    def _add(self, rank: int, alternative: Filter) -> None:
-        primary, rest = _split(alternative)
+    def _add_alternative(self, rank: int, alternative: Filter) -> None:
+        primary, rest = _split_indexed(alternative)
         if primary is None:
             self._others.append((rank, alternative))
         elif primary.key == "path":
@@ -58,7 +58,7 @@ class Table:
             self._indexes.setdefault(primary.key, Index()).add(primary, Candidate(rank, rest))
 
 
-def _alternatives(filters: Sequence[Filter]) -> Iterator[Filter]:
+def _spread_alternatives(filters: Sequence[Filter]) -> Iterator[Filter]:
     """Filters of which one is enough, each `require-any` spread out that leads to something to index."""
     pending = list(reversed(filters))
     spread = 0
@@ -67,7 +67,7 @@ def _alternatives(filters: Sequence[Filter]) -> Iterator[Filter]:
         if isinstance(part, Any):
             pending.extend(reversed(part.filters))
             continue
-        if isinstance(part, All) and _split(part)[0] is None and spread < _MOST_SPREAD:
+        if isinstance(part, All) and _split_indexed(part)[0] is None and spread < _MOST_SPREAD:
             choice = next((inner for inner in part.filters if isinstance(inner, Any)), None)
             if choice is not None:
                 others = tuple(inner for inner in part.filters if inner is not choice)
@@ -77,13 +77,13 @@ def _alternatives(filters: Sequence[Filter]) -> Iterator[Filter]:
         yield part
 
 
-def _split(alternative: Filter) -> tuple[Test | None, Filter | None]:
+def _split_indexed(alternative: Filter) -> tuple[Test | None, Filter | None]:
     """A test to index by, and what must hold besides. The cheapest kind of test is taken."""
     if isinstance(alternative, Test):
         return (alternative, None) if alternative.how in _INDEXED else (None, None)
     if not isinstance(alternative, All):
         return None, None
-    parts = list(_flat(alternative))
+    parts = list(_flatten_conjunction(alternative))
     candidates = [part for part in parts if isinstance(part, Test) and part.how in _INDEXED]
     if not candidates:
         return None, None
@@ -92,9 +92,9 @@ def _split(alternative: Filter) -> tuple[Test | None, Filter | None]:
     return primary, (None if not rest else rest[0] if len(rest) == 1 else All(rest))
 
 
-def _flat(alternative: All) -> Iterator[Filter]:
+def _flatten_conjunction(alternative: All) -> Iterator[Filter]:
     for part in alternative.filters:
         if isinstance(part, All):
-            yield from _flat(part)
+            yield from _flatten_conjunction(part)
         else:
             yield part

@@ -96,8 +96,8 @@ def vocabulary() -> Vocabulary:
     """The vocabulary that ships with the package, read once."""
     data = data_json("seatbelt", "vocabulary.json")
     return Vocabulary(
-        operations=_operations(data),
-        filters=_filters(data),
+        operations=_read_operations(data),
+        filters=_read_filters(data),
         modifiers=_modifiers(data),
         constants={name: number for family in data["constants"].values() for name, number in family.items()},
         no_ops=frozenset(data["no_ops"]),
@@ -106,7 +106,7 @@ def vocabulary() -> Vocabulary:
     )
 
 
-def _operations(data: Mapping[str, Any]) -> dict[str, Operation]:
+def _read_operations(data: Mapping[str, Any]) -> dict[str, Operation]:
     found = {
         name: Operation(
             name,
@@ -120,7 +120,7 @@ def _operations(data: Mapping[str, Any]) -> dict[str, Operation]:
     return _with_aliases(found, data["operation_aliases"])
 
 
-def _filters(data: Mapping[str, Any]) -> dict[str, FilterKind]:
+def _read_filters(data: Mapping[str, Any]) -> dict[str, FilterKind]:
     found: dict[str, FilterKind] = {}
     for name, entry in data["filters"].items():
         kind: ArgumentKind = entry["type"]

@@ -1,7 +1,5 @@
 /* The fields of an entry of the render cache; session/entry.py has the same table, docs/front.md says what each means. */
-FIELD(WORD, method)
 FIELD(WORDS, questions)      /* of each: kind, count and words that it is about, count and words of the answer */
-FIELD(FLAG, attended)        /* Python stays beside the launcher */
 FIELD(WORDS, excepted)       /* names of commands that Python looks at */
 FIELD(WORDS, said)           /* lines on standard error */
 FIELD(WORDS, launcher)       /* what stands before the command */
@@ -9,7 +7,7 @@ FIELD(PAIRS, environment)
 FIELD(WORD, sessions)        /* the directory of session records */
 FIELD(WORD, guards)          /* a directory in which nothing may be (session/absent_guard.py) */
 FIELD(WORD, record)          /* of a session: JSON behind what each run has of its own */
-FIELD(WORDS, report)         /* Python's words for the report after a run, without the record's path and the status */
+FIELD(WORDS, report)         /* Python's words for the report after a run, without record and status; none: it stays beside the run */
 FIELD(WORDS, roots)          /* what the sandbox can write */
 FIELD(WORDS, closed)         /* and what it can't below them */
 FIELD(WORDS, git)

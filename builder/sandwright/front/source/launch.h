@@ -1,13 +1,14 @@
-/* What the parts of the front share. bytes.c, document.c, utils.c and sha256.c are the launcher's; they find this and log.h in place of its
- * headers of these names. */
+/* What the parts of the front share. bytes.c, document.c, utils.c and sha256.c are the launcher's, and find this in place of its header of
+ * that name: whatever goes wrong, Python does it. */
 #ifndef LAUNCH_H
 #define LAUNCH_H
 
-#include <sys/stat.h>
-
 #include "bytes.h"
 #include "document.h"
-#include "log.h"
+
+_Noreturn void become_python(void); /* start.c */
+#define die(...) become_python()
+#define die_errno(...) become_python()
 
 struct entry {
 #define FIELD(kind, name) TYPE_##kind name;
@@ -16,16 +17,11 @@ struct entry {
 };
 
 /* questions.c */
-bool entry_parse(char *content, size_t length, struct entry *entry); /* `content` is changed and has to stay */
+extern const struct document entry_form; /* of struct entry */
 bool questions_hold(const struct strv *questions); /* each has the recorded answer */
 
 /* scan.c: whether the report after a run would have nothing to say, or a signal says not to look. `since`: nanoseconds, of the file
  * systems' clock */
 bool nothing_to_report(const struct entry *entry, long long since);
-
-static inline long long nanoseconds(struct timespec time)
-{
-    return time.tv_sec * 1000000000LL + time.tv_nsec;
-}
 
 #endif

@@ -1,12 +1,5 @@
 /* Asks the host what a recording asks, and compares the answers. questions.py has the same kinds; docs/front.md describes them. */
 #define _GNU_SOURCE
-#include <fcntl.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/sysinfo.h>
-#include <unistd.h>
 
 #include "launch.h"
 
@@ -17,26 +10,19 @@ static const struct field fields[] = {
 #define FIELD(kind, name) {#name, kind, offsetof(struct entry, name)},
 #include "fields.h"
 };
-static const struct document form = {"sandwright-entry", "1", "entry of the render cache", fields, sizeof fields / sizeof *fields};
-
-bool entry_parse(char *content, size_t length, struct entry *entry)
-{
-    *entry = (struct entry){0};
-    return document_parse(content, length, &form, entry) == NULL;
-}
+const struct document entry_form = {"sandwright-entry", "1", "entry of the render cache", fields, sizeof fields / sizeof *fields};
 
 /* What a launcher puts there for the time of a run (questions.py, is_cover). */
 static bool is_placeholder(int above, const char *name, const struct stat *status)
 {
     struct strv covered = {(char *[]){"alternates", "attributes", "commondir", "config", "config.worktree"}, 5};
-    const char *slash = strrchr(name, '/');
     if ((status->st_mode & 0222) != 0)
         return false;
     if (S_ISDIR(status->st_mode)) {
         DIR *entries = (status->st_mode & S_ISVTX) != 0 ? open_directory(above, name) : NULL;
         return entries != NULL && next_entry(entries) == NULL;
     }
-    if (!S_ISREG(status->st_mode) || status->st_size > 2 || !strv_contains(&covered, slash == NULL ? name : slash + 1))
+    if (!S_ISREG(status->st_mode) || status->st_size > 2 || !strv_contains(&covered, base_name(name)))
         return false;
     char *content = read_file(above, name, 2, NULL);
     return content != NULL && (strcmp(content, "") == 0 || strcmp(content, ".\n") == 0);
@@ -56,34 +42,30 @@ static char *entry_at(int above, const char *name)
 
 static void ask_entries(const struct strv *subject, struct strv *found)
 {
-    int directory = open(subject->at[0], O_PATH | O_DIRECTORY | O_CLOEXEC);
+    _cleanup_close_ int directory = open(subject->at[0], O_PATH | O_DIRECTORY | O_CLOEXEC);
     for (size_t index = 1; index < subject->count; index++)
         strv_push(found, entry_at(directory, subject->at[index]));
-    close(directory);
 }
 
 static void ask_content(const struct strv *subject, struct strv *found)
 {
-    static char content[SMALL];
     struct stat status;
-    size_t end = 0;
-    ssize_t got = 1;
-    int file = open(subject->at[0], O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
-    if (file >= 0 && fstat(file, &status) == 0 && S_ISREG(status.st_mode) && !is_placeholder(AT_FDCWD, subject->at[0], &status)) {
-        while (end < SMALL && (got = read(file, content + end, SMALL - end)) > 0)
-            end += (size_t)got;
-        if (got >= 0) {
-            strv_push(found, xasprintf("%lld", (long long)(status.st_size > (off_t)end ? status.st_size : (off_t)end)));
-            strv_push(found, sha256_hex(content, end));
-        }
+    size_t length;
+    _cleanup_close_ int file = open(subject->at[0], O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+    bool regular = file >= 0 && fstat(file, &status) == 0 && S_ISREG(status.st_mode);
+    bool seen = regular && !is_placeholder(AT_FDCWD, subject->at[0], &status);
+    char *content = seen ? read_fd(file, SMALL, &length) : NULL;
+    if (content != NULL) {
+        strv_push(found, xasprintf("%lld", (long long)(status.st_size > (off_t)length ? status.st_size : (off_t)length)));
+        strv_push(found, sha256_hex(content, length));
     }
-    close(file);
 }
 
-static void ask_groups(const struct strv *subject, struct strv *found)
+static void ask_machine(const struct strv *subject, struct strv *found)
 {
     gid_t groups[1 << 16];
     int count = getgroups(sizeof groups / sizeof *groups, groups);
+    strv_push(found, xasprintf("%lld", (long long)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE) >> 20 << 20));
     strv_push(found, xasprintf("%u", getuid()));
     strv_push(found, xasprintf("%u", getgid()));
     for (int index = 0; subject->count == 1 && index < count; index++)
@@ -105,13 +87,6 @@ static void ask_listing(const struct strv *subject, struct strv *found)
     DIR *entries = open_directory(AT_FDCWD, subject->at[0]);
     for (struct dirent *each; (each = next_entry(entries)) != NULL;)
         strv_push(found, xasprintf("%s%s", each->d_name, each->d_type == DT_DIR ? "/" : ""));
-}
-
-static void ask_memory(const struct strv *subject, struct strv *found)
-{
-    struct sysinfo machine;
-    if (subject->count == 1 && sysinfo(&machine) == 0)
-        strv_push(found, xasprintf("%llu", (unsigned long long)machine.totalram * machine.mem_unit >> 20 << 20));
 }
 
 /* `left`: directories and entries; beyond them there is no answer. */
@@ -142,14 +117,11 @@ static void ask_nested(const struct strv *subject, struct strv *found)
         strv_push(found, "");
 }
 
-static bool is_shown(const char *path, const struct strv *marks)
+static bool is_shown(const char *path, const struct strv *marks) /* the nearest is the first of those above it */
 {
-    char *above = xasprintf("%s", path), *slash;
-    do
-        for (size_t index = 1; index < marks->count; index++)
-            if (strcmp(marks->at[index] + 1, above) == 0)
-                return marks->at[index][0] == '+';
-    while (strcmp(above, "/") != 0 && (slash = strrchr(above, '/')) != NULL && (*(slash == above ? slash + 1 : slash) = '\0') == 0);
+    for (size_t index = 1; index < marks->count; index++)
+        if (is_below(path, strlen(path), marks->at[index] + 1, strlen(marks->at[index] + 1)))
+            return marks->at[index][0] == '+';
     return false;
 }
 
@@ -162,65 +134,48 @@ static void ask_sockets(const struct strv *subject, struct strv *found)
         if (sscanf(line, "%*s %*s %*s %8s %8s %*s %*s %n", flags, type, &at) != 2 || line[at] != '/' ||
             strncmp(line + at, "/proc/", 6) == 0 || (strncmp(flags, "0001", 4) != 0 && strcmp(type, "0002") != 0))
             continue;
-        char *slash = strrchr(line, '/');
-        *slash = '\0';
-        char *folder = realpath(line[at] == '\0' ? "/" : line + at, NULL);
-        char *path = folder == NULL ? "" : xasprintf("%s/%s", strcmp(folder, "/") == 0 ? "" : folder, slash + 1);
-        if (folder != NULL && is_shown(path, subject) && !strv_contains(found, path))
+        char *name = strrchr(line, '/'), *folder;
+        *name++ = '\0';
+        if ((folder = realpath(line[at] == '\0' ? "/" : line + at, NULL)) == NULL)
+            continue;
+        char *path = xasprintf("%s/%s", strcmp(folder, "/") == 0 ? "" : folder, name);
+        if (is_shown(path, subject) && !strv_contains(found, path))
             strv_push(found, path);
     }
 }
 
-/* What is at a path, from a number of stat(2) to another: what may change without a difference is left out. */
-static void add_status(const char *path, int flags, size_t from, size_t to, struct strv *found)
-{
-    struct stat status;
-    if (fstatat(AT_FDCWD, path, &status, flags) != 0)
-        return;
-    const unsigned long long numbers[] = {
-        S_ISREG(status.st_mode) ? status.st_nlink : 0, status.st_mode, status.st_uid, status.st_gid, status.st_dev, status.st_ino,
-        (unsigned long long)status.st_size, (unsigned long long)nanoseconds(status.st_mtim), (unsigned long long)nanoseconds(status.st_ctim)};
-    for (size_t index = from; index < to; index++)
-        strv_push(found, xasprintf("%llu", numbers[index]));
-}
-
-static void ask_artifact(const struct strv *subject, struct strv *found)
-{
-    add_status(subject->at[0], AT_SYMLINK_NOFOLLOW, 1, 8, found);
-}
-
-static void ask_stamp(const struct strv *subject, struct strv *found)
-{
-    add_status(subject->at[0], 0, 1, 9, found);
-}
-
-static void ask_status(const struct strv *subject, struct strv *found)
+/* Of each path the numbers of stat(2) that the letters choose, which are stat(1)'s; `L`: of what a link leads to. */
+static void ask_numbers(const struct strv *subject, const char *letters, struct strv *found)
 {
     for (size_t index = 0; index < subject->count; index++) {
-        struct strv each = {0};
-        add_status(subject->at[index], AT_SYMLINK_NOFOLLOW, 0, 5, &each);
-        char **at = each.at;
-        strv_push(found, each.count == 0 ? "" : xasprintf("%s,%s,%s,%s,%s", at[0], at[1], at[2], at[3], at[4]));
+        struct stat status = {0};
+        char *answer = "";
+        bool there = fstatat(AT_FDCWD, subject->at[index], &status, *letters == 'L' ? 0 : AT_SYMLINK_NOFOLLOW) == 0;
+        const unsigned long long numbers[] = {
+            ['h'] = S_ISREG(status.st_mode) ? status.st_nlink : 0, ['f'] = status.st_mode, ['u'] = status.st_uid, ['g'] = status.st_gid,
+            ['d'] = status.st_dev, ['i'] = status.st_ino, ['s'] = (unsigned long long)status.st_size,
+            ['y'] = (unsigned long long)nanoseconds(status.st_mtim), ['z'] = (unsigned long long)nanoseconds(status.st_ctim)};
+        for (const char *each = letters + (*letters == 'L'); there && *each != '\0'; each++)
+            answer = xasprintf("%s%s%llu", answer, *answer == '\0' ? "" : ",", numbers[(unsigned char)*each]);
+        strv_push(found, answer);
     }
 }
 
 static void ask_tree(const struct strv *subject, struct strv *found)
 {
-    uint64_t count = 0, sum = 0;
+    uint64_t sum = 0;
     for (size_t index = 0; index < subject->count; index++) {
         DIR *entries = open_directory(AT_FDCWD, subject->at[index]);
-        count += entries == NULL ? 1ULL << 32 : 0;
+        sum += entries == NULL ? 1 : 0;
         for (struct dirent *each; (each = next_entry(entries)) != NULL;) {
             struct stat status;
             if (each->d_type == DT_DIR || fstatat(dirfd(entries), each->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0)
                 continue;
-            count++;
             sum += status.st_ino * 0x9E3779B97F4A7C15U + (uint64_t)status.st_size * 0xC2B2AE3D27D4EB4FU +
                    (uint64_t)nanoseconds(status.st_mtim) * 0x165667B19E3779F9U +
                    (uint64_t)nanoseconds(status.st_ctim) * 0x27D4EB2F165667C5U;
         }
     }
-    strv_push(found, xasprintf("%llu", (unsigned long long)count));
     strv_push(found, xasprintf("%llu", (unsigned long long)sum));
 }
 
@@ -230,17 +185,18 @@ static void ask_variable(const struct strv *subject, struct strv *found)
         strv_push(found, getenv(subject->at[index]) == NULL ? "" : xasprintf("=%s", getenv(subject->at[index])));
 }
 
-static const struct {
-    const char *name;
+static const struct kind {
+    const char *name; /* NULL: the last */
     void (*ask)(const struct strv *subject, struct strv *found);
     bool ordered; /* else no answer has a word twice */
-} KINDS[] = {
-    {"artifact", ask_artifact, true}, {"content", ask_content, true}, {"entries", ask_entries, true}, {"groups", ask_groups, true},
-    {"index", ask_index, true}, {"listing", ask_listing, false}, {"memory", ask_memory, true}, {"nested", ask_nested, false},
-    {"sockets", ask_sockets, false}, {"stamp", ask_stamp, true}, {"status", ask_status, true}, {"tree", ask_tree, true},
-    {"variable", ask_variable, true},
+    const char *letters; /* instead of `ask`; what may change without a difference is left out */
+} kinds[] = {
+    {"content", ask_content, true, NULL}, {"entries", ask_entries, true, NULL}, {"index", ask_index, true, NULL},
+    {"listing", ask_listing, false, NULL}, {"machine", ask_machine, true, NULL}, {"nested", ask_nested, false, NULL},
+    {"sockets", ask_sockets, false, NULL}, {"tree", ask_tree, true, NULL}, {"variable", ask_variable, true, NULL},
+    {"artifact", NULL, true, "fugdisy"}, {"stamp", NULL, true, "Lfugdisyz"}, {"status", NULL, true, "hfugd"},
+    {NULL, NULL, false, NULL},
 };
-enum { KIND_COUNT = sizeof KINDS / sizeof *KINDS };
 
 static bool same_words(const struct strv *one, const struct strv *other, bool ordered)
 {
@@ -264,15 +220,19 @@ static bool take_words(const struct strv *from, size_t *at, struct strv *words)
 
 bool questions_hold(const struct strv *questions)
 {
-    for (size_t at = 0, kind; at < questions->count;) {
+    for (size_t at = 0; at < questions->count;) {
         struct strv subject, answer, found = {0};
+        const struct kind *kind = kinds;
         const char *name = questions->at[at++];
-        for (kind = 0; kind < KIND_COUNT && strcmp(KINDS[kind].name, name) != 0;)
+        while (kind->name != NULL && strcmp(kind->name, name) != 0)
             kind++;
-        if (kind == KIND_COUNT || !take_words(questions, &at, &subject) || subject.count == 0 || !take_words(questions, &at, &answer))
+        if (kind->name == NULL || !take_words(questions, &at, &subject) || subject.count == 0 || !take_words(questions, &at, &answer))
             return false;
-        KINDS[kind].ask(&subject, &found);
-        if (!same_words(&found, &answer, KINDS[kind].ordered))
+        if (kind->letters != NULL)
+            ask_numbers(&subject, kind->letters, &found);
+        else
+            kind->ask(&subject, &found);
+        if (!same_words(&found, &answer, kind->ordered))
             return false;
     }
     return questions->count > 0;

@@ -1,19 +1,12 @@
 /* Looks at what a run could write as session/scan.py does, but only for whether there may be something to say. Whatever is
  * not plainly nothing counts as something: Python looks again then. */
 #define _GNU_SOURCE
-#include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/signalfd.h>
 #include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "launch.h"
 
-enum { PLACEHOLDER = S_IFDIR | 01555, MOST_NAMES = 2000000, DEEPEST = 200, DAY = 86400, PATIENCE = 3000 };
+enum { PLACEHOLDER = S_IFDIR | 01555, MOST_NAMES = 2000000, DEEPEST = 200, DAY = 86400, PATIENCE = 3 };
 enum { HEAD = 1, COMMONDIR = 2, OBJECTS = 4, REFS = 8 };
 
 static const struct entry *entry;
@@ -99,34 +92,32 @@ static _Noreturn void scan_all(void)
         if (lstat(entry->roots.at[index], &status) == 0 && S_ISDIR(status.st_mode))
             scan(AT_FDCWD, entry->roots.at[index], entry->roots.at[index], &status, false, 0);
     }
-    const char *looked = xasprintf("{\"full\": \"%lld\"}", now);
-    _exit(complete && !replace_file(entry->known, looked));
+    _exit(complete && !replace_file(entry->known, xasprintf("{\"full\": \"%lld\"}", now)));
 }
 
 bool nothing_to_report(const struct entry *of, long long from)
 {
-    int status = 1, ends[2];
+    static const struct timespec none, patience = {.tv_sec = PATIENCE};
+    int status = 1, number = SIGCHLD;
     sigset_t signals;
     entry = of;
     since = from;
     sigemptyset(&signals);
-    for (size_t index = 0; index < 3; index++)
-        sigaddset(&signals, (int[]){SIGHUP, SIGINT, SIGTERM}[index]);
+    for (size_t index = 0; index < 4; index++)
+        sigaddset(&signals, (int[]){SIGHUP, SIGINT, SIGTERM, SIGCHLD}[index]);
     sigprocmask(SIG_BLOCK, &signals, NULL);
-    while (sigtimedwait(&signals, NULL, &(struct timespec){0}) > 0) /* for the command, which has ended */
+    signal(SIGCHLD, SIG_DFL);
+    while (sigtimedwait(&signals, NULL, &none) > 0) /* for the command, which has ended */
         ;
-    pid_t child = pipe2(ends, O_CLOEXEC) != 0 ? -1 : fork(); /* a file system may never answer */
+    pid_t child = fork(); /* a file system may never answer */
     if (child == 0) {
         for (int file = 0; file < 3; file++) /* whoever reads to their end would wait, too */
             close(file);
         scan_all();
     }
-    close(ends[1]);
-    struct pollfd awaited[] = {{.fd = ends[0]}, {.fd = signalfd(-1, &signals, SFD_CLOEXEC), .events = POLLIN}};
-    int ready = child < 0 ? 0 : poll(awaited, 2, PATIENCE);
-    if (child > 0 && (ready == 0 || awaited[1].revents != 0))
+    while (child > 0 && number == SIGCHLD && waitpid(child, &status, WNOHANG) == 0)
+        number = sigtimedwait(&signals, NULL, &patience);
+    if (number != SIGCHLD)
         kill(child, SIGKILL);
-    else if (child > 0)
-        waitpid(child, &status, 0);
-    return status == 0 || (ready > 0 && awaited[1].revents != 0);
+    return number == SIGCHLD ? status == 0 : number > 0;
 }

@@ -106,11 +106,7 @@ def additions(
     `bases` are the definitions below it, nearest first; `epoch` is the time of everything, in seconds; `init`
     is the program of `config.init`. Raise BuildError for an owner whose number isn't known.
     """
-    line = [definition, *bases]
-    users = _numbers(line, USERS, ((user.name, user.uid) for each in line for user in each.accounts.users))
-    groups = _numbers(
-        line, GROUPS, ((group.name, group.gid) for each in line for group in each.accounts.groups)
-    )
+    users, groups = _known_accounts(definition, bases)
 
     def entry(path: str, kind: EntryKind, mode: int, user: str | int, group: str | int) -> TarEntry:
         uid = _number(definition, path, "user", user, users)
@@ -145,6 +141,15 @@ def additions(
     return found
 
 
+def user_id(definition: ImageDefinition, bases: Sequence[ImageDefinition]) -> str | None:
+    """The user that the definition sets, as numbers where they are known before the image is built."""
+    if definition.config.user is None:
+        return None
+    users, groups = _known_accounts(definition, bases)
+    user, colon, group = definition.config.user.partition(":")
+    return f"{users.get(user, user)}{colon}{groups.get(group, group)}"
+
+
 def write_archive(found: Iterable[Addition], sink: Writable) -> None:
     """Write the archive. The same additions give the same bytes."""
     archive = TarWriter(sink)
@@ -155,6 +160,17 @@ def write_archive(found: Iterable[Addition], sink: Writable) -> None:
 
 def _whole(data: bytes) -> Content:
     return lambda: (data,) if data else ()
+
+
+def _known_accounts(
+    definition: ImageDefinition, bases: Sequence[ImageDefinition]
+) -> tuple[dict[str, int], dict[str, int]]:
+    """The numbers of users and of groups that are known before the image is built."""
+    line = [definition, *bases]
+    return (
+        _numbers(line, USERS, ((user.name, user.uid) for each in line for user in each.accounts.users)),
+        _numbers(line, GROUPS, ((group.name, group.gid) for each in line for group in each.accounts.groups)),
+    )
 
 
 def _numbers(

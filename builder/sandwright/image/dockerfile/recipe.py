@@ -32,6 +32,8 @@ WORK = "work"
 _SUMS = f"{WORK}/SHA256SUMS"
 _LENGTH = 16
 _NOTHING = Config()
+_NO_PART = {"smoke", "compression"}
+"""Sections of a definition that do not change what an engine builds."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ def fingerprint(
     elif lock is not None:
         pins = [lock.epoch, lock.platforms[platform].digest]
     document = {
-        "definition": {name: value for name, value in plain(definition).items() if name != "smoke"},
+        "definition": {name: value for name, value in plain(definition).items() if name not in _NO_PART},
         "files": checksums(definition),
         "pins": pins,
         "platform": platform,
@@ -96,6 +98,7 @@ def make_context(
         definition.config.over(ground.config),
         hashlib.sha256(sums).hexdigest(),
         [each.describe() for each in found],
+        added.user_id(definition, bases),
     )
     contents: dict[str, bytes | Path] = {DOCKERFILE: render_dockerfile(definition, recipe).encode()}
     if found:

@@ -36,6 +36,7 @@ class Recipe:
     `builder` is the image that the first stages run on, `base` that of a derived image; both as `FROM` takes
     them. `config` is what containers do by default in the end, with what the base says. `checksums` is the
     SHA-256 of the file that holds those of the packages. `additions` describes what is added, a line each.
+    `user` is the user that the definition sets.
     """
 
     platform: str
@@ -45,6 +46,7 @@ class Recipe:
     config: Config
     checksums: str = ""
     additions: Sequence[str] = ()
+    user: str | None = None
 
 
 def render_dockerfile(definition: ImageDefinition, recipe: Recipe) -> str:
@@ -66,7 +68,7 @@ def render_dockerfile(definition: ImageDefinition, recipe: Recipe) -> str:
             declared=[name for name in ORDER if name in definition.declare and name != "merged-usr"],
             accounts=adds_accounts(definition),
             additions=recipe.additions,
-            **_settings(definition, recipe.config),
+            **_settings(definition, recipe.config, recipe.user),
         )
     except RenderError as error:
         raise BuildError(f"image '{definition.name}' can't be written as a Dockerfile: {error}") from error
@@ -84,7 +86,7 @@ def _kind(definition: ImageDefinition) -> str:
     return "scripts" if definition.configure == "scripts" else "packages"
 
 
-def _settings(definition: ImageDefinition, whole: Config) -> dict[str, object]:
+def _settings(definition: ImageDefinition, whole: Config, user: str | None) -> dict[str, object]:
     """What containers do by default; what is absent is left to the base, as in the embedded builder.
 
     ENTRYPOINT drops the command of the base, so where it stands, CMD does.
@@ -98,7 +100,7 @@ def _settings(definition: ImageDefinition, whole: Config) -> dict[str, object]:
             *own.labels.items(),
         ],
         "environment": sorted(own.environment.items()),
-        "user": own.user,
+        "user": user,
         "workdir": own.workdir,
         "stop_signal": own.stop_signal,
         "entrypoint": entrypoint(whole) if in_front else None,

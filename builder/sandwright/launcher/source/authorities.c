@@ -1,14 +1,8 @@
 /* The host's certificates of authorities, for a root that is an image's: a copy in the run's directory, so that what is
  * mounted stays the same while the host replaces its own. Nothing but certificates is copied. */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/openat2.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #include "launch.h"
 

@@ -5,10 +5,6 @@
  * what the sandbox makes for itself (/proc, /dev, /tmp) inside, when all is mounted and before anything else has run. Rules
  * grant, and hold for all below: what is denied or read-only in a directory that is granted is held by mounts alone. */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "landlock.h"
 #include "launch.h"

@@ -1,10 +1,5 @@
 /* The second wall (backstop.c), inside: rules for what the sandbox makes for itself. */
 #define _GNU_SOURCE
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "landlock.h"
 #include "log.h"

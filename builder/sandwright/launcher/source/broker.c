@@ -1,22 +1,14 @@
 /* Connects in place of a program inside. All is done on copies, and by what was opened: what its other threads change
  * meanwhile counts for nothing. */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/netlink.h>
 #include <linux/seccomp.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
-#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 #include "broker.h"
 #include "refusals.h"

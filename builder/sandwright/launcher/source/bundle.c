@@ -3,14 +3,7 @@
 #define _GNU_SOURCE
 #include "bundle.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 enum { MOST_SHOWN = 256 };
 

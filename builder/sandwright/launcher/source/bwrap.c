@@ -1,15 +1,9 @@
 /* bubblewrap: makes the sandbox, and waits until it is seen to be the one that was rendered. */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #include "landlock.h"
 #include "launch.h"
@@ -164,8 +158,7 @@ static _Noreturn void become(struct run *run, bool tries)
 {
     struct strv all = {0};
     struct bytes settings = {0};
-    for (size_t index = 0; index < extra_args.count; index++)
-        bytes_add(&settings, extra_args.at[index], strlen(extra_args.at[index]) + 1);
+    bytes_words(&settings, &extra_args);
     /* Above what will be given: `dup2` closes what is there. */
     int files[] = {artifact(run, "args"), memory_file("settings", settings.at, settings.end),
                    !has_kernel(run) ? notify_asking() : artifact(run, "seccomp.bpf"),

@@ -1,12 +1,6 @@
 /* Bytes on their way. */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "launch.h"
 
@@ -52,6 +46,12 @@ void bytes_text(struct bytes *bytes, const char *format, ...)
         die("there is no memory");
     bytes_add(bytes, made, (size_t)length);
     free(made);
+}
+
+void bytes_words(struct bytes *bytes, const struct strv *words)
+{
+    for (size_t index = 0; index < words->count; index++)
+        bytes_add(bytes, words->at[index], strlen(words->at[index]) + 1);
 }
 
 void bytes_json(struct bytes *bytes, const char *name, const char *value, size_t length)

@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+struct strv;
+
 /* What came or goes, between `begin` and `end`; `beside` is for frames (line.h). Its lack of memory refuses. */
 struct bytes {
     unsigned char *at;
@@ -15,6 +17,7 @@ struct bytes {
 size_t bytes_held(const struct bytes *bytes);
 void bytes_add(struct bytes *bytes, const void *content, size_t length);
 void bytes_text(struct bytes *bytes, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void bytes_words(struct bytes *bytes, const struct strv *words); /* each with its NUL */
 void bytes_json(struct bytes *bytes, const char *name, const char *value, size_t length); /* a member; each byte is a character */
 /* From or to a descriptor that doesn't wait: false at its end or for an error. */
 bool bytes_read(struct bytes *bytes, int file);

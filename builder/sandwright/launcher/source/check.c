@@ -1,13 +1,7 @@
 /* Checks the host against the plan before a start: artifacts by digest, paths, descriptors, programs. A difference ends it. */
 #define _GNU_SOURCE
-#include <fcntl.h>
 #include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "launch.h"
 
@@ -47,7 +41,7 @@ void check_descriptors(struct run *run)
             fcntl(preserved[index], F_SETFD, FD_CLOEXEC);
 }
 
-static bool is_below(const char *path, const char *above)
+static bool is_inside(const char *path, const char *above)
 {
     size_t length = strlen(above);
     return strncmp(path, above, length) == 0 && (path[length] == '/' || path[length] == '\0');
@@ -56,7 +50,7 @@ static bool is_below(const char *path, const char *above)
 bool is_writable_inside(const struct run *run, const char *path)
 {
     for (size_t index = 0; index < run->plan.writable.count; index++)
-        if (is_below(path, run->plan.writable.at[index]))
+        if (is_inside(path, run->plan.writable.at[index]))
             return true;
     return false;
 }

@@ -1,8 +1,6 @@
 /* What is put before the command: the program that runs inside (init/source/main.c), and its words. */
 #define _GNU_SOURCE
-#include <fcntl.h>
 #include <sys/inotify.h>
-#include <unistd.h>
 
 #include "landlock.h"
 #include "launch.h"

@@ -2,17 +2,11 @@
  * What the filter denies becomes a notification, so that the supervisor counts it; so does connect(2) where the supervisor
  * makes the connections. The first program inside bubblewrap (init/source/main.c) calls it, under landlock and `user` the child. */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #include "broker.h"
 #include "refusals.h"

@@ -1,10 +1,8 @@
 /* The host's devices, which bubblewrap, runc and crun bind. */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/statvfs.h>
-#include <unistd.h>
 
 #include "launch.h"
 

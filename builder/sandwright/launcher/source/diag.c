@@ -1,8 +1,6 @@
 /* Asks the kernel which files the listening Unix sockets of a network namespace are bound to. Only the lower 32 bits of an
  * inode's number are told (linux/unix_diag.h). */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/netlink.h>
 #include <linux/nsfs.h>
 #include <linux/rtnetlink.h>
@@ -11,13 +9,10 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/ioctl.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "broker.h"
 #include "utils.h"

@@ -3,15 +3,11 @@
  * nobody waits for what the proxy would refuse, and the proxy, not this, is the wall. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "launch.h"
 #include "ports.h"

@@ -1,6 +1,4 @@
 /* Reads a document of named fields. */
-#include <stdlib.h>
-#include <string.h>
 
 #include "document.h"
 

@@ -1,11 +1,6 @@
 /* The way to the proxy, which the session runs: its supervisor listens on the proxy's port in a network namespace that
  * has nothing else. */
 #define _GNU_SOURCE
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "launch.h"
 

@@ -1,11 +1,6 @@
 /* Docker and Podman: what is looked at before anything is made. */
 #define _GNU_SOURCE
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <sys/utsname.h>
-#include <unistd.h>
 
 #include "engine.h"
 #include "watch.h"

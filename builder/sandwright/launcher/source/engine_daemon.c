@@ -1,12 +1,7 @@
 /* Docker's daemon is asked by its socket, where that is known: a client costs more than all the rest of us. */
 #define _GNU_SOURCE
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 #include "engine.h"
 

@@ -1,11 +1,6 @@
 /* Docker and Podman: the client's arguments, what of them depends on the run. */
 #define _GNU_SOURCE
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "engine.h"
 

@@ -1,9 +1,6 @@
 /* The variables that the policy passes on. */
 #define _GNU_SOURCE
 #include <ctype.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "launch.h"
 

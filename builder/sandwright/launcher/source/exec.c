@@ -1,8 +1,5 @@
 /* Becomes a command, as a shell would, and tells why it can't. */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "launch.h"
 

@@ -1,6 +1,5 @@
 /* Descriptors between processes (unix(7)). */
 #define _GNU_SOURCE
-#include <string.h>
 #include <sys/socket.h>
 
 #include "ports.h"

@@ -1,8 +1,5 @@
 /* Programs of seccomp: read, evaluated, and joined so that refusals become questions to a listener. */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "filter.h"
 #include "utils.h"

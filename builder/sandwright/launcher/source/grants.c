@@ -2,13 +2,6 @@
  * isn't granted has a rule for each entry that it has now, and none itself. Nobody lists it, and what is made there
  * later can't be read. */
 #define _GNU_SOURCE
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "landlock.h"
 #include "launch.h"

@@ -1,9 +1,5 @@
 /* What lies over files of an unpacked image in a run: accounts, names of hosts, the host's authorities. */
 #define _GNU_SOURCE
-#include <fcntl.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "launch.h"
 

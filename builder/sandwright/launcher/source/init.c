@@ -10,14 +10,9 @@
  * reads, which is seen there by inotify(7); `-` without. The command doesn't get the descriptor.
  */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "launch.h"
 

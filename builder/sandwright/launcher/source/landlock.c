@@ -7,16 +7,10 @@
  * themselves, and those that are being forked. The command reaches nobody outside of the inner domain. The ender waits
  * for the end of a socket whose other end only the monitor has. */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "refusals.h"
 #include "landlock.h"

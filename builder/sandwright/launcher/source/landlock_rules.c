@@ -1,11 +1,6 @@
 /* The kernel's Landlock: its rules, and who enters them. */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #include "landlock.h"
 #include "log.h"

@@ -16,10 +16,6 @@
 
 #include <poll.h>
 #include <signal.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <sys/types.h>
 
 #include "bytes.h"
 #include "log.h"
@@ -27,10 +23,8 @@
 #include "run_document.h"
 #include "utils.h"
 
-
 /* ---- one run */
 struct method;
-struct stat;
 struct run {
     struct plan plan;
     struct run_document document;

@@ -1,10 +1,6 @@
 /* Frames on the line to a kernel of its own (line.h). */
 #define _GNU_SOURCE
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include "launch.h"
 #include "line.h"

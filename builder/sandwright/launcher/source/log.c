@@ -1,13 +1,7 @@
 /* Says a line on standard error, in which a name can't do anything to a terminal. */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "launch.h"
 

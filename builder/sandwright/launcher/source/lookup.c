@@ -1,15 +1,9 @@
 /* What a path means to a process inside. A wrong answer would do no harm: what counts is the file that was opened. */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <linux/openat2.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
-#include <unistd.h>
 
 #include "broker.h"
 #include "launch.h"

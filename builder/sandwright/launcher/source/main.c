@@ -1,15 +1,10 @@
 /* launch [--run DESCRIPTOR] COMMAND [ARGUMENT ...]: the launcher (run_document.h).
  * launch --uncover: removes the placeholders that killed runs left in the project. */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "refusals.h"
 #include "landlock.h"

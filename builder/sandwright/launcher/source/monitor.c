@@ -1,12 +1,10 @@
 /* The monitor, the launcher's child: makes placeholders, starts the sandbox, forwards signals, keeps the time limit, cleans up. */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "launch.h"
 #include "vm_ports.h"

@@ -1,19 +1,8 @@
 /* Reads /proc/PID/mountinfo (proc_pid_mountinfo(5)), and finds what is seen at a path. */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
+#include "utils.h"
 #include "watch.h"
-
-bool is_below(const char *path, size_t length, const char *above, size_t above_length)
-{
-    if (above_length == 1)
-        return true;
-    return length >= above_length && (path[above_length] == '\0' || path[above_length] == '/') &&
-           memcmp(path, above, above_length) == 0;
-}
 
 /* In place: blanks and backslashes are written as three octal digits (fs/proc_namespace.c, mangle). */
 static void decode(char *text)

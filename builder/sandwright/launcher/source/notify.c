@@ -1,23 +1,16 @@
 /* The supervisor: a process beside the sandbox that answers the calls which the sandbox's filter hands to it
  * (seccomp_unotify(2)). When it ends, these calls fail with ENOSYS. */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
 #include <grp.h>
 #include <linux/capability.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/fsuid.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "landlock.h"
 #include "launch.h"

@@ -1,17 +1,11 @@
 /* The threads of the supervisor (notify.c): one receives notifications and answers at once what it can; others wait in calls
  * that block, such as connect(2). */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "launch.h"
 #include "notify.h"

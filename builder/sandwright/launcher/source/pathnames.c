@@ -1,16 +1,11 @@
 /* What the plan of mounts lets a kernel of the sandbox's own do with a path, and the paths that it names (paths.c). */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <linux/magic.h>
 #include <linux/openat2.h>
 #include <linux/seccomp.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
-#include <unistd.h>
 
 #include "broker.h"
 #include "launch.h"

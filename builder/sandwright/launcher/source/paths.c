@@ -8,20 +8,13 @@
  *
  * One call at a time: nothing that the sandbox moves comes between the look and the call. */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
-#include <time.h>
-#include <unistd.h>
 #include <utime.h>
 
 #include "broker.h"

@@ -11,16 +11,9 @@
  * beside the directories of runs, before it makes one, in a file that is named after the project and the list.
  */
 #define _GNU_SOURCE
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/openat2.h>
 #include <poll.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "launch.h"
 
@@ -245,11 +238,9 @@ static struct list own_list(const struct plan *plan)
 static char *written(const struct list *list, size_t *length)
 {
     struct bytes made = {0};
-    for (size_t index = 0; index < list->directories.count; index++)
-        bytes_add(&made, list->directories.at[index], strlen(list->directories.at[index]) + 1);
+    bytes_words(&made, &list->directories);
     bytes_add(&made, "", 1);
-    for (size_t index = 0; index < list->files.count; index++)
-        bytes_add(&made, list->files.at[index], strlen(list->files.at[index]) + 1);
+    bytes_words(&made, &list->files);
     *length = made.end;
     return (char *)made.at;
 }

@@ -1,5 +1,4 @@
 /* The launcher's plan. */
-#include <string.h>
 
 #include "plan.h"
 

@@ -2,20 +2,14 @@
  * (network.localhost). A socket belongs to the network namespace that it was made in, whoever uses it: a process in the
  * sandbox's takes what comes to the host's listeners, and one here what comes to those inside. Nobody inside sees either. */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/nsfs.h>
 #include <net/if.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "launch.h"
 #include "ports.h"

@@ -2,7 +2,6 @@
 #ifndef PORTS_H
 #define PORTS_H
 
-#include <stddef.h>
 #include <sys/uio.h>
 
 #include "launch.h"

@@ -3,11 +3,6 @@
 #include "launch.h"
 #include "record.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <string.h>
-#include <unistd.h>
-
 static struct strv after;
 static const char *denials, *journal;
 static pid_t launcher;

@@ -1,11 +1,9 @@
 /* Giving rights up (capabilities(7)). */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <grp.h>
 #include <linux/capability.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #include "launch.h"
 

@@ -9,16 +9,10 @@
  * host's files then. Who may write that directory is whoever made it, and nobody else; sums are against what spoils files.
  */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "launch.h"
 #include "line.h"

@@ -2,19 +2,11 @@
  * (SECCOMP_USER_NOTIF_FLAG_CONTINUE): mounts, and the filter as it was rendered, decide as ever. What a path names is looked up
  * before the call is made, and a program can change it between: a record is what somebody asked for. */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <linux/openat2.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
-#include <unistd.h>
 
 #include "launch.h"
 #include "recorded.h"

@@ -2,13 +2,9 @@
  * by those inside: in what is written, a byte that is no printable ASCII is \u00XX. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 #include "launch.h"
 #include "recorded.h"

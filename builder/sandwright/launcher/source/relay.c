@@ -2,15 +2,10 @@
  * the kernel (splice(2)). A way holds what it has read until that is written, and reads no more before. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "launch.h"
 #include "ports.h"

@@ -1,16 +1,9 @@
 /* Where runs have their directories: where nobody else writes, as runtimes do what the files there say. */
 #define _GNU_SOURCE
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/openat2.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
-#include <unistd.h>
 
 #include "launch.h"
 
@@ -141,7 +134,7 @@ static void remove_all(int directory, const char *last)
 /* What says whose it is goes last: whoever is killed meanwhile leaves something that can be known. */
 void remove_tree(const char *path)
 {
-    const char *name = strrchr(path, '/') + 1;
+    const char *name = base_name(path);
     _cleanup_close_ int above = open(xasprintf("%.*s", (int)(name - path), path), O_PATH | O_DIRECTORY | O_CLOEXEC);
     _cleanup_close_ int directory = open_without_links(above, name, O_RDONLY | O_DIRECTORY, RESOLVE_NO_XDEV);
     if (directory >= 0) {

@@ -1,18 +1,11 @@
 /* OCI runtimes (runc, crun, runsc) on an unpacked image. The bundle of a run is its directory (bundle.c). */
 #define _GNU_SOURCE
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <linux/capability.h>
 #include <linux/openat2.h>
 #include <sched.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #include "bundle.h"
 #include "refusals.h"

@@ -1,7 +1,4 @@
 /* SHA-256 (FIPS 180-4), of what is in memory. */
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "launch.h"
 

@@ -1,10 +1,6 @@
 /* The programs of credentials.shims run on the host, through a bridge that the session runs. Without it nothing is
  * started: a program of the same name on the path would be called in a shim's place. */
 #define _GNU_SOURCE
-#include <fcntl.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "launch.h"
 

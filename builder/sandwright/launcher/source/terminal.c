@@ -1,12 +1,7 @@
 /* A terminal of the command's own, which the launcher relays: the sandbox can't type into ours (CVE-2017-5226). */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <termios.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "launch.h"
 

@@ -5,13 +5,9 @@
  * TUNNEL_AHEAD bytes are on the way that weren't taken, so each end knows how much it may have to hold. What is said waits
  * until the line has room: nothing that the other end does makes more of it. */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "launch.h"
 #include "tunnels.h"

@@ -1,20 +1,15 @@
 /* Root's half of an account's run: makes namespaces, and in them the first process, which makes the root, starts the command as
  * the account, and hands signals on. What ends it ends all. */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
 #include <pwd.h>
 #include <sched.h>
-#include <stdlib.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "landlock.h"
 #include "user.h"

@@ -1,17 +1,12 @@
 /* The root of an account's run, which root's half mounts, step by step as the artifact `plan` says. */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/mount.h>
 #include <linux/openat2.h>
 #include <net/if.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #include "user.h"
 

@@ -1,19 +1,11 @@
 /* Memory, words and whole files. */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "launch.h"
 
@@ -65,35 +57,37 @@ void strv_extend(struct strv *words, const struct strv *more)
 }
 
 /* Files of /proc don't say how long they are. */
-char *read_file(int directory, const char *path, size_t most, size_t *length)
+char *read_fd(int file, size_t most, size_t *length)
 {
     size_t size = 4096, end = 0;
     char *content = NULL;
-    _cleanup_close_ int file = openat(directory, path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    if (file < 0)
-        return NULL;
-    for (;;) {
-        content = realloc(content, size);
+    ssize_t got = 1;
+    while (got > 0 && end < most) {
+        size *= size - end < 1024 ? 2 : 1;
+        content = realloc(content, size + 1);
         if (content == NULL)
             die("there is no memory");
-        ssize_t got = read(file, content + end, size - end - 1);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got > 0)
-            end += (size_t)got;
-        if (end > most) {
-            errno = EFBIG;
-            got = -1;
-        }
-        if (got <= 0) {
-            content[end] = '\0';
-            if (length != NULL)
-                *length = end;
-            return got < 0 ? NULL : content;
-        }
-        if (size - end < 1024)
-            size *= 2;
+        do
+            got = read(file, content + end, (size < most ? size : most) - end);
+        while (got < 0 && errno == EINTR);
+        end += got > 0 ? (size_t)got : 0;
     }
+    content[end] = '\0';
+    *length = end;
+    return got < 0 ? NULL : content;
+}
+
+char *read_file(int directory, const char *path, size_t most, size_t *length)
+{
+    size_t end;
+    _cleanup_close_ int file = openat(directory, path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    char *content = file < 0 ? NULL : read_fd(file, most + 1, &end);
+    if (content != NULL && length != NULL)
+        *length = end;
+    if (content == NULL || end <= most)
+        return content;
+    errno = EFBIG;
+    return NULL;
 }
 
 char *first_line(const char *path)
@@ -129,6 +123,20 @@ char *read_link(int directory, const char *path)
     char target[PATH_MAX];
     ssize_t length = readlinkat(directory, path, target, sizeof target - 1);
     return length < 0 ? NULL : xasprintf("%.*s", (int)length, target);
+}
+
+const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash == NULL ? path : slash + 1;
+}
+
+bool is_below(const char *path, size_t length, const char *above, size_t above_length)
+{
+    if (above_length == 1)
+        return true;
+    return length >= above_length && (path[above_length] == '\0' || path[above_length] == '/') &&
+           memcmp(path, above, above_length) == 0;
 }
 
 char *own_directory(void)
@@ -239,11 +247,20 @@ void close_others(const int *kept, size_t count)
     }
 }
 
-long milliseconds(void)
+long long nanoseconds(struct timespec time)
+{
+    return time.tv_sec * 1000000000LL + time.tv_nsec;
+}
+
+long long clock_now(clockid_t clock)
 {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    return clock_gettime(clock, &now) == 0 ? nanoseconds(now) : 0;
+}
+
+long milliseconds(void)
+{
+    return (long)(clock_now(CLOCK_MONOTONIC) / 1000000);
 }
 
 int exit_status(int status)

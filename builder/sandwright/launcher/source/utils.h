@@ -1,16 +1,21 @@
-/* utils.c, sha256.c: memory, words and whole files. Memory is never freed (a launcher is short of nothing), and its lack refuses. */
+/* utils.c, sha256.c: memory, words and whole files. Memory is never freed (a launcher is short of nothing), and its lack refuses.
+ * What nearly all files need of the C library is included here, as in bubblewrap's and crun's. */
 #ifndef UTILS_H
 #define UTILS_H
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <sys/types.h>
+#include <time.h>
 #include <unistd.h>
-
-struct stat;
 
 /* For variables: closed and freed at the end of their block, which leaves errno as it is. */
 #define _cleanup_close_ __attribute__((cleanup(cleanup_close)))
@@ -43,10 +48,13 @@ void strv_push_all(struct strv *words, char *const *more); /* which end with NUL
 bool strv_contains(const struct strv *words, const char *word);
 bool strv_has_number(const struct strv *words, unsigned number);
 void strv_extend(struct strv *words, const struct strv *more);
+char *read_fd(int file, size_t most, size_t *length); /* at most so much, behind where it stands; NULL and errno */
 char *read_file(int directory, const char *path, size_t most, size_t *length); /* NULL and errno; NUL behind the end */
 char *first_line(const char *path); /* of a small file, without its end; NULL */
 long number_in(const char *path); /* a file with a number, 0 without */
 char *read_link(int directory, const char *path); /* its text; NULL and errno */
+const char *base_name(const char *path); /* behind its last slash */
+bool is_below(const char *path, size_t length, const char *above, size_t above_length); /* or the same */
 char *own_directory(void); /* of this program's file */
 char *process_start(const char *process); /* in clock ticks since the boot (proc_pid_stat(5)); "" when it has ended */
 DIR *open_directory(int above, const char *path);
@@ -58,6 +66,8 @@ bool write_all(int file, const void *content, size_t length); /* also where writ
 int write_file(int directory, const char *path, const void *content, size_t length, mode_t mode); /* new; -1 and errno */
 bool replace_file(const char *path, const char *text); /* by one for this user alone */
 void close_others(const int *kept, size_t count); /* from 3 on; -1 among them counts for nothing */
+long long nanoseconds(struct timespec time);
+long long clock_now(clockid_t clock); /* in nanoseconds; 0 without such a clock */
 long milliseconds(void);     /* of a clock that nobody sets */
 int exit_status(int status); /* of what wait(2) says; 128 + n for signals */
 void sha256(const void *data, size_t length, unsigned char digest[32]);

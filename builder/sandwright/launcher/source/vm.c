@@ -1,7 +1,5 @@
 /* A kernel of its own for the command: its start, in the sandbox that bubblewrap makes or under Landlock (vm_relay.c). */
 #define _GNU_SOURCE
-#include <stdlib.h>
-#include <string.h>
 
 #include "broker.h"
 #include "launch.h"

@@ -1,16 +1,10 @@
 /* What is said first to the first process of a kernel of the sandbox's own (vm.c): all that it has to know. */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <linux/capability.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/random.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #include "launch.h"
 #include "line.h"

@@ -1,15 +1,10 @@
 /* The kernel of the sandbox's own: User-Mode Linux, a process, and what it says on its console (vm.c). */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
 #include <sched.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/sysinfo.h>
 #include <sys/vfs.h>
-#include <unistd.h>
 
 #include "launch.h"
 #include "line.h"

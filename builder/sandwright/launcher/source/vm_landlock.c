@@ -1,8 +1,6 @@
 /* A kernel of its own for the command under Landlock: what the relay (vm_relay.c), which runs in the launcher's child there, is told by
  * the run's plans. */
 #define _GNU_SOURCE
-#include <string.h>
-#include <unistd.h>
 
 #include "launch.h"
 #include "line.h"

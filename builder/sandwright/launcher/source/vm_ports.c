@@ -2,10 +2,7 @@
  * host's network, where none of it can look. It connects to the proxy and to the ports that the policy lists, and takes what
  * connects to those that it exposes; the relay (vm.c) gets the connection, and the sandbox no network. */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "broker.h"
 #include "launch.h"

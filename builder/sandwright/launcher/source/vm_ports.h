@@ -2,8 +2,6 @@
 #ifndef VM_PORTS_H
 #define VM_PORTS_H
 
-#include <stdint.h>
-
 #include "launch.h"
 
 /* The relay asks, with the number of a tunnel, and is answered with the same and a connection, or without one where there is

@@ -1,19 +1,12 @@
 /* Compares the mounts before the command is let go, and again whenever something happens. A process of its own: it says when
  * all is as it should be, ends the sandbox when something is replaced, and ends when the other end of `over` is closed. */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #include "launch.h"
 #include "watch.h"
@@ -483,11 +476,9 @@ static _Noreturn void watch_sandbox(const struct run *run)
 /* Then `sandwright run` tells of it, which knows the command. */
 static bool runs_git(const struct run *run)
 {
-    for (char **word = run->command; *word != NULL; word++) {
-        const char *slash = strrchr(*word, '/');
-        if (strcmp(slash != NULL ? slash + 1 : *word, "git") == 0)
+    for (char **word = run->command; *word != NULL; word++)
+        if (strcmp(base_name(*word), "git") == 0)
             return true;
-    }
     return false;
 }
 

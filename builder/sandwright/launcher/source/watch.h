@@ -63,7 +63,6 @@ bool mounts_parse(char *text, struct mounts *mounts); /* takes `text`, which end
 bool mounts_read(int file, struct mounts *mounts);
 void mounts_free(struct mounts *mounts);
 const struct mount *mounts_at(const struct mounts *mounts, const char *path, size_t length);
-bool is_below(const char *path, size_t length, const char *above, size_t above_length); /* or the same */
 
 /* watch_compare.c: the record that is not as it was planned, or NULL. `where` is the path of an unplanned mount, else NULL. */
 const struct record *compare(struct mount_plan *plan, const struct mounts *mounts, int root, bool first, const char **where);

@@ -1,12 +1,7 @@
 /* Compares what is mounted inside with the plan. */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/openat2.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <unistd.h>
 
 #include "launch.h"
 #include "watch.h"

@@ -1,12 +1,7 @@
 /* Denied names at which nothing was when the sandbox was rendered, or that lead through links. Each is followed on the host, and
  * every name on its way is watched before it is looked at, so that nothing comes between. */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <limits.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "launch.h"
 #include "watch.h"

@@ -1,12 +1,6 @@
 /* Holds what the plan protects on the host, and watches the names on the way to it (inotify(7)). */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/inotify.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "launch.h"
 #include "watch.h"

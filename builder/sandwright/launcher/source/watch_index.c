@@ -1,14 +1,8 @@
 /* Whether Git on the host could be led out of a work tree by its index, which a sandbox may have written meanwhile
  * (gitformat-index(5)). Strict: what Git itself would not write is refused, so that its parser reads nothing else than this one. */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "launch.h"
 #include "watch.h"

@@ -1,6 +1,4 @@
 /* Reads the plan: words that each end with NUL, a name and a version, then four for each mount. */
-#include <stdlib.h>
-#include <string.h>
 
 #include "launch.h"
 #include "watch.h"

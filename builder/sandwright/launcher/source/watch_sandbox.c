@@ -1,11 +1,7 @@
 /* The first process of a sandbox: held so that its number can't mean another. */
 #define _GNU_SOURCE
-#include <fcntl.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #include "launch.h"
 #include "watch.h"

@@ -10,7 +10,7 @@ from sandwright.host import MachineFacts
 from sandwright.methods.alcless.render import render_alcless
 from sandwright.methods.alcless.support import DECLARATION
 from sandwright.methods.contract import LIMIT, Delivery, Preflight, Terminal
-from sandwright.methods.shared.launched import Launched, signalled
+from sandwright.methods.shared.launched import Launched, signal_all
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.rendered import Rendered, render_with
 
@@ -48,4 +48,4 @@ class Alcless(Launched):
 
     def send_signal(self, launcher: int, number: int) -> Delivery:
         """Signal the launcher, which ends what runs as the account: nobody else may."""
-        return signalled([launcher], number)
+        return signal_all([launcher], number)

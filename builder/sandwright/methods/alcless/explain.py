@@ -22,11 +22,11 @@ _NETWORK = "an account has the network of its machine"
 
 @dataclass(frozen=True)
 class AccountCopy(ReadBack):
-    """A copy of the project: paths in `hidden` stay out of it, and of those in `kept` nothing comes back."""
+    """A copy of the project: without paths in `hidden`; from those in `protected` nothing comes back."""
 
     project: str
     hidden: dict[str, ArtifactPosition]
-    kept: dict[str, ArtifactPosition]
+    protected: dict[str, ArtifactPosition]
     passing: Passing
     settings: dict[str, ArtifactPosition]
 
@@ -34,7 +34,7 @@ class AccountCopy(ReadBack):
         """What the copies decide; outside the project nothing of ours does."""
         match question.kind:
             case "read" | "write" | "exec" if is_inside(question.path, self.project):
-                return self._path(question)
+                return self._decide_copied_path(question)
             case "read" | "write" | "exec":
                 return MethodVerdict(allowed=None, because=_RIGHTS)
             case "connect" if question.path:
@@ -42,7 +42,7 @@ class AccountCopy(ReadBack):
             case "connect" | "listen":
                 return MethodVerdict(allowed=True, because=_NETWORK)
             case "env" if question.name in self.settings:
-                return MethodVerdict(allowed=True, because=IS_SET, place=self.settings[question.name])
+                return MethodVerdict(allowed=True, because=IS_SET, position=self.settings[question.name])
             case "env":
                 return self.passing.verdict(question.name)
             case "syscall":
@@ -52,12 +52,12 @@ class AccountCopy(ReadBack):
         """There is no proxy, and nothing that would hold connections back."""
         return MethodVerdict(allowed=True, because=_NETWORK)
 
-    def _path(self, question: Asked) -> MethodVerdict:
-        patterns = self.kept if question.kind == "write" else self.hidden
+    def _decide_copied_path(self, question: Asked) -> MethodVerdict:
+        patterns = self.protected if question.kind == "write" else self.hidden
         path = next((each for each in (question.path, *ancestors(question.path)) if each in patterns), None)
         if path is not None:
             because = "changes there are not copied back" if question.kind == "write" else "it is not copied"
-            return MethodVerdict(allowed=False, because=because, place=patterns[path], target=path)
+            return MethodVerdict(allowed=False, because=because, position=patterns[path], target=path)
         return MethodVerdict(allowed=True, because="the project is copied, and what changed comes back")
 
 
@@ -71,19 +71,19 @@ def read_alcless(rendered: Rendered, policy: ResolvedPolicy) -> AccountCopy:
         raise DocumentError(VARIABLES, [problem])
     return AccountCopy(
         project,
-        _paths(rows["hidden"], project),
-        _paths(rows["kept"], project),
-        variables.passing(rows),
-        variables.named(rows, "settings"),
+        _excluded_paths(rows["hidden"], project),
+        _excluded_paths(rows["kept"], project),
+        variables.passed_variables(rows),
+        variables.first_words(rows, "settings"),
     )
 
 
-def _paths(rows: list[Words], project: str) -> dict[str, ArtifactPosition]:
+def _excluded_paths(rows: list[Words], project: str) -> dict[str, ArtifactPosition]:
     """The paths that rsync's patterns name, which begin at the project (rsync(1), FILTER RULES)."""
-    return {f"{project}{_unquoted(word)}": position for row in rows for word, position in row}
+    return {f"{project}{_unquote_pattern(word)}": position for row in rows for word, position in row}
 
 
-def _unquoted(pattern: str) -> str:
+def _unquote_pattern(pattern: str) -> str:
     """A backslash quotes only in a pattern with wildcards, as rsync reads it."""
     if not any(each in pattern for each in "*?["):
         return pattern

@@ -11,10 +11,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from sandwright.methods.user.render import digest_of
+from sandwright.methods.user.render import account_digest
 from sandwright.policy.paths import is_inside
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.policy.uses import unguarded
+from sandwright.policy.uses import unprotected_names
 from sandwright.policy.values import LOADERS
 from sandwright.render.artifact import Artifact
 from sandwright.render.launcher import writable_directories
@@ -25,7 +25,7 @@ _WILD = re.compile(r"([*?\[\\])")
 
 def instance_of(policy: ResolvedPolicy) -> str:
     """The instance for a policy's project: its account is `alcless_USER_INSTANCE`."""
-    return f"sw{digest_of(policy.canonical(policy.facts.project), policy.facts.uid)[:10]}"
+    return f"sw{account_digest(policy.canonical(policy.facts.project), policy.facts.uid)[:10]}"
 
 
 def render_alcless(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
@@ -53,12 +53,12 @@ def render_alcless(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
     )
     return (
         values,
-        _script("launch", "alcless.sh", values, "runs a command in an instance of alcless"),
-        _script("set-up", "alcless-setup.sh", values, "makes that instance, or removes it"),
+        _account_script("launch", "alcless.sh", values, "runs a command in an instance of alcless"),
+        _account_script("set-up", "alcless-setup.sh", values, "makes that instance, or removes it"),
     )
 
 
-def _script(name: str, file: str, values: Artifact, purpose: str) -> Artifact:
+def _account_script(name: str, file: str, values: Artifact, purpose: str) -> Artifact:
     return plain_script("oci", f"account/{file}", name=name, values=values, purpose=purpose)
 
 
@@ -66,15 +66,17 @@ def _patterns(policy: ResolvedPolicy, project: str, kinds: tuple[str, ...]) -> I
     """What rules of some kinds restrict in the project, as rsync names it from there."""
     for rule in (*policy.filesystem.rules, *policy.filesystem.protected):
         if rule.kind in kinds and rule.path != project and is_inside(rule.path, project):
-            yield _pattern(rule.path, project)
+            yield _rsync_pattern(rule.path, project)
 
 
 def _unguarded(policy: ResolvedPolicy, project: str) -> Iterator[str]:
     """The protected names that don't exist yet, and so must not come back."""
-    yield from (_pattern(path, project) for path, _ in unguarded(policy) if is_inside(path, project))
+    yield from (
+        _rsync_pattern(path, project) for path, _ in unprotected_names(policy) if is_inside(path, project)
+    )
 
 
-def _pattern(path: str, project: str) -> str:
+def _rsync_pattern(path: str, project: str) -> str:
     """A path as rsync's filters have it: from the root of what is copied, without wildcards (rsync(1))."""
     inner = path.removeprefix(project)
     return _WILD.sub(r"\\\1", inner) if _WILD.search(inner.replace("\\", "")) else inner

@@ -15,7 +15,7 @@ from sandwright.host import MachineFacts
 from sandwright.methods.bwrap.render import render_bwrap
 from sandwright.methods.bwrap.support import DECLARATION
 from sandwright.methods.contract import LIMIT, Code, Delivery, Leftover, Preflight
-from sandwright.methods.shared.launched import LAUNCHER, Launched, signalled, status_numbers
+from sandwright.methods.shared.launched import LAUNCHER, Launched, signal_all, status_numbers
 from sandwright.methods.shared.trial import HOST_ROOT, judged, try_out
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.rendered import Rendered, render_with
@@ -55,12 +55,12 @@ class Bwrap(Launched):
                 self.name, "program-missing", "bwrap is not installed", get and f"get it with: {get}"
             )
         return judged(
-            self.name, try_out(self, HOST_ROOT, limit=limit), lambda failed: explained(failed, host)
+            self.name, try_out(self, HOST_ROOT, limit=limit), lambda failed: explain_failure(failed, host)
         )
 
     def send_signal(self, launcher: int, number: int) -> Delivery:
         """By the launcher."""
-        return signalled([launcher], number)
+        return signal_all([launcher], number)
 
     def leftovers(self, running: Iterable[str]) -> Iterator[Leftover]:  # noqa: ARG002 - by processes
         """Those that wait for ever to be let go, as all that could do it was killed at once.
@@ -120,31 +120,39 @@ def _is_whole_pipe(process: Path, descriptor: int) -> bool:
     return pipe and int(flags, 8) & os.O_ACCMODE == os.O_RDWR
 
 
-def explained(failed: Failed, host: MachineFacts) -> tuple[Code, str, str]:
+def explain_failure(failed: Failed, host: MachineFacts) -> tuple[Code, str, str]:
     """What a start that failed means here, and what helps."""
-    stderr = failed.said
+    stderr = failed.output
     if "No permissions to create new namespace" in stderr or "Creating new namespace failed" in stderr:
-        return _namespaces(host)
+        return _namespace_obstacle(host)
     if "setting up uid map" in stderr or "RTM_NEWADDR" in stderr:
         if host.apparmor_restricts_user_namespaces:
-            return _restricted()
-        return "container-filter", f"the user namespace can't be set up: {stderr}", _outer(host)
+            return _apparmor_obstacle()
+        return (
+            "container-filter",
+            f"the user namespace can't be set up: {stderr}",
+            _outer_container_advice(host),
+        )
     if "Can't mount proc" in stderr:
         message = "what lies over /proc here keeps new ones from being mounted"
-        return "container-masks", message, _outer(host)
+        return "container-masks", message, _outer_container_advice(host)
     if "pivot_root" in stderr or "make / slave" in stderr or "Failed to mount" in stderr:
-        return "container-filter", f"mounting is refused here: {stderr}", _outer(host)
+        return "container-filter", f"mounting is refused here: {stderr}", _outer_container_advice(host)
     return "not-started", stderr, ""
 
 
-def _namespaces(host: MachineFacts) -> tuple[Code, str, str]:
+def _namespace_obstacle(host: MachineFacts) -> tuple[Code, str, str]:
     if host.apparmor_restricts_user_namespaces and not host.is_root:
-        return _restricted()
+        return _apparmor_obstacle()
     if not host.user_namespaces:
         message = f"user namespaces are switched off (sysctl {_SWITCHES})"
         return "namespaces-off", message, f"sudo sysctl -w {_switch(host)}"
     if host.surroundings != "machine":
-        return "container-filter", "the container that we are in refuses new namespaces", _outer(host)
+        return (
+            "container-filter",
+            "the container that we are in refuses new namespaces",
+            _outer_container_advice(host),
+        )
     return "namespaces-off", "the kernel refuses new namespaces", ""
 
 
@@ -157,7 +165,7 @@ def _switch(host: MachineFacts) -> str:
     )
 
 
-def _restricted() -> tuple[Code, str, str]:
+def _apparmor_obstacle() -> tuple[Code, str, str]:
     profile = data_path("oci", "apparmor", "sandwright-bwrap")
     return (
         "namespaces-restricted",
@@ -167,7 +175,7 @@ def _restricted() -> tuple[Code, str, str]:
     )
 
 
-def _outer(host: MachineFacts) -> str:
+def _outer_container_advice(host: MachineFacts) -> str:
     """How a container has to be started for bwrap to work in it (measured with runc 1.1 and crun 1.8)."""
     if host.surroundings == "machine":
         return ""

@@ -10,7 +10,7 @@ from sandwright.evaluate.explain.enclosure import Calls, Enclosure
 from sandwright.evaluate.explain.isolation import ALL, Isolation, refuse_unknown
 from sandwright.evaluate.explain.plans import read_plan
 from sandwright.evaluate.explain.verdict import ArtifactPosition
-from sandwright.methods.bwrap.render import COVERED, GITIGNORE
+from sandwright.methods.bwrap.render import GITIGNORE, PLACEHOLDER_MODE
 from sandwright.policy.declaration import Namespace
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.questions import EntryKind
@@ -47,7 +47,7 @@ _ARITY = {
 
 def read_bwrap(rendered: Rendered, _policy: ResolvedPolicy) -> Enclosure:
     """The sandbox that the arguments make. Raise DocumentError for an option that is not rendered."""
-    options = list(_options(rendered.artifact("args").content))
+    options = list(_parse_options(rendered.artifact("args").content))
     launch = read_plan(rendered)
     net = [each for each in options if each[0] == "--unshare-net"]
     return Enclosure(
@@ -82,7 +82,7 @@ def _filter(rendered: Rendered, options: Sequence[tuple[str, ...]]) -> Calls:
     return calls.of_bpf(rendered.artifact("seccomp.bpf").content, "seccomp.bpf")
 
 
-def _options(content: bytes) -> Iterator[tuple[str, ...]]:
+def _parse_options(content: bytes) -> Iterator[tuple[str, ...]]:
     """Each option with its values."""
     words = content.decode("utf-8", "surrogateescape").split("\0")[:-1]
     index = 0
@@ -100,7 +100,7 @@ def _mounts(options: Sequence[tuple[str, ...]]) -> Iterator[tuple[Mount, Artifac
     modes = (words[1] if words[0] == "--perms" else "" for words in options)
     for before, words in zip(("", *modes), options, strict=False):
         mount = _mount(words)
-        if mount is not None and (mount.target in closed or before in (COVERED, GITIGNORE)):
+        if mount is not None and (mount.target in closed or before in (PLACEHOLDER_MODE, GITIGNORE)):
             mount = replace(mount, writable=False)
         if mount is not None:
             yield mount, _position(words)

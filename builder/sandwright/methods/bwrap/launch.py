@@ -12,7 +12,7 @@ from sandwright.render.hostnames import placed_name_plan
 from sandwright.render.landlock_backstop import backstop_plan
 from sandwright.render.launcher import common_plan, launch_program, socket_plan
 from sandwright.render.mounts import MountPlan
-from sandwright.render.placeholders import ignored
+from sandwright.render.placeholders import ignored_directories
 
 BPF = 5
 """The descriptor under which bwrap finds its filter."""
@@ -32,7 +32,9 @@ launcher's."""
 def ignored_places(policy: ResolvedPolicy, plan: MountPlan) -> tuple[str, ...]:
     """The placeholders in which a `.gitignore` lies: few enough that there are descriptors for all."""
     files = policy.resources.files
-    return ignored(plan.placeholders)[: _MOST_GITIGNORES if files is None or files >= _LEAST_FILES else 0]
+    return ignored_directories(plan.placeholders)[
+        : _MOST_GITIGNORES if files is None or files >= _LEAST_FILES else 0
+    ]
 
 
 def bwrap_launcher(

@@ -49,9 +49,9 @@ def render_bwrap(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
 def bwrap_arguments(policy: ResolvedPolicy, plan: MountPlan) -> list[str]:
     """The arguments, without the program's name and the command."""
     bwrap = BwrapArguments()
-    _namespaces(policy, bwrap)
+    _unshare_namespaces(policy, bwrap)
     for mount in plan.mounts:
-        _mount(mount, bwrap)
+        _add_mount(mount, bwrap)
         if mount.kind == "proc":
             _kernel_settings(bwrap)
     for placeholder in plan.placeholders:
@@ -69,7 +69,7 @@ def bwrap_arguments(policy: ResolvedPolicy, plan: MountPlan) -> list[str]:
     return bwrap.words
 
 
-def _namespaces(policy: ResolvedPolicy, bwrap: BwrapArguments) -> None:
+def _unshare_namespaces(policy: ResolvedPolicy, bwrap: BwrapArguments) -> None:
     # All that there are; a control group's where the kernel has it (4.6), as it holds no rule of ours.
     bwrap.unshare("user", "pid", "ipc", "uts", "cgroup-try")
     if policy.network.mode != "host":
@@ -85,7 +85,7 @@ def _capabilities(policy: ResolvedPolicy) -> tuple[str, ...]:
     return load_baseline().capabilities["init" if policy.process.sandbox_root else "none"]
 
 
-def _mount(mount: Mount, bwrap: BwrapArguments) -> None:
+def _add_mount(mount: Mount, bwrap: BwrapArguments) -> None:
     match mount.kind:
         case "bind":
             bwrap.bind(mount.source, mount.target, writable=mount.writable)
@@ -110,13 +110,13 @@ def _placeholder(placeholder: Placeholder, bwrap: BwrapArguments) -> None:
     what lies over it writes there to the sandbox's own memory, and nothing of it reaches the host.
     """
     if placeholder.entry == "directory":
-        bwrap.directory(placeholder.path, mode=MARKED).tmpfs(placeholder.path, mode=COVERED)
+        bwrap.directory(placeholder.path, mode=MARKED).tmpfs(placeholder.path, mode=PLACEHOLDER_MODE)
     else:
         bwrap.bind(placeholder.path, placeholder.path)
 
 
 MARKED = "1555"
-COVERED = "0555"
+PLACEHOLDER_MODE = "0555"
 GITIGNORE = "0444"
 """Modes: of a placeholder, by which `launch` recognises it (`launcher/source/placeholders.c`), of the tmpfs
 mounted over it, and of its `.gitignore`."""

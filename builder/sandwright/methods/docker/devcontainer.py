@@ -41,7 +41,7 @@ _SUPPORT: Mapping[str, Support] = {
     **support.DECLARATION.support,
     "filesystem.absent": Support("cannot", "a development container has nobody to make what a mount lies on"),
     "filesystem.protect": Support(
-        "partly", "a repository's own directory is read-only as a whole; what doesn't exist yet can be made"
+        "partly", "the directory of a repository is read-only as a whole; what doesn't exist yet can be made"
     ),
     "network.proxy": Support(
         "stricter", "a development container has no network: nobody brings the proxy in"
@@ -71,23 +71,26 @@ def render_devcontainer(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
     if policy.network.mode == "proxy":  # without a launcher there is none
         policy = replace(policy, network=replace(policy.network, mode="none"))
     made = container(policy, plan_without_covers(policy, root="image"), "docker")
-    files = tuple(_files(policy, made))
-    document = {**_document(policy, made), "runArgs": [*_arguments(made), *_mounts(policy, made)]}
-    for text in _texts(document):
+    files = tuple(_container_files(policy, made))
+    document = {
+        **_devcontainer_json(policy, made),
+        "runArgs": [*_run_arguments(made), *_mount_strings(policy, made)],
+    }
+    for text in _json_texts(document):
         if _VARIABLE.search(text):
             raise RenderError(f"devcontainer.json can't hold {text!r}: what reads it replaces ${{…}}")
-    project = _project(policy)
-    own = f"{project}/{PLACE}"
-    document["runArgs"] += [_overlay(own, each.name) for each in files if each.name != "seccomp.json"]
+    project = _project_source(policy)
+    directory = f"{project}/{PLACE}"
+    document["runArgs"] += [_overlay(directory, each.name) for each in files if each.name != "seccomp.json"]
     rights = [] if made.gains_rights else ["no-new-privileges"]
     document |= {
-        "securityOpt": [*rights, f"seccomp={own}/seccomp.json"],
+        "securityOpt": [*rights, f"seccomp={directory}/seccomp.json"],
         "workspaceMount": _workspace_mount(policy, made, project),
     }
     return json_artifact("devcontainer.json", document, "the sandbox as a development container"), *files
 
 
-def _files(policy: ResolvedPolicy, made: Container) -> Iterator[Artifact]:
+def _container_files(policy: ResolvedPolicy, made: Container) -> Iterator[Artifact]:
     filter_ = oci_filter(policy, host_sockets=made.network == "host", caps=made.capabilities)
     yield json_artifact("seccomp.json", filter_, "the filter of system calls")
     if made.account is not None:
@@ -97,7 +100,7 @@ def _files(policy: ResolvedPolicy, made: Container) -> Iterator[Artifact]:
         yield Artifact(name, content, f"over the image's and the engine's /etc/{name}")
 
 
-def _document(policy: ResolvedPolicy, made: Container) -> Json:
+def _devcontainer_json(policy: ResolvedPolicy, made: Container) -> Json:
     """What is the same wherever the project lies."""
     project = policy.canonical(policy.facts.project)
     document: Json = {
@@ -112,7 +115,7 @@ def _document(policy: ResolvedPolicy, made: Container) -> Json:
         "forwardPorts": [],
         "otherPortsAttributes": {"onAutoForward": "ignore"},
         "capAdd": list(made.capabilities),
-        "containerEnv": dict(_environment(made)),
+        "containerEnv": dict(_container_environment(made)),
         "remoteEnv": {"SSH_AUTH_SOCK": ""},
         "customizations": {"vscode": {"settings": SETTINGS}},
         "workspaceFolder": made.directory,
@@ -126,7 +129,7 @@ SETTINGS = {"git.terminalAuthentication": False, "remote.autoForwardPorts": Fals
 """What VS Code would bring in by itself."""
 
 
-def _environment(made: Container) -> Iterator[tuple[str, str]]:
+def _container_environment(made: Container) -> Iterator[tuple[str, str]]:
     """The variables that are set. Those that Docker's client would take from elsewhere are set to nothing."""
     yield from dict.fromkeys(made.unset, "").items()
     if made.account is not None:
@@ -134,7 +137,7 @@ def _environment(made: Container) -> Iterator[tuple[str, str]]:
     yield from made.environment.items()
 
 
-def _arguments(made: Container) -> Iterator[str]:
+def _run_arguments(made: Container) -> Iterator[str]:
     """What of the container devcontainer.json has no key for."""
     yield from ("--read-only", "--no-healthcheck", "--cap-drop=ALL", "--ipc=private", "--cgroupns=private")
     yield from ("--pull=never",) if made.ours else ()
@@ -150,7 +153,7 @@ def _arguments(made: Container) -> Iterator[str]:
     yield from (f"--ulimit={name}={limit}:{limit}" for name, limit in ulimits(limits).items())
 
 
-def _mounts(policy: ResolvedPolicy, made: Container) -> Iterator[str]:
+def _mount_strings(policy: ResolvedPolicy, made: Container) -> Iterator[str]:
     """All but the project itself, and a home that can be written: editors put their server there."""
     project = policy.canonical(policy.facts.project)
     for bind in made.binds:
@@ -170,7 +173,7 @@ def _mounts(policy: ResolvedPolicy, made: Container) -> Iterator[str]:
         yield f"--tmpfs={path}:{scratch_options()}{owner}"
 
 
-def _project(policy: ResolvedPolicy) -> str:
+def _project_source(policy: ResolvedPolicy) -> str:
     """The project's directory on the host: as a variable, where what is put in can't mean anything more.
 
     Raise RenderError for a path that would be replaced in part.
@@ -183,8 +186,8 @@ def _project(policy: ResolvedPolicy) -> str:
     return path
 
 
-def _overlay(own: str, name: str) -> str:
-    return mount_argument("type=bind", f"src={own}/{name}", f"dst=/etc/{name}", "readonly")
+def _overlay(directory: str, name: str) -> str:
+    return mount_argument("type=bind", f"src={directory}/{name}", f"dst=/etc/{name}", "readonly")
 
 
 def _workspace_mount(policy: ResolvedPolicy, made: Container, source: str) -> str:
@@ -197,7 +200,7 @@ def _workspace_mount(policy: ResolvedPolicy, made: Container, source: str) -> st
     return ""
 
 
-def _texts(value: object) -> Iterator[str]:
+def _json_texts(value: object) -> Iterator[str]:
     """Every text in JSON data, keys among them."""
     match value:
         case str():
@@ -205,7 +208,7 @@ def _texts(value: object) -> Iterator[str]:
         case dict():
             for key, each in value.items():
                 yield key
-                yield from _texts(each)
+                yield from _json_texts(each)
         case list():
             for each in value:
-                yield from _texts(each)
+                yield from _json_texts(each)

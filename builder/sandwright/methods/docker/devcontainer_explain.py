@@ -54,9 +54,9 @@ def read_devcontainer(rendered: Rendered, policy: ResolvedPolicy) -> DevContaine
     document = parse_json(rendered.artifact(FILE).content, file=FILE)
     data: Any = document.data
     check_shape(document, _KEYS, data)
-    options = list(_options(document, policy.canonical(policy.facts.project)))
+    options = list(_container_options(document, policy.canonical(policy.facts.project)))
     check_options(options, filters=True)
-    own = f"seccomp={_folder(policy)}/{PLACE}/seccomp.json"
+    seccomp_option = f"seccomp={_project_folder(policy)}/{PLACE}/seccomp.json"
     environment = data["containerEnv"]
     return DevContainer(
         "image",
@@ -69,7 +69,7 @@ def read_devcontainer(rendered: Rendered, policy: ResolvedPolicy) -> DevContaine
         passing=Passing(),
         calls=(
             filter_of(rendered, data["capAdd"])
-            if is_filtered(data["securityOpt"], own)
+            if is_filtered(data["securityOpt"], seccomp_option)
             else calls.unfiltered(FILE)
         ),
         isolated=isolation_of(options, ArtifactPosition(FILE, "runArgs")),
@@ -77,13 +77,13 @@ def read_devcontainer(rendered: Rendered, policy: ResolvedPolicy) -> DevContaine
     )
 
 
-def _folder(policy: ResolvedPolicy) -> str:
+def _project_folder(policy: ResolvedPolicy) -> str:
     """The project as the file has it: by the tool's variable, or where that can't be, by its path."""
     path = policy.canonical(policy.facts.project)
     return path if set(path) & set(',"\r\n') else FOLDER
 
 
-def _options(document: Document, project: str) -> Iterator[Option]:
+def _container_options(document: Document, project: str) -> Iterator[Option]:
     """The options of `docker run` that the file has, and the mount of the project as one of them."""
     data: Any = document.data
     for index, word in enumerate(data["runArgs"]):

@@ -9,7 +9,7 @@ from sandwright.methods.shared import containers
 
 EXPECTED: Mapping[str, Answers] = {
     **containers.EXPECTED,
-    "root.inside": Answers("ok", "declared: the command is uid 0 of the host, without capabilities"),
+    "root.inside": Answers("ok", "declared: the command has UID 0 of the host, without capabilities"),
     "net.outside": Answers("ENETUNREACH EADDRNOTAVAIL", "engines switch IPv6 off, so that it has no address"),
     "unix.unlisted": Answers(
         "EACCES ECONNREFUSED", "over it lies a file that nobody may write, or listens to"

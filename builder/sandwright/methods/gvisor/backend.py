@@ -31,6 +31,6 @@ class Gvisor(Runtime):
 
     def explained(self, failed: Failed, host: MachineFacts) -> tuple[Code, str, str]:
         """What a start that failed means, and what helps."""
-        if "unknown platform" in failed.said or "invalid platform" in failed.said:
-            return "not-started", f"this runsc has no platform that works here: {failed.said}", ""
+        if "unknown platform" in failed.output or "invalid platform" in failed.output:
+            return "not-started", f"this runsc has no platform that works here: {failed.output}", ""
         return super().explained(failed, host)

@@ -19,7 +19,7 @@ def read_gvisor(rendered: Rendered, policy: ResolvedPolicy) -> Enclosure:
     """The container that runsc makes. Its mounts name paths of the host, also within an outer container."""
     if policy.gvisor_engine == "none":
         return read_runsc(rendered, policy)
-    read = read_config(rendered, tuple(_flags(rendered)))
+    read = read_config(rendered, tuple(_placed_flags(rendered)))
     return replace(read, mounts=tuple((_on_the_host(mount), at) for mount, at in read.mounts))
 
 
@@ -55,7 +55,7 @@ def read_outer(rendered: Rendered, policy: ResolvedPolicy) -> tuple[Enclosure, .
     return (replace(container, environment={}, passing=Passing()),)
 
 
-def _flags(rendered: Rendered) -> Iterator[Placed]:
+def _placed_flags(rendered: Rendered) -> Iterator[Placed]:
     """The flags of runsc in the artifacts of the outer container."""
     for name, value, position in engine_options(read_launch(rendered)):
         if name == "--env" and value.startswith(f"{FLAGS}="):

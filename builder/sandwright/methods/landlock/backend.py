@@ -12,8 +12,8 @@ from sandwright.errors import HostError
 from sandwright.host import MachineFacts
 from sandwright.methods.contract import LIMIT, Code, Delivery, Leftover, Preflight, Terminal
 from sandwright.methods.landlock.render import render_landlock
-from sandwright.methods.shared.launched import Launched, signalled
-from sandwright.methods.shared.rundirs import abandoned
+from sandwright.methods.shared.launched import Launched, signal_all
+from sandwright.methods.shared.rundirs import abandoned_directories
 from sandwright.methods.shared.trial import judged, try_out
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.rendered import Rendered
@@ -41,15 +41,15 @@ class Landlock(Launched):
         """Start it with a policy that hides one directory."""
         if host.os != "linux":
             return Preflight(self.name, "wrong-system", f"Landlock is Linux'; this is {host.os}")
-        return judged(self.name, try_out(self, READ_ONLY, limit=limit), explained)
+        return judged(self.name, try_out(self, READ_ONLY, limit=limit), explain_failure)
 
     def send_signal(self, launcher: int, number: int) -> Delivery:
         """By the launcher."""
-        return signalled([launcher], number)
+        return signal_all([launcher], number)
 
     def leftovers(self, running: Iterable[str]) -> Iterator[Leftover]:  # noqa: ARG002
         """Directories of runs whose launcher and monitor were both killed; the kernel has ended the rest."""
-        for directory in abandoned(self.name):
+        for directory in abandoned_directories(self.name):
             temporary = Path(TEMPORARY, directory.name)
             if temporary.is_dir() and not temporary.is_symlink() and temporary.stat().st_uid == os.geteuid():
                 yield Leftover(self.name, "directory", str(temporary))
@@ -57,7 +57,7 @@ class Landlock(Launched):
 
     def remove(self, leftover: Leftover) -> None:
         """Remove it. Raise CommandFailed when some of it stays."""
-        if Path(leftover.name).name not in {directory.name for directory in abandoned(self.name)}:
+        if Path(leftover.name).name not in {directory.name for directory in abandoned_directories(self.name)}:
             raise HostError(f"{leftover} is not a directory that a run left behind")
         process.remove_tree(leftover.name)
 
@@ -67,9 +67,9 @@ READ_ONLY = "{read: [/, $PROJECT], deny: [$PROJECT/hidden]}"
 """The rules of a trial: nothing is denied inside what may be written."""
 
 
-def explained(failed: Failed) -> tuple[Code, str, str]:
+def explain_failure(failed: Failed) -> tuple[Code, str, str]:
     """What a start that failed means here, and what helps."""
-    message = failed.said
+    message = failed.output
     if "no Landlock" in message or "has version" in message:
         return "kernel-lacks", message, NEWER
     if "Landlock is off" in message:

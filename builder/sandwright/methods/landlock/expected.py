@@ -18,31 +18,31 @@ _UNLISTED = Answers(
 )
 
 
-def _cannot(feature: str) -> Answers:
+def _unenforced(feature: str) -> Answers:
     """Nothing is attempted."""
     return Answers("", DECLARATION.of(feature).reason)
 
 
 EXPECTED: Mapping[str, Answers] = {
     "readonly.write": _REFUSED,
-    "readonly.attributes": _cannot("filesystem.attributes"),
-    "readonly.move": _cannot("filesystem.readonly"),
-    "exchange": _cannot("filesystem.readonly"),
-    "inside.write": _cannot("filesystem.readonly"),
-    "inside.link": _cannot("filesystem.readonly"),
-    "inside.entry": _cannot("filesystem.deny-inside"),
-    "inside.create": _cannot("filesystem.deny-inside"),
-    "covered.write": _cannot("filesystem.protect"),
-    "covered.make": _cannot("filesystem.protect"),
-    "covered.replace": _cannot("filesystem.protect"),
-    "covered.inside": _cannot("filesystem.protect"),
-    "git.symlink": _cannot("filesystem.git-links"),
-    "git.move": _cannot("filesystem.git-links"),
+    "readonly.attributes": _unenforced("filesystem.attributes"),
+    "readonly.move": _unenforced("filesystem.readonly"),
+    "exchange": _unenforced("filesystem.readonly"),
+    "inside.write": _unenforced("filesystem.readonly"),
+    "inside.link": _unenforced("filesystem.readonly"),
+    "inside.entry": _unenforced("filesystem.deny-inside"),
+    "inside.create": _unenforced("filesystem.deny-inside"),
+    "covered.write": _unenforced("filesystem.protect"),
+    "covered.make": _unenforced("filesystem.protect"),
+    "covered.replace": _unenforced("filesystem.protect"),
+    "covered.inside": _unenforced("filesystem.protect"),
+    "git.symlink": _unenforced("filesystem.git-links"),
+    "git.move": _unenforced("filesystem.git-links"),
     "reserved.read": _REFUSED,
     "reserved.write": _REFUSED,
     "listed": Answers("ok EACCES", "a directory in which something is denied can't be listed"),
     "hidden.entry": _REFUSED,
-    "hidden.attributes": _cannot("filesystem.attributes"),
+    "hidden.attributes": _unenforced("filesystem.attributes"),
     "hidden.list": _REFUSED,
     "hidden.create": _REFUSED,
     "hidden.file": _REFUSED,
@@ -51,10 +51,10 @@ EXPECTED: Mapping[str, Answers] = {
     "link.denied": Answers("EXDEV EACCES", "the file's directory doesn't grant that it is linked elsewhere"),
     "absent.create": _REFUSED,
     "tmp.write": Answers("EACCES", "the run has a directory of its own, which TMPDIR names"),
-    "tmp.hidden": _cannot("filesystem.attributes"),
+    "tmp.hidden": _unenforced("filesystem.attributes"),
     "device.none": _DEVICE,
-    "device.seen": _cannot("filesystem.attributes"),
-    "device.own": _cannot("filesystem.attributes"),
+    "device.seen": _unenforced("filesystem.attributes"),
+    "device.own": _unenforced("filesystem.attributes"),
     "device.make": Answers(
         "EACCES EPERM", "Landlock grants no devices, and without rights the kernel doesn't"
     ),
@@ -65,19 +65,19 @@ EXPECTED: Mapping[str, Answers] = {
         "", "who isn't root can't empty the bounding set; no_new_privs lets nobody take from it"
     ),
     "inside": Answers("", "there are no namespaces"),
-    "outside.list": _cannot("process.kernel"),
-    "outside.directory": _cannot("process.kernel"),
+    "outside.list": _unenforced("process.kernel"),
+    "outside.directory": _unenforced("process.kernel"),
     "outside.process": Answers("EPERM", "it is there, and Landlock lets no signal out"),
     "terminal.type": _NO_TERMINAL,
     "terminal.make": _NO_TERMINAL,
     "kernel.write": _REFUSED,
     "kernel.cgroup": Answers("EACCES ENOENT", "Landlock answers every refusal so"),
     "kernel.memory": Answers("EACCES EPERM", "the file is root's, and needs a capability"),
-    "kernel.hidden": _cannot("process.kernel"),
-    "kernel.interface": _cannot("process.kernel"),
+    "kernel.hidden": _unenforced("process.kernel"),
+    "kernel.interface": _unenforced("process.kernel"),
     "process.environ": Answers("EACCES EPERM", "Landlock lets nobody look into a process outside"),
     "net.own": Answers("EACCES EPERM", "there is no loopback of one's own, and no server"),
-    "net.interfaces": _cannot("process.kernel"),
+    "net.interfaces": _unenforced("process.kernel"),
     "net.loopback": Answers("EACCES", "Landlock grants no port"),
     "net.datagram": Answers("EPERM", "the filter makes no datagram sockets"),
     "net.outside": Answers(

@@ -25,13 +25,15 @@ def read_landlock(rendered: Rendered, _policy: ResolvedPolicy) -> Enclosure:
         "host",
         tuple(rule_mounts(rendered.artifact("rules").content)),
         network=ArtifactPosition(NAME, "landlock.ports_closed") if closed else None,
-        environment={word.partition("=")[0]: position for word, position in read.placed("landlock.settings")},
+        environment={
+            word.partition("=")[0]: position for word, position in read.words_of("landlock.settings")
+        },
         passing=read.passing(),
-        calls=_both(rendered),
+        calls=_combined_calls(rendered),
         isolated=Isolation(ArtifactPosition("rules", "")),
         absent=read.absent(),
-        localhost=dict(read.placed("landlock.ports_connect")),
-        expose=dict(read.placed("landlock.ports_bind")),
+        localhost=dict(read.words_of("landlock.ports_connect")),
+        expose=dict(read.words_of("landlock.ports_bind")),
         sockets=read.plan.sockets.supervised,
         connects=read.plan.sockets.host if read.plan.sockets.supervised else None,
         brought=(*DEVICES, TERMINAL),
@@ -48,14 +50,14 @@ def rule_mounts(content: bytes) -> Iterator[tuple[Mount, ArtifactPosition]]:
         yield mount, ArtifactPosition("rules", f"{grant} {path}")
 
 
-def _both(rendered: Rendered) -> Calls:
+def _combined_calls(rendered: Rendered) -> Calls:
     """A call is made when both filters let it; the refusal of the policy's own is told first."""
-    own, closed = (
+    policy_calls, closed = (
         calls.of_bpf(rendered.artifact(name).content, name) for name in ("seccomp.bpf", "closed.bpf")
     )
 
     def answer(question: Asked, arch: str) -> MethodVerdict:
-        first = own(question, arch)
+        first = policy_calls(question, arch)
         return first if first.allowed is not True else _stricter(first, closed(question, arch))
 
     return answer

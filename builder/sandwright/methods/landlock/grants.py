@@ -61,7 +61,7 @@ def _outside_writable(ordered: Iterable[tuple[str, Grant]]) -> Iterator[tuple[st
             writable |= {path} if grant == "write" else set()
 
 
-def encoded(found: dict[str, Grant]) -> bytes:
+def encode_grants(found: dict[str, Grant]) -> bytes:
     """The artifact."""
     words = (word for path, grant in found.items() for word in (grant, path))
     return b"".join(word.encode("utf-8", "surrogateescape") + b"\0" for word in words)

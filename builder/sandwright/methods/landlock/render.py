@@ -7,7 +7,7 @@ import dataclasses
 from sandwright.launcher.plan import LandlockPlan, SocketPlan
 from sandwright.methods.bwrap.render import start_directory
 from sandwright.methods.landlock.closed import closing_filter
-from sandwright.methods.landlock.grants import encoded, grants
+from sandwright.methods.landlock.grants import encode_grants, grants
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
 from sandwright.render.authorities import authority_environment
@@ -36,7 +36,7 @@ def render_landlock(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
         sockets=supervised and network.makes_sockets,
     )
     files = (
-        Artifact("rules", encoded(grants(policy)), "what may be read and written"),
+        Artifact("rules", encode_grants(grants(policy)), "what may be read and written"),
         Artifact("seccomp.bpf", bpf_filter(policy, supervised=supervised), "the filter of system calls"),
         Artifact("closed.bpf", closed, "the filter of what Landlock doesn't hold"),
     )

@@ -16,12 +16,12 @@ from sandwright.render.rendered import Rendered
 class Unrestricted(ReadBack):
     """A launcher that only sets variables."""
 
-    told: dict[str, ArtifactPosition]
+    set_variables: dict[str, ArtifactPosition]
 
     def answer(self, question: Asked, facts: HostFacts, arch: str) -> MethodVerdict:  # noqa: ARG002 - the same anywhere
         """Yes, whatever is asked."""
-        position = self.told.get(question.name) if question.kind == "env" else None
-        return MethodVerdict(allowed=True, because="noop enforces nothing", place=position)
+        position = self.set_variables.get(question.name) if question.kind == "env" else None
+        return MethodVerdict(allowed=True, because="noop enforces nothing", position=position)
 
     def way_to_proxy(self) -> MethodVerdict:
         """Everything can be reached."""

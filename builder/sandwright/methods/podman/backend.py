@@ -22,7 +22,7 @@ from sandwright.questions import Question
 from sandwright.render.rendered import Rendered, render_with
 from sandwright.resources import data_path
 from sandwright.setup.requirements import how_to_get
-from sandwright.signalling import children_of, kill, own
+from sandwright.signalling import children_of, is_same_user_process, kill
 
 _CONFIGURATION = "CONTAINERS_CONF"
 _NETWORKS = ("slirp4netns", "pasta")
@@ -49,8 +49,8 @@ class Podman(EngineBackend):
 
     def settings(self, host: MachineFacts) -> Mapping[str, str]:
         """A configuration that names the runtime, where it isn't Podman's own choice."""
-        if given := os.environ.get(_CONFIGURATION):
-            return {_CONFIGURATION: given}
+        if configuration := os.environ.get(_CONFIGURATION):
+            return {_CONFIGURATION: configuration}
         if not preferred_runtime(host):
             return {}
         return {_CONFIGURATION: str(data_path("oci", "podman-runc.conf"))}
@@ -71,7 +71,7 @@ class Podman(EngineBackend):
         """As all engines; and say what its networks lack where nobody is root: the trial has none."""
         found = super().preflight(host, limit=limit)
         found = replace(found, runtime=self.runtime_version(host)) if found.ready else found
-        lacking = () if host.is_root else tuple(_lacking(host))
+        lacking = () if host.is_root else tuple(_missing_parts(host))
         if not found.ready or not lacking:
             return found
         get = how_to_get(_NETWORKS[0], host.package_manager)
@@ -100,7 +100,7 @@ class Podman(EngineBackend):
             process.run(runtime, "delete", "--force", container, timeout=ASKING, check=False)
 
 
-def _lacking(host: MachineFacts) -> Iterator[str]:
+def _missing_parts(host: MachineFacts) -> Iterator[str]:
     if not any(name in host.programs for name in _NETWORKS):
         yield _NO_PROGRAM
     if not os.access(TUN, os.R_OK | os.W_OK):
@@ -110,5 +110,5 @@ def _lacking(host: MachineFacts) -> Iterator[str]:
 def _is_monitor(number: int, directory: Path) -> bool:
     with contextlib.suppress(OSError):
         words = Path(f"/proc/{number}/cmdline").read_bytes().split(b"\0")
-        return own(number) and os.fsencode(directory / "monitor") in words
+        return is_same_user_process(number) and os.fsencode(directory / "monitor") in words
     return False

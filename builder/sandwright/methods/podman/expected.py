@@ -12,7 +12,7 @@ EXPECTED: Mapping[str, Answers] = {
     "privilege.identity": Answers(
         "EINVAL EPERM", "a user namespace has one user, so there is nobody of that number"
     ),
-    "root.inside": Answers("ok", "declared: the command is uid 0 of the host, without capabilities"),
+    "root.inside": Answers("ok", "declared: the command has UID 0 of the host, without capabilities"),
     "net.outside": Answers("ENETUNREACH EADDRNOTAVAIL", "engines switch IPv6 off, so that it has no address"),
     "image.file": Answers("ENODATA ENOENT", "the runtime masks it with the null device"),
     "unix.unlisted": Answers(

@@ -47,10 +47,10 @@ class Seatbelt(Launched):
                 message,
                 "`sandwright sbpl-eval` answers for its profiles on any system",
             )
-        return judged(self.name, try_out(self, HOST_ROOT, limit=limit), _explained)
+        return judged(self.name, try_out(self, HOST_ROOT, limit=limit), _explain_failure)
 
 
-def _explained(failed: Failed) -> tuple[Code, str, str]:
-    if "Operation not permitted" in failed.said and "sandbox" in failed.said:
+def _explain_failure(failed: Failed) -> tuple[Code, str, str]:
+    if "Operation not permitted" in failed.output and "sandbox" in failed.output:
         return "container-filter", "this process is in a sandbox already, and Seatbelt does not nest", ""
-    return "not-started", failed.said, ""
+    return "not-started", failed.output, ""

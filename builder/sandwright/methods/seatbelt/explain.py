@@ -42,21 +42,21 @@ class ReadProfile(ReadBack):
     evaluator: Evaluator
     policy: ResolvedPolicy
     passing: Passing
-    told: dict[str, ArtifactPosition]
+    set_variables: dict[str, ArtifactPosition]
 
     def answer(self, question: Asked, facts: HostFacts, arch: str) -> MethodVerdict:  # noqa: ARG002 - no architecture
         """What it decides, on the host of `facts`."""
         match question.kind:
             case "read" | "write" | "exec":
                 hidden = next(self._hidden_links(question, facts), None)
-                return hidden or self._first_refusal(list(self._operations(question, facts)))
+                return hidden or self._first_refusal(list(self._macos_operations(question, facts)))
             case "connect":
                 return self._first_refusal([self._connecting(question)])
             case "listen":
                 resource: Resource = {"local": f"localhost:{question.port}", "proto": "tcp"}
                 return self._first_refusal([("network-bind", resource), ("network-inbound", resource)])
-            case "env" if question.name in self.told:
-                return MethodVerdict(allowed=True, because=IS_SET, place=self.told[question.name])
+            case "env" if question.name in self.set_variables:
+                return MethodVerdict(allowed=True, because=IS_SET, position=self.set_variables[question.name])
             case "env":
                 return self.passing.verdict(question.name)
             case "syscall":
@@ -66,13 +66,13 @@ class ReadProfile(ReadBack):
 
     def can_move(self, path: str, facts: HostFacts) -> bool | None:  # noqa: ARG002 - whatever is there
         """Whether it can be renamed: macOS asks whether the old name may be removed."""
-        resource: Resource = {"path": self._native(path), "vnode-type": "DIRECTORY"}
-        return _asked(self.evaluator, "file-write-unlink", resource).allowed
+        resource: Resource = {"path": self._path_on_macos(path), "vnode-type": "DIRECTORY"}
+        return _evaluate_operation(self.evaluator, "file-write-unlink", resource).allowed
 
     def way_to_proxy(self) -> MethodVerdict:
         """Whether the proxy's port can be reached."""
         resource: Resource = {"remote": f"localhost:{PROXY_PORT}", "proto": "tcp"}
-        return _asked(self.evaluator, "network-outbound", resource)
+        return _evaluate_operation(self.evaluator, "network-outbound", resource)
 
     def _hidden_links(self, question: Asked, facts: HostFacts) -> Iterator[MethodVerdict]:
         """The refusals to follow links on the way: macOS looks at the metadata of each."""
@@ -80,14 +80,14 @@ class ReadProfile(ReadBack):
         for link in question.links:
             target = facts.link(link) or ""
             if "/" in target or same(target) != same(link.rpartition("/")[2]):
-                resource: Resource = {"path": self._native(link), "vnode-type": "SYMLINK"}
-                verdict = _asked(self.evaluator, "file-read-metadata", resource)
+                resource: Resource = {"path": self._path_on_macos(link), "vnode-type": "SYMLINK"}
+                verdict = _evaluate_operation(self.evaluator, "file-read-metadata", resource)
                 if not verdict.allowed:
                     yield replace(verdict, target=link)
 
-    def _operations(self, question: Asked, facts: HostFacts) -> Iterator[tuple[str, Resource]]:
+    def _macos_operations(self, question: Asked, facts: HostFacts) -> Iterator[tuple[str, Resource]]:
         """The operations that macOS checks for an action: all of them have to be allowed."""
-        path, kind = self._native(question.path), facts.kind(question.path)
+        path, kind = self._path_on_macos(question.path), facts.kind(question.path)
         vnode = _VNODES.get(kind or "file", "REGULAR-FILE")
         match question.kind:
             case "read":
@@ -106,7 +106,7 @@ class ReadProfile(ReadBack):
 
     def _connecting(self, question: Asked) -> tuple[str, Resource]:
         if question.path:
-            return "network-outbound", {"unix": "true", "path": self._native(question.path)}
+            return "network-outbound", {"unix": "true", "path": self._path_on_macos(question.path)}
         host = "localhost" if question.host == "localhost" else question.host
         address = f"[{host}]" if ":" in host else host
         return "network-outbound", {"remote": f"{address}:{question.port}", "proto": "tcp"}
@@ -115,17 +115,17 @@ class ReadProfile(ReadBack):
         """The first denial; where there is none, what allows the last operation."""
         verdict = MethodVerdict(allowed=None, because="nothing is checked")
         for operation, resource in operations:
-            verdict = _asked(self.evaluator, operation, resource)
+            verdict = _evaluate_operation(self.evaluator, operation, resource)
             if not verdict.allowed:
                 return verdict
         return verdict
 
-    def _native(self, path: str) -> str:
+    def _path_on_macos(self, path: str) -> str:
         return native(path, self.policy)
 
     def why_stricter(self, policy: ResolvedPolicy, question: Asked) -> str:
         """A directory on the way to something restricted keeps its name."""
-        return _pinned(policy, question)
+        return _why_pinned(policy, question)
 
     def why_looser(self, policy: ResolvedPolicy, question: Asked) -> str:  # noqa: ARG002
         """Names at the root are read at each start of a program."""
@@ -144,16 +144,16 @@ def read_seatbelt(rendered: Rendered, policy: ResolvedPolicy) -> ReadProfile:
     profile = compile_profile(rendered.artifact("profile.sb").content, file="profile.sb", params=params)
     rows = variables.rows_of(rendered)
     evaluator = Evaluator(profile, links=None if policy.facts.os == "darwin" else _LinuxHomes())
-    return ReadProfile(evaluator, policy, variables.passing(rows), dict(_told(rows)))
+    return ReadProfile(evaluator, policy, variables.passed_variables(rows), dict(_launcher_variables(rows)))
 
 
-def _told(rows: dict[str, list[variables.Words]]) -> Iterator[tuple[str, ArtifactPosition]]:
+def _launcher_variables(rows: dict[str, list[variables.Words]]) -> Iterator[tuple[str, ArtifactPosition]]:
     """The variables that the launcher gives values, with the place that says so."""
     for switch, name in (("sw_tells_tmp", "TMPDIR"), ("sw_bridge", "PATH")):
         for words in rows.get(switch, ()):
             yield name, words[0][1]
-    yield from variables.named(rows, "proxied").items()
-    yield from variables.named(rows, "settings").items()
+    yield from variables.first_words(rows, "proxied").items()
+    yield from variables.first_words(rows, "settings").items()
 
 
 class _LinuxHomes(Links):
@@ -165,7 +165,7 @@ class _LinuxHomes(Links):
         self._heads.discard("home")
 
 
-def _asked(evaluator: Evaluator, operation: str, resource: Resource) -> MethodVerdict:
+def _evaluate_operation(evaluator: Evaluator, operation: str, resource: Resource) -> MethodVerdict:
     """What a profile decides on an operation, and the filter of the rule that fits."""
     request = parse_request(resource)
     decision = evaluator.decide_request(operation, request)
@@ -190,7 +190,7 @@ _WIDTH = 160
 """Characters of a rule that are shown; some hold hundreds of paths."""
 
 
-def _pinned(policy: ResolvedPolicy, question: Asked) -> str:
+def _why_pinned(policy: ResolvedPolicy, question: Asked) -> str:
     """Whether a directory lies on the way to something restricted, so that it keeps its name."""
     if question.kind != "write" or not question.path:
         return ""

@@ -42,7 +42,7 @@ def seatbelt_launcher(policy: ResolvedPolicy, profile: Artifact) -> tuple[Artifa
             "search": shims.search or "",
         },
         rows={
-            "links": _links(policy),
+            "links": _followed_links(policy),
             "settings": [row for row in environment.set.items() if row[0] not in proxied],
             "proxied": [(name, *value.split(_PORT)) for name, value in proxied.items()],
         },
@@ -51,7 +51,7 @@ def seatbelt_launcher(policy: ResolvedPolicy, profile: Artifact) -> tuple[Artifa
     return values, plain_script("seatbelt", "launch.sh", name="launch", values=values, purpose=purpose)
 
 
-def _links(policy: ResolvedPolicy) -> Iterator[tuple[str, str]]:
+def _followed_links(policy: ResolvedPolicy) -> Iterator[tuple[str, str]]:
     """The links that rules were resolved through, each with its text: another one now leads elsewhere."""
     rules = (*policy.filesystem.rules, *policy.filesystem.protected)
     for path in dict.fromkeys(link for rule in rules for link in rule.through):

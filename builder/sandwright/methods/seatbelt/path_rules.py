@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from sandwright.methods.seatbelt.quoting import escape_regex
 from sandwright.methods.seatbelt.spellings import Spellings
 from sandwright.policy.facts import DARWIN_LINKS, FIRMLINKS
-from sandwright.policy.paths import ancestors, below, components, depth, is_inside, same_name
+from sandwright.policy.paths import ancestors, below, components, depth, is_inside, parent, same_name
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.rules import Action, PathRule
 
@@ -72,8 +72,8 @@ class _Placing:
         self._key = same_name(policy.facts)
         self._spellings = Spellings(self._key)
         self._points = dict.fromkeys(rule.path for rule in (*files.rules, *files.startup))
-        self._folded = {self._fold(path) for path in self._points}
-        self._given: dict[Action, set[str]] = {"read": set(), "write": set()}
+        self._folded = {self._fold_names(path) for path in self._points}
+        self._granted_paths: dict[Action, set[str]] = {"read": set(), "write": set()}
         self._known: dict[str, tuple[PathRule, ...]] = {}
         self._out = Places()
         self._groups: dict[tuple[int, tuple[str, ...]], list[str]] = {}
@@ -88,23 +88,25 @@ class _Placing:
         for root_depth, _ in self._groups:
             levels.setdefault(root_depth, [])
         for level in sorted(levels):
-            self._level(sorted(levels[level]))
+            self._place_depth(sorted(levels[level]))
             for (root_depth, names), roots in self._groups.items():
                 if root_depth == level:
                     self._protect(names, roots)
-        self._pin()
-        self._see()
+        self._pin_restricted()
+        self._allow_traversal()
         return self._out
 
     def _gather_names(self) -> None:
         """Part the protected names into those that a pattern covers, and points of their own."""
         by_root: dict[str, dict[str, None]] = {}
         for each in self._policy.filesystem.protections:
-            lifted = {self._fold(path) for path in each.exceptions}
+            lifted = {self._fold_names(path) for path in each.exceptions}
             names = dict.fromkeys(name.value for name in each.names)
             for root in each.roots:
-                kept = [n for n in names if self._fold(below(root, n)) not in lifted] if lifted else names
-                by_root.setdefault(root, {}).update(dict.fromkeys(kept))
+                remaining = (
+                    [n for n in names if self._fold_names(below(root, n)) not in lifted] if lifted else names
+                )
+                by_root.setdefault(root, {}).update(dict.fromkeys(remaining))
         plain: dict[tuple[str, ...], tuple[tuple[str, ...], tuple[tuple[str, tuple[str, ...]], ...]]] = {}
         for root, found in by_root.items():
             key = tuple(found)
@@ -118,67 +120,67 @@ class _Placing:
         apart = {
             name
             for folder, inside in folders
-            if self._fold(below(root, folder)) in self._folded
+            if self._fold_names(below(root, folder)) in self._folded
             for name in inside
         }
         for name in apart:
             self._points.setdefault(below(root, name))
-        deciding = self._deciding(root)
+        deciding = self._deciding_rules(root)
         if deciding and deciding[0].writable and not deciding[0].private:
             remaining = tuple(name for name in names if name not in apart) if apart else names
             self._groups.setdefault((depth(root), remaining), []).append(root)
-            self._covered.update(below(root, name) for name in self._existing(root, remaining))
+            self._covered.update(below(root, name) for name in self._names_with_rules(root, remaining))
 
-    def _existing(self, root: str, names: Iterable[str]) -> Iterator[str]:
+    def _names_with_rules(self, root: str, names: Iterable[str]) -> Iterator[str]:
         """The names at which there is a rule too."""
         inside = root if root != "/" else ""
-        kept = set(names)
+        protected_names = set(names)
         for rule in self._policy.filesystem.protected:
-            if rule.path.startswith(f"{inside}/") and rule.path[len(inside) + 1 :] in kept:
+            if rule.path.startswith(f"{inside}/") and rule.path[len(inside) + 1 :] in protected_names:
                 yield rule.path[len(inside) + 1 :]
 
-    def _level(self, paths: Sequence[str]) -> None:
+    def _place_depth(self, paths: Sequence[str]) -> None:
         """The statements for the places of one depth, which don't overlap."""
         changed: dict[tuple[Action, bool], list[Filter]] = {}
-        given: list[tuple[Action, str]] = []
+        grants: list[tuple[Action, str]] = []
         for action, path in ((action, path) for path in paths for action in _ACTIONS):
-            allowed = self._allows(action, path)
-            if allowed == (path != "/" and self._allows(action, _parent(path))):
+            allowed = self._is_allowed(action, path)
+            if allowed == (path != "/" and self._is_allowed(action, parent(path))):
                 continue
             if allowed:
-                given.append((action, path))
+                grants.append((action, path))
                 changed.setdefault((action, True), []).append(self._allowing(path))
             elif action == "read" or path not in self._covered:
                 self._restricted.setdefault(path)
                 changed.setdefault((action, False), []).extend(self._denying(action, path))
         for (action, allowed), filters in sorted(changed.items()):
-            for chunk in _chunks(filters):
+            for chunk in _split_filters(filters):
                 self._out.statements.append(SeatbeltStatement(action, allowed, chunk))
-        for action, path in given:
-            self._given[action].add(path)
+        for action, path in grants:
+            self._granted_paths[action].add(path)
 
     def _allowing(self, path: str) -> Filter:
-        return Filter("subpath", self._native(path), self._comment(path))
+        return Filter("subpath", self._native_path(path), self._rule_comment(path))
 
     def _denying(self, action: Action, path: str) -> Iterator[Filter]:
-        prefix = self._prefix(action, path)
-        comment = self._comment(path)
+        prefix = self._allowed_ancestor(action, path)
+        comment = self._rule_comment(path)
         second = prefix in ("/", "/System", "/System/Volumes", DATA) and _has_firmlink(path)
         if self._spellings.is_plain(path, prefix):
-            yield Filter("subpath", self._native(path), comment)
+            yield Filter("subpath", self._native_path(path), comment)
             if second:
-                yield Filter("subpath", DATA + self._native(path), "its other name")
+                yield Filter("subpath", DATA + self._native_path(path), "its other name")
             return
         data = f"({escape_regex(DATA)})?" if second else ""
-        yield Filter("regex", f"^{data}{self._spelled(path, prefix)}(/|$)", comment)
+        yield Filter("regex", f"^{data}{self._filter_below(path, prefix)}(/|$)", comment)
 
-    def _prefix(self, action: Action, path: str) -> str:
+    def _allowed_ancestor(self, action: Action, path: str) -> str:
         """The deepest place above a path that is allowed by a rule: other spellings of it are not."""
-        given = self._given[action]
-        return next((each for each in ancestors(path) if each in given), "/")
+        granted_paths = self._granted_paths[action]
+        return next((each for each in ancestors(path) if each in granted_paths), "/")
 
-    def _spelled(self, path: str, prefix: str) -> str:
-        return self._spellings.below(self._native(path), self._native(prefix))
+    def _filter_below(self, path: str, prefix: str) -> str:
+        return self._spellings.below(self._native_path(path), self._native_path(prefix))
 
     def _protect(self, names: tuple[str, ...], roots: Sequence[str]) -> None:
         if not names:
@@ -186,71 +188,75 @@ class _Placing:
         number = len(self._out.names)
         self._out.names.append("|".join(self._spellings.below(f"/{name}", "/")[1:] for name in names))
         self._out.folders.append(
-            "|".join(self._spellings.below(f"/{each}", "/")[1:] for each in _folders(names))
+            "|".join(self._spellings.below(f"/{each}", "/")[1:] for each in _relative_directories(names))
         )
         filters = []
         for root in roots:
             self._restricted.setdefault(below(root, names[0]))
-            pattern = self._spelled(root, self._prefix("write", below(root, "x"))) if root != "/" else ""
+            pattern = (
+                self._filter_below(root, self._allowed_ancestor("write", below(root, "x")))
+                if root != "/"
+                else ""
+            )
             filters.append(Filter("names", pattern, "", number))
-        for chunk in _chunks(filters):
+        for chunk in _split_filters(filters):
             joined = "|".join(each.text for each in chunk)
             one = Filter("names", joined, "", number)
             self._out.statements.append(SeatbeltStatement("write", False, (one,)))
             if self._out.folders[number]:
                 self._out.pinned.append(Filter("folders", joined, "", number))
 
-    def _pin(self) -> None:
+    def _pin_restricted(self) -> None:
         """Whatever restricted place lies in a writable directory keeps its name, and so do those above it."""
         seen: dict[str, None] = {}
         for path in self._restricted:
             for each in ancestors(path):
                 if each in seen:
                     break
-                if self._allows("write", each):
+                if self._is_allowed("write", each):
                     seen[each] = None
         for link in self._policy.filesystem.links:
             for each in (link.path, *ancestors(link.path)):
-                if self._allows("write", each):
+                if self._is_allowed("write", each):
                     seen[each] = None
         for path in sorted(seen):
-            granted = path in self._given["write"] and self._policy.facts.kind(path) is None
-            (self._out.kept if granted else self._out.pinned).append(self._exactly(path))
+            granted = path in self._granted_paths["write"] and self._policy.facts.kind(path) is None
+            (self._out.kept if granted else self._out.pinned).append(self._exact_filter(path))
 
-    def _exactly(self, path: str) -> Filter:
-        prefix = path if path in self._given["write"] else self._prefix("write", path)
+    def _exact_filter(self, path: str) -> Filter:
+        prefix = path if path in self._granted_paths["write"] else self._allowed_ancestor("write", path)
         if self._spellings.is_plain(path, prefix):
-            return Filter("literal", self._native(path))
-        return Filter("regex", f"^{self._spelled(path, prefix)}$")
+            return Filter("literal", self._native_path(path))
+        return Filter("regex", f"^{self._filter_below(path, prefix)}$")
 
-    def _see(self) -> None:
+    def _allow_traversal(self) -> None:
         """What is walked through: directories above what can be read, and links."""
         found: dict[str, None] = {"/etc": None, "/tmp": None, "/var": None}  # noqa: S108 - links' names
-        for path in sorted(self._given["read"] | self._given["write"]):
-            found.update(dict.fromkeys(self._native(each) for each in ancestors(path)))
+        for path in sorted(self._granted_paths["read"] | self._granted_paths["write"]):
+            found.update(dict.fromkeys(self._native_path(each) for each in ancestors(path)))
         for rule in (*self._policy.filesystem.rules, *self._policy.filesystem.startup):
             for link in rule.through:
                 found.update(dict.fromkeys((link, *ancestors(link))))
         self._out.seen.extend(sorted(found))
 
-    def _deciding(self, path: str) -> tuple[PathRule, ...]:
+    def _deciding_rules(self, path: str) -> tuple[PathRule, ...]:
         """The policy's rules for a path, asked once for each."""
         if path not in self._known:
             self._known[path] = self._tree.deciding(path)
         return self._known[path]
 
-    def _allows(self, action: Action, path: str) -> bool:
-        rules = self._deciding(path)
+    def _is_allowed(self, action: Action, path: str) -> bool:
+        rules = self._deciding_rules(path)
         return bool(rules) and (rules[0].readable if action == "read" else rules[0].writable)
 
-    def _fold(self, path: str) -> str:
+    def _fold_names(self, path: str) -> str:
         return "/".join(map(self._key, path.split("/")))
 
-    def _comment(self, path: str) -> str:
-        rule = next(iter(self._deciding(path)), None)
+    def _rule_comment(self, path: str) -> str:
+        rule = next(iter(self._deciding_rules(path)), None)
         return f"{rule.why or rule.written} ({rule.source})" if rule else ""
 
-    def _native(self, path: str) -> str:
+    def _native_path(self, path: str) -> str:
         return native(path, self._policy)
 
 
@@ -267,12 +273,12 @@ def _by_folder(names: Iterable[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """The directories on the way to names, each with the names in it."""
     found: dict[str, list[str]] = {}
     for name in names:
-        for folder in _folders([name]):
+        for folder in _relative_directories([name]):
             found.setdefault(folder, []).append(name)
     return tuple((folder, tuple(inside)) for folder, inside in found.items())
 
 
-def _folders(names: Iterable[str]) -> list[str]:
+def _relative_directories(names: Iterable[str]) -> list[str]:
     """The relative directories on the way to relative names."""
     found: dict[str, None] = {}
     for name in names:
@@ -281,7 +287,7 @@ def _folders(names: Iterable[str]) -> list[str]:
     return list(found)
 
 
-def _chunks(filters: Sequence[Filter]) -> Iterator[tuple[Filter, ...]]:
+def _split_filters(filters: Sequence[Filter]) -> Iterator[tuple[Filter, ...]]:
     """Filters in as many rules as their length asks for."""
     chunk: list[Filter] = []
     size = 0
@@ -297,7 +303,3 @@ def _chunks(filters: Sequence[Filter]) -> Iterator[tuple[Filter, ...]]:
 
 def _has_firmlink(path: str) -> bool:
     return any(is_inside(path, each) for each in FIRMLINKS)
-
-
-def _parent(path: str) -> str:
-    return path.rpartition("/")[0] or "/"

@@ -91,14 +91,14 @@ def seatbelt_profile(policy: ResolvedPolicy) -> Artifact:
         names=found.names,
         folders=found.folders,
         statements=found.statements,
-        pinned=_groups(found.pinned),
-        kept_names=_groups(found.kept),
-        seen=_groups(found.seen),
+        pinned=_batch(found.pinned),
+        kept_names=_batch(found.kept),
+        seen=_batch(found.seen),
         network=network.mode,
         localhost=network.localhost,
         expose=network.expose,
         sockets=[native(path, policy) for path in network.unix_sockets],
-        own=_own(policy, found) if network.own_sockets else "",
+        own=_private_tmp(policy, found) if network.own_sockets else "",
         shims=bool(policy.credentials.shims),
     )
     return Artifact("profile.sb", text.encode(), "the profile, for sandbox-exec -f")
@@ -115,13 +115,15 @@ def temporary(policy: ResolvedPolicy) -> str:
     return native(policy.canonical(policy.facts.tmp), policy)
 
 
-def _own(policy: ResolvedPolicy, found: Places) -> str | None:
+def _private_tmp(policy: ResolvedPolicy, found: Places) -> str | None:
     """The temporary directory, when it is the sandbox's own."""
     path = temporary(policy)
     if policy.filesystem.tmp != "private" or policy.facts.os != "darwin":
         return None
-    given = {each.text for statement in found.statements if statement.allow for each in statement.filters}
-    return path if path in given else None
+    allowed_filters = {
+        each.text for statement in found.statements if statement.allow for each in statement.filters
+    }
+    return path if path in allowed_filters else None
 
 
 def _fragments(policy: ResolvedPolicy) -> Iterator[Fragment]:
@@ -157,7 +159,7 @@ def _mach(text: str) -> Fragment:
     return Fragment(text, why, Quoted(f"(allow {operations} ({kind} {quote_sbpl(name)}))"))
 
 
-def _groups(items: Sequence[T]) -> list[Sequence[T]]:
+def _batch(items: Sequence[T]) -> list[Sequence[T]]:
     return [items[start : start + _MAX_FILTERS] for start in range(0, len(items), _MAX_FILTERS)]
 
 

@@ -30,7 +30,7 @@ def quote_sbpl(value: object) -> Quoted:
         raise RenderError(f"{text!r} holds a NUL byte, which no path can")
     pieces, size = [""], 0
     for character in text:
-        quoted, width = _quoted(character, text)
+        quoted, width = _quote_character(character, text)
         if size + width > MAX_LITERAL:
             pieces.append("")
             size = 0
@@ -50,7 +50,7 @@ def escape_regex(text: str) -> str:
     return _SPECIAL.sub(r"\\\g<0>", text)
 
 
-def _quoted(character: str, text: str) -> tuple[str, int]:
+def _quote_character(character: str, text: str) -> tuple[str, int]:
     if character in _NAMED:
         return _NAMED[character], len(_NAMED[character])
     if character < " " or character == "\x7f":

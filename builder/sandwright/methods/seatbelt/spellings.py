@@ -36,7 +36,7 @@ class Spellings:
     def name(self, name: str) -> str:
         """A pattern for all spellings of one name."""
         if name not in self._names:
-            self._names[name] = self._pattern(name)
+            self._names[name] = self._name_pattern(name)
         return self._names[name]
 
     def below(self, path: str, prefix: str) -> str:
@@ -49,19 +49,19 @@ class Spellings:
         """Whether a path below `prefix` has one spelling."""
         return self.below(path, prefix) == escape_regex(path)
 
-    def _pattern(self, name: str) -> str:
+    def _name_pattern(self, name: str) -> str:
         folded = self._key(name)
-        table = _table(self._key)
+        table = _folding_table(self._key)
         pattern, start = "", 0
         while start < len(folded):
-            end = _block_end(folded, start, table)
-            pattern += _alternatives(folded[start:end], table)
+            end = _find_block_end(folded, start, table)
+            pattern += _block_alternatives(folded[start:end], table)
             start = end
         return pattern
 
 
 @functools.cache
-def _table(key: Key) -> Mapping[str, tuple[str, ...]]:
+def _folding_table(key: Key) -> Mapping[str, tuple[str, ...]]:
     """By folded text: the characters that fold to it."""
     found: dict[str, dict[str, None]] = {}
     for letters in _LETTERS:
@@ -72,7 +72,7 @@ def _table(key: Key) -> Mapping[str, tuple[str, ...]]:
     return {folded: tuple(each) for folded, each in found.items()}
 
 
-def _block_end(folded: str, start: int, table: Mapping[str, tuple[str, ...]]) -> int:
+def _find_block_end(folded: str, start: int, table: Mapping[str, tuple[str, ...]]) -> int:
     """Where the text that begins at `start` can be parted: no character folds to text across it."""
     end = start + 1
     position = start
@@ -86,9 +86,9 @@ def _block_end(folded: str, start: int, table: Mapping[str, tuple[str, ...]]) ->
     return end
 
 
-def _alternatives(block: str, table: Mapping[str, tuple[str, ...]]) -> str:
+def _block_alternatives(block: str, table: Mapping[str, tuple[str, ...]]) -> str:
     if len(block) > _MAX_BLOCK:  # more than is meant, as all combinations would be too many
-        single = {each for size in range(1, 5) for each in _pieces(block, size, table)}
+        single = {each for size in range(1, 5) for each in _block_pieces(block, size, table)}
         return f"({'|'.join(map(escape_regex, sorted(single)))})+"
     found = sorted(set(_sequences(block, table)))
     if len(found) == 1:
@@ -98,7 +98,7 @@ def _alternatives(block: str, table: Mapping[str, tuple[str, ...]]) -> str:
     return f"({'|'.join(map(escape_regex, found))})"
 
 
-def _pieces(block: str, size: int, table: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
+def _block_pieces(block: str, size: int, table: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
     for start in range(len(block) - size + 1):
         yield from _of(block[start : start + size], table)
 

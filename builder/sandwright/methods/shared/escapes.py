@@ -24,12 +24,12 @@ KNOWN = (
 )
 
 
-def escapes(said: str) -> tuple[str, str] | None:
+def escapes(output: str) -> tuple[str, str] | None:
     """What is known of the runtime that said its version, and what helps; None when nothing is.
 
     A distribution that mended its own package keeps the number, so it may be told for nothing.
     """
-    found = _VERSION.search(said)
+    found = _VERSION.search(output)
     if found is None:
         return None
     version = _parsed(found)

@@ -36,12 +36,12 @@ def rootfs(policy: ResolvedPolicy, inputs: LiveHost, *, notify: Notify = quiet) 
     for output in _outputs(policy):
         layout = output / "images" / policy.image
         inputs.content(str(layout / "index.json"))
-        if _there(layout):
+        if _layout_exists(layout):
             _untouched(output, policy, f"{BUILD} can name another directory")
-            _refuse_others(output)
+            _refuse_foreign_build(output)
             store = store_of(output)
             _untouched(store, policy, "XDG_CACHE_HOME can name another directory")
-            image = _readable(layout, policy)
+            image = _open_layout(layout, policy)
             root = unpacked(
                 image, store, rootless=policy.facts.uid != 0, progress=_Once(policy, image, notify)
             ).path.absolute()
@@ -82,38 +82,38 @@ def store_of(output: Path) -> Path:
     """
     store = output / "rootfs"
     try:
-        beside = store.stat().st_uid == os.geteuid()
+        is_writable = store.stat().st_uid == os.geteuid()
     except FileNotFoundError:
-        beside = output.stat().st_uid == os.geteuid()
+        is_writable = output.stat().st_uid == os.geteuid()
     except PermissionError:
-        beside = False
-    return store if beside else Path(user_dirs.private(user_dirs.cache())).parent / "rootfs"
+        is_writable = False
+    return store if is_writable else Path(user_dirs.private(user_dirs.cache())).parent / "rootfs"
 
 
-def _there(layout: Path) -> bool:
+def _layout_exists(layout: Path) -> bool:
     """Whether a layout is there. Raise HostError for one in a directory that this user may not enter."""
     try:
         return (layout / "index.json").exists()
     except PermissionError:
-        raise _closed(layout) from None
+        raise _unreadable_layout(layout) from None
 
 
-def _readable(layout: Path, policy: ResolvedPolicy) -> Image:
+def _open_layout(layout: Path, policy: ResolvedPolicy) -> Image:
     """The image in a layout. Raise HostError with the way out where this user may not read it."""
     try:
         image = open_image(layout, platform=policy.facts.platform)
     except HostError as error:
         if isinstance(error.__cause__, PermissionError):
-            raise _closed(layout) from None
+            raise _unreadable_layout(layout) from None
         raise
     for layer in image.layers:
         blob = layout.joinpath("blobs", *layer.digest.split(":"))
         if not os.access(blob, os.R_OK, effective_ids=True):
-            raise _closed(layout)
+            raise _unreadable_layout(layout)
     return image
 
 
-def _closed(layout: Path) -> HostError:
+def _unreadable_layout(layout: Path) -> HostError:
     command = f"sandwright build-images --name {layout.name} --output DIRECTORY"
     return HostError(
         f"this user may not read the image in {layout}: build one of your own with {command} "
@@ -128,14 +128,14 @@ def default_image() -> str:
     return image
 
 
-def missing(image: str) -> str:
+def why_missing(image: str) -> str:
     """Why an image is not here, as far as that can be told without a project; empty when it is."""
     if os.environ.get(ROOTFS):
         return ""
     configured = os.environ.get(BUILD)
     output = Path(configured).absolute() if configured else checkout_build()
     try:
-        if _there(output / "images" / image):
+        if _layout_exists(output / "images" / image):
             return ""
     except HostError as error:
         return str(error)
@@ -153,7 +153,7 @@ def layouts(policy: ResolvedPolicy, name: str, inputs: LiveHost) -> Iterator[Pat
         inputs.content(str(index))
         if index.exists():
             _untouched(output, policy, f"{BUILD} can name another directory")
-            _refuse_others(output)
+            _refuse_foreign_build(output)
             yield index.parent
 
 
@@ -172,7 +172,7 @@ def _outputs(policy: ResolvedPolicy) -> Iterator[Path]:
     yield from dict.fromkeys((Path.cwd() / "build", Path(policy.facts.project) / "build", checkout_build()))
 
 
-def _refuse_others(output: Path) -> None:
+def _refuse_foreign_build(output: Path) -> None:
     """Raise HostError for a build that nobody named and that may have come with a project.
 
     An engine would have it under our name for it, in every project's sandboxes and as their proxy.

@@ -67,7 +67,7 @@ class Launched(ABC):
 
     def depends(self, host: MachineFacts) -> Iterator[Question]:
         """The kernel and its settings, who we are, and the programs."""
-        yield "groups", ""
+        yield "machine", ""
         yield "content", "/proc/sys/kernel/osrelease"
         for path in SETTINGS:
             yield "content", path
@@ -78,7 +78,7 @@ class Launched(ABC):
 
     def send_signal(self, launcher: int, number: int) -> Delivery:
         """Signal what the launcher runs."""
-        return signalled(children(launcher), number)
+        return signal_all(children(launcher), number)
 
     def leftovers(self, running: Iterable[str]) -> Iterable[Leftover]:  # noqa: ARG002
         """Nothing: what the kernel keeps of a sandbox goes with its processes."""
@@ -113,22 +113,22 @@ class Launched(ABC):
 
 def children(process: int) -> list[int]:
     """The children of a process that are not in a session of their own, as `watch` is."""
-    own = _session(process)
-    return [child for child in children_of(process) if _session(child) == own]
+    session = _session_id(process)
+    return [child for child in children_of(process) if _session_id(child) == session]
 
 
 def first_processes(launcher: int) -> Iterator[int]:
     """The processes below a launcher that are process 1 of a namespace of their own."""
-    for process in _descendants(launcher):
+    for process in _descendant_pids(launcher):
         ids = status_numbers(process, b"NSpid")
         if len(ids) > 1 and ids[-1] == 1:
             yield process
 
 
-def _descendants(process: int) -> Iterator[int]:
+def _descendant_pids(process: int) -> Iterator[int]:
     for child in children_of(process):
         yield child
-        yield from _descendants(child)
+        yield from _descendant_pids(child)
 
 
 def status_numbers(process: int, field: bytes) -> list[int]:
@@ -141,14 +141,14 @@ def status_numbers(process: int, field: bytes) -> list[int]:
     return [int(word) for word in words[1:]]
 
 
-def _session(process: int) -> int:
+def _session_id(process: int) -> int:
     try:
         return os.getsid(process)
     except OSError:
         return 0
 
 
-def signalled(processes: Iterable[int], number: int) -> Delivery:
+def signal_all(processes: Iterable[int], number: int) -> Delivery:
     """Send a signal to processes; nothing when there is none."""
     there: Delivery = ""
     for process in processes:
@@ -158,7 +158,7 @@ def signalled(processes: Iterable[int], number: int) -> Delivery:
     return there
 
 
-def deadly(process: int, number: int) -> bool:
+def would_end(process: int, number: int) -> bool:
     """Whether a signal would end a process: it neither catches nor ignores it (proc(5), SigCgt, SigIgn)."""
     if number not in ENDING:
         return False

@@ -24,20 +24,20 @@ _STARTING = 10.0
 """Seconds in which a launcher has written it, or was killed."""
 
 
-def abandoned(method: str) -> Iterator[Path]:
+def abandoned_directories(method: str) -> Iterator[Path]:
     """The directories of a method's runs that nobody looks after any more."""
-    for directory in _directories():
-        lines = _owner(directory)
-        if len(lines) >= _LINES and lines[0] == method and _has_ended(lines[1:]):
+    for directory in _run_directories():
+        lines = _owner_lines(directory)
+        if len(lines) >= _LINES and lines[0] == method and _owners_ended(lines[1:]):
             yield directory
 
 
-def nameless() -> Iterator[Path]:
+def unowned_directories() -> Iterator[Path]:
     """Directories that say of no method: who made or removed them was killed at that.
 
     `owner` is the first and the last thing in one, so there is nothing else in it.
     """
-    for directory in _directories():
+    for directory in _run_directories():
         with suppress(OSError, UnicodeDecodeError):
             names = [entry.name for entry in directory.iterdir()]
             owner = (directory / OWNER).read_text(encoding="ascii") if names else ""
@@ -46,16 +46,16 @@ def nameless() -> Iterator[Path]:
                 yield directory
 
 
-def remove_nameless(directory: Path) -> bool:
+def remove_unowned(directory: Path) -> bool:
     """Remove one, if it still is; give whether it has gone."""
-    if directory in nameless():
+    if directory in unowned_directories():
         with suppress(OSError):
             (directory / OWNER).unlink(missing_ok=True)
             directory.rmdir()
     return not directory.exists()
 
 
-def _directories() -> list[Path]:
+def _run_directories() -> list[Path]:
     """Those of this user. None where the place is not this user's alone."""
     base = Path(user_dirs.runs())
     if not base.is_dir():
@@ -65,30 +65,30 @@ def _directories() -> list[Path]:
     return sorted(path for path in base.iterdir() if path.is_dir() and not path.is_symlink())
 
 
-def _owner(directory: Path) -> list[str]:
+def _owner_lines(directory: Path) -> list[str]:
     """The lines; fewer while the run is starting."""
     with suppress(OSError):
         return (directory / OWNER).read_text(encoding="utf-8", errors="replace").splitlines()
     return []
 
 
-def _has_ended(lines: list[str]) -> bool:
+def _owners_ended(lines: list[str]) -> bool:
     """Whether both processes have surely ended."""
     processes, where = lines[:2], " ".join(lines[2:3]).split(" ", 2)
     here = identity()
     if len(where) == 3:
         here = replace(here, boot=where[0], pid_namespace=where[1], machine=where[2])
-    return all(liveness(_process(line, here)) == "ended" for line in processes)
+    return all(liveness(_parse_identity(line, here)) == "ended" for line in processes)
 
 
-def _process(line: str, here: ProcessIdentity) -> ProcessIdentity:
+def _parse_identity(line: str, here: ProcessIdentity) -> ProcessIdentity:
     """The process of a line; number 0, which no process has, for a damaged one."""
     pid, start = (int(word) if word.isdecimal() else 0 for word in line.partition(" ")[::2])
     return replace(here, pid=pid, start=start)
 
 
 @contextmanager
-def recorded(method: str, name: str) -> Iterator[None]:
+def record_directory(method: str, name: str) -> Iterator[None]:
     """Have the directory of a run that this process looks after, for the length of a `with`."""
     user_dirs.private(user_dirs.runtime())
     directory = Path(user_dirs.private(user_dirs.runs()), name)
@@ -101,6 +101,8 @@ def recorded(method: str, name: str) -> Iterator[None]:
 
 
 def _owner_text(method: str) -> str:
-    own = identity()
-    process = f"{own.pid} {own.start}"
-    return "\n".join((method, process, process, f"{own.boot} {own.pid_namespace} {own.machine}", ""))
+    launcher = identity()
+    process = f"{launcher.pid} {launcher.start}"
+    return "\n".join(
+        (method, process, process, f"{launcher.boot} {launcher.pid_namespace} {launcher.machine}", "")
+    )

@@ -10,7 +10,7 @@ be seen at any path. It is always read-only inside; a read-only mount doesn't hi
 | docker, podman, oci | PLACE | a read-only bind mount | the socket |
 | gvisor | PLACE | a read-only bind mount | as with bwrap |
 | seatbelt | its own path on the host | rules for the directory and the socket, by the parameter SHIMS | the socket |
-| user, alcless | nowhere | the bridge serves its owner only, who is not the account | – |
+| user, alcless | nowhere | the bridge serves only its owner, and the account is another user | – |
 | kubernetes, compose, devcontainer | nowhere | nobody runs a session there, and no bridge | – |
 | noop | nowhere | it keeps nobody from the program itself | – |
 
@@ -74,9 +74,9 @@ def shim_place(policy: ResolvedPolicy, method: str, directory: str) -> ShimPlace
     if not policy.credentials.shims or method not in BROUGHT_IN:
         return None
     if method in CONTAINERS:
-        return ShimPlace(PLACE, _reach(policy, method))
-    own = _own_place(policy) if method == "bwrap" else ""
-    return ShimPlace(own or directory, _reach(policy, method))
+        return ShimPlace(PLACE, _bridge_reach(policy, method))
+    host_directory = _own_place(policy) if method == "bwrap" else ""
+    return ShimPlace(host_directory or directory, _bridge_reach(policy, method))
 
 
 def shim_plan(policy: ResolvedPolicy, method: str) -> ShimPlan:
@@ -86,25 +86,25 @@ def shim_plan(policy: ResolvedPolicy, method: str) -> ShimPlan:
     the PATH behind the shims, None for that of the host; containers put them in front of whatever PATH they
     have. Raise RenderError for a policy whose sandbox could not reach a bridge.
     """
-    place = shim_place(policy, method, "")
-    if place is None:
+    location = shim_place(policy, method, "")
+    if location is None:
         return ShimPlan()
-    if fault := _fault(policy, method, place):
+    if fault := _bridge_obstacle(policy, method, location):
         raise RenderError(f"{policy.source('credentials.shims')}: credentials.shims: {fault}")
     passed = policy.environment.passes("PATH")
     search = None if passed else policy.environment.set.get("PATH", "/usr/local/bin:/usr/bin:/bin")
-    loopback = place.reach == "loopback"
-    return ShimPlan(enabled=True, place=place.directory or None, search=search, loopback=loopback)
+    loopback = location.reach == "loopback"
+    return ShimPlan(enabled=True, place=location.directory or None, search=search, loopback=loopback)
 
 
-def _fault(policy: ResolvedPolicy, method: str, place: ShimPlace) -> str:
+def _bridge_obstacle(policy: ResolvedPolicy, method: str, location: ShimPlace) -> str:
     """Why the bridge could not be reached; empty when it can be."""
-    if place.reach == "none" and method in ("bwrap", "gvisor"):
+    if location.reach == "none" and method in ("bwrap", "gvisor"):
         return (
             f"with network.mode host and without network.unix_sockets, {method}'s sandbox has neither Unix "
             "sockets nor a loopback of its own"
         )
-    if place.reach == "none":
+    if location.reach == "none":
         return (
             f"with network.mode host and without network.unix_sockets, {method}'s filter refuses Unix "
             "sockets, by which the bridge is reached"
@@ -131,7 +131,7 @@ def _own_place(policy: ResolvedPolicy) -> str:
     return f"{files.tmp_path}/.sandwright" if files.tmp == "private" else ""
 
 
-def _reach(policy: ResolvedPolicy, method: str) -> Reach:
+def _bridge_reach(policy: ResolvedPolicy, method: str) -> Reach:
     if policy.network.unix_sockets or method == "seatbelt":
         return "socket"
     if policy.network.mode == "host":

@@ -12,7 +12,7 @@ from typing import Protocol
 from sandwright.errors import SandwrightError
 from sandwright.methods.contract import Code, Preflight
 from sandwright.methods.shared.artifacts import write_artifacts
-from sandwright.policy.collect import collect
+from sandwright.policy.collect import collect_facts
 from sandwright.policy.load import layer
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.resolved import ResolvedPolicy
@@ -21,7 +21,7 @@ from sandwright.runtime.probe import own_probe
 from sandwright.runtime.probe.protocol import ProbeAnswer, attempt
 from sandwright.runtime.scratch import scratch_directory
 from sandwright.runtime.trial import Failed, Trial
-from sandwright.watchdog import base_environment, run_bounded
+from sandwright.watchdog import run_bounded, runtime_environment
 
 HIDDEN = "hidden/word"
 SHOWN = "shown"
@@ -69,22 +69,22 @@ def try_out(
     try:
         with scratch_directory() as scratch:
             rules = f"image: '{image}'\nfilesystem: {filesystem}\n"
-            return _try(backend, rules, scratch, limit, environment or {})
+            return _run_trial(backend, rules, scratch, limit, environment or {})
     except (SandwrightError, OSError) as error:
         return Failed("not-started", str(error).splitlines()[-1])
 
 
-def _try(
+def _run_trial(
     backend: Triable, rules: str, scratch: Path, limit: float, environment: Mapping[str, str]
 ) -> Failed | None:
-    shown, hidden = os.urandom(16).hex(), os.urandom(16).hex()
+    visible, hidden = os.urandom(16).hex(), os.urandom(16).hex()
     project = scratch / "project"
     (project / HIDDEN).parent.mkdir(parents=True)
     (project / HIDDEN).write_text(hidden)
-    (project / SHOWN).write_text(shown)
+    (project / SHOWN).write_text(visible)
     text = f"schema: 1\nextends: []\nmethod: {backend.name}\n{rules}"
     policy = MergedPolicy.from_layers([layer(text, file="a trial", methods=(backend.name,))])
-    facts = collect(policy, project=project, environ={"HOME": str(scratch)})
+    facts = collect_facts(policy, project=project, environ={"HOME": str(scratch)})
     probe = project / "probe"
     probe.write_bytes(own_probe().read_bytes())
     probe.chmod(0o755)
@@ -92,20 +92,20 @@ def _try(
     write_artifacts(scratch / "out", backend.render(resolved).artifacts)
     trial = Trial(
         allowed=attempt("read", project / SHOWN),
-        value=shown.encode(),
+        value=visible.encode(),
         denied=attempt("read", project / HIDDEN),
-        fault=partial(_fault, hidden.encode()),
+        fault=partial(_hidden_file_leak, hidden.encode()),
     )
     ended = run_bounded(
         backend.wrap(scratch / "out", [str(probe), *trial.arguments()]),
         limit=limit,
         stop=Event(),
-        env={**base_environment(), **environment},
+        env={**runtime_environment(), **environment},
     )
     return trial.judge(ended)
 
 
-def _fault(hidden: bytes, denied: ProbeAnswer) -> str:
+def _hidden_file_leak(hidden: bytes, denied: ProbeAnswer) -> str:
     return "and read a file that its policy hides" if hidden in denied.value else ""
 
 
@@ -114,5 +114,5 @@ def judged(method: str, failed: Failed | None, explain: Explain) -> Preflight:
     if failed is None:
         return Preflight(method, "ready")
     if failed.code != "not-started":
-        return Preflight(method, failed.code, failed.said)
+        return Preflight(method, failed.code, failed.output)
     return Preflight(method, *explain(failed))

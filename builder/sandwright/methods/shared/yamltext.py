@@ -25,17 +25,17 @@ def yaml_text(document: Mapping[str, Any], *, note: Iterable[str] = ()) -> str:
     Values are mappings with text keys, lists, text, whole numbers, True and False. Raise RenderError for a
     text that is not Unicode, such as a file name of other bytes.
     """
-    return "\n".join([*(f"# {line}" for line in note), *_mapping(document, "")]) + "\n"
+    return "\n".join([*(f"# {line}" for line in note), *_write_mapping(document, "")]) + "\n"
 
 
-def quoted(text: str) -> str:
+def yaml_quoted(text: str) -> str:
     """A text in double quotes, on one line (YAML 1.2, 7.3.1)."""
     if _AS_IT_IS.fullmatch(text):
         return f'"{text}"'
-    return f'"{"".join(map(_character, text))}"'
+    return f'"{"".join(map(_escape_character, text))}"'
 
 
-def _character(character: str) -> str:
+def _escape_character(character: str) -> str:
     if character in _ESCAPES:
         return _ESCAPES[character]
     if _PRINTED.match(character):
@@ -46,29 +46,29 @@ def _character(character: str) -> str:
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
-def _mapping(mapping: Mapping[str, Any], indent: str) -> Iterator[str]:
+def _write_mapping(mapping: Mapping[str, Any], indent: str) -> Iterator[str]:
     for key, value in mapping.items():
-        yield from _value(f"{indent}{_scalar(key)}:", value, indent)
+        yield from _write_value(f"{indent}{_write_scalar(key)}:", value, indent)
 
 
-def _value(head: str, value: Any, indent: str) -> Iterator[str]:  # noqa: ANN401 - whatever YAML holds
+def _write_value(head: str, value: Any, indent: str) -> Iterator[str]:  # noqa: ANN401 - whatever YAML holds
     match value:
         case {}:
             if not value:
                 yield f"{head} {{}}"
                 return
             yield head
-            yield from _mapping(value, f"{indent}  ")
+            yield from _write_mapping(value, f"{indent}  ")
         case []:
             yield f"{head} []"
         case [*items]:
             yield head
-            yield from _items(items, indent)
+            yield from _write_items(items, indent)
         case str() if _is_block(value):
             yield f"{head} |"
             yield from (f"{indent}  {line}" if line else "" for line in value[:-1].split("\n"))
         case _:
-            yield f"{head} {_scalar(value)}"
+            yield f"{head} {_write_scalar(value)}"
 
 
 def _is_block(text: str) -> bool:
@@ -83,18 +83,18 @@ def _is_block(text: str) -> bool:
     )
 
 
-def _items(items: Iterable[Any], indent: str) -> Iterator[str]:
+def _write_items(items: Iterable[Any], indent: str) -> Iterator[str]:
     """List items, each mapping's first key beside its dash."""
     for item in items:
         if isinstance(item, Mapping) and item:
-            first, *rest = _mapping(item, f"{indent}  ")
+            first, *rest = _write_mapping(item, f"{indent}  ")
             yield f"{indent}- {first.lstrip()}"
             yield from rest
         else:
-            yield f"{indent}- {'{}' if isinstance(item, Mapping) else _scalar(item)}"
+            yield f"{indent}- {'{}' if isinstance(item, Mapping) else _write_scalar(item)}"
 
 
-def _scalar(value: Any) -> str:  # noqa: ANN401 - whatever YAML holds
+def _write_scalar(value: Any) -> str:  # noqa: ANN401 - whatever YAML holds
     match value:
         case bool():
             return "true" if value else "false"
@@ -102,6 +102,6 @@ def _scalar(value: Any) -> str:  # noqa: ANN401 - whatever YAML holds
             return str(value)
         case str():
             plain = _PLAIN.fullmatch(value) and value.lower() not in _WORDS
-            return value if plain else quoted(value)
+            return value if plain else yaml_quoted(value)
         case _:
             raise TypeError(f"{value!r} has no place in a manifest")

@@ -70,7 +70,7 @@ def of_mode(mode: int) -> AccessList:
     return AccessList(owner=mode >> 6 & 7, group=mode >> 3 & 7, others=mode & 7)
 
 
-def decode(value: bytes) -> AccessList:
+def decode_acl(value: bytes) -> AccessList:
     """A list of an attribute's value. Raise ValueError for what is none."""
     if len(value) < 4 or (len(value) - 4) % _ENTRY.size or int.from_bytes(value[:4], "little") != _VERSION:
         raise ValueError("this is no access control list of version 2")
@@ -91,7 +91,7 @@ def decode(value: bytes) -> AccessList:
     )
 
 
-def encode(entry_permissions: AccessList) -> bytes:
+def encode_acl(entry_permissions: AccessList) -> bytes:
     """The attribute's value of a list, in the order that the kernel wants."""
     entries: Iterable[tuple[int, int, int]] = (
         (_OWNER, entry_permissions.owner, _NOBODY),

@@ -11,7 +11,7 @@ from sandwright import process
 from sandwright.host import MachineFacts
 from sandwright.inputs import LiveHost
 from sandwright.methods.contract import LIMIT, Code, Delivery, NoAccount, Notify, Preflight, Terminal, quiet
-from sandwright.methods.shared.launched import Launched, signalled
+from sandwright.methods.shared.launched import Launched, signal_all
 from sandwright.methods.shared.trial import HOST_ROOT, judged, try_out
 from sandwright.methods.user.render import DedicatedAccount, account_of, render_for, render_user
 from sandwright.methods.user.support import DECLARATION
@@ -61,7 +61,7 @@ class User(Launched):
             return Preflight(
                 self.name, "no-root", reason, "allow this user `sudo` without a password, or run it as root"
             )
-        found = judged(self.name, try_out(_Trial(), HOST_ROOT, limit=limit), _explained)
+        found = judged(self.name, try_out(_Trial(), HOST_ROOT, limit=limit), _explain_failure)
         each = "each project needs an account of its own, once"
         return Preflight(self.name, "ready", each, SET_UP) if found.ready else found
 
@@ -80,7 +80,7 @@ class User(Launched):
 
     def send_signal(self, launcher: int, number: int) -> Delivery:
         """Signal the launcher, which hands it to the command: nobody else may."""
-        return signalled([launcher], number)
+        return signal_all([launcher], number)
 
 
 @dataclass(frozen=True)
@@ -88,14 +88,14 @@ class _Trial(User):
     """The same as `nobody`, for a project in a directory that is made for it."""
 
     def render(self, policy: ResolvedPolicy) -> Rendered:
-        place = Path(policy.facts.project).with_name("place")
-        return Rendered(self.name, render_for(policy, DedicatedAccount("nobody", "", str(place))), ())
+        directory = Path(policy.facts.project).with_name("place")
+        return Rendered(self.name, render_for(policy, DedicatedAccount("nobody", "", str(directory))), ())
 
     def wrap(self, directory: Path, argv: Sequence[str], *, terminal: bool = False) -> tuple[str, ...]:
         """And lets it in, whatever mode is given to new files here."""
         scratch = directory.parent
         (scratch / "place").mkdir(exist_ok=True)
-        for path in (scratch, *_below(scratch / "project")):
+        for path in (scratch, *_walk_tree(scratch / "project")):
             path.chmod(0o755)
         return super().wrap(directory, argv, terminal=terminal)
 
@@ -111,13 +111,13 @@ def without_root(host: MachineFacts) -> str:
     return ""
 
 
-def _below(directory: Path) -> Iterator[Path]:
+def _walk_tree(directory: Path) -> Iterator[Path]:
     yield directory
     yield from directory.rglob("*")
 
 
-def _explained(failed: Failed) -> tuple[Code, str, str]:
-    message = failed.said
+def _explain_failure(failed: Failed) -> tuple[Code, str, str]:
+    message = failed.output
     if "no namespaces" in message:
         return (
             "container-filter",

@@ -11,7 +11,7 @@ _RIGHTS = Answers("EROFS EACCES", "the account's own rights are asked first, of 
 EXPECTED: Mapping[str, Answers] = {
     **dict.fromkeys(
         ("unix.own", "unix.own.temporary", "unix.own.abstract"),
-        Answers("EPERM", "declared: seccomp refuses AF_UNIX sockets, except pairs"),
+        Answers("EPERM", "declared: seccomp denies AF_UNIX sockets, except socket pairs"),
     ),
     "readonly.write": _RIGHTS,
     "hidden.entry": Answers(

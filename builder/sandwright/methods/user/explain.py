@@ -13,7 +13,7 @@ from sandwright.evaluate.explain.isolation import Isolation
 from sandwright.evaluate.explain.plans import ReadPlan, read_plan
 from sandwright.evaluate.explain.verdict import ArtifactPosition
 from sandwright.launcher.plan import NAME
-from sandwright.methods.bwrap.render import COVERED
+from sandwright.methods.bwrap.render import PLACEHOLDER_MODE
 from sandwright.methods.user.render import ACCOUNTS
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.mounts import Mount
@@ -29,13 +29,13 @@ _ARITY = {
 
 def read_user(rendered: Rendered, _policy: ResolvedPolicy) -> Enclosure:
     """The sandbox that the plan makes. Raise DocumentError for a step that the program doesn't know."""
-    steps = list(_steps(rendered.artifact("plan").content))
+    steps = list(_parse_steps(rendered.artifact("plan").content))
     read = read_plan(rendered)
     return Enclosure(
         "host",
         tuple(_mounts(steps)),
-        network=_network(read),
-        environment={word.partition("=")[0]: position for word, position in read.placed("user.settings")},
+        network=_network_position(read),
+        environment={word.partition("=")[0]: position for word, position in read.words_of("user.settings")},
         passing=read.passing(),
         calls=calls.of_bpf(rendered.artifact("seccomp.bpf").content, "seccomp.bpf"),
         isolated=Isolation(ArtifactPosition("plan", "")),
@@ -46,7 +46,7 @@ def read_user(rendered: Rendered, _policy: ResolvedPolicy) -> Enclosure:
     )
 
 
-def _steps(content: bytes) -> Iterator[tuple[str, ...]]:
+def _parse_steps(content: bytes) -> Iterator[tuple[str, ...]]:
     words = content.decode("utf-8", "surrogateescape").split("\0")[:-1]
     while words:
         count = _ARITY.get(words[0])
@@ -75,7 +75,7 @@ def _mount(step: tuple[str, ...]) -> Mount | None:
         case ("beside", _, target):  # a file of the artifacts
             return Mount(target, "bind", writable=False, source=target, entry="file")
         case ("tmpfs", target, mode):
-            return Mount(target, "tmpfs", writable=mode != COVERED)
+            return Mount(target, "tmpfs", writable=mode != PLACEHOLDER_MODE)
         case ("ignored", target):
             return Mount(target, "tmpfs")
         case ("dev" | "proc" | "try" as name, target):  # what is tried is made read-only below /proc
@@ -85,8 +85,8 @@ def _mount(step: tuple[str, ...]) -> Mount | None:
     return None
 
 
-def _network(read: ReadPlan) -> ArtifactPosition | None:
+def _network_position(read: ReadPlan) -> ArtifactPosition | None:
     """What says that there is a network namespace: with a proxy it is made for the way there."""
-    known = ("user.network", "proxy", "localhost", "expose")
-    names = [name for name in known if attrgetter(name)(read.plan)]
+    settings = ("user.network", "proxy", "localhost", "expose")
+    names = [name for name in settings if attrgetter(name)(read.plan)]
     return ArtifactPosition(NAME, names[0]) if names else None

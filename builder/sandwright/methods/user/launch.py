@@ -20,12 +20,12 @@ def account_launcher(
     files: Sequence[Artifact],
     *,
     name: str,
-    place: str,
+    directory: str,
     start: str,
     settings: Mapping[str, str],
     home: str,
 ) -> tuple[Artifact, ...]:
-    """`launch` and its plan for the account of a name, whose runs have their root at `place`.
+    """`launch` and its plan for the account of a name, whose runs have their root at `directory`.
 
     `files` are the artifacts that it checks and uses.
     """
@@ -37,7 +37,7 @@ def account_launcher(
         project=common.project if plan.placeholders else None,
         user=UserPlan(
             account=name,
-            root=place,
+            root=directory,
             start_directory=start,
             settings=tuple(f"{name}={value}" for name, value in settings.items()),
             network=policy.network.mode == "none",

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import assert_never
 
-from sandwright.methods.bwrap.render import COVERED, SWITCHES, start_directory
+from sandwright.methods.bwrap.render import PLACEHOLDER_MODE, SWITCHES, start_directory
 from sandwright.methods.user.launch import account_launcher
 from sandwright.policy.paths import ancestors, depth
 from sandwright.policy.resolved import ResolvedPolicy
@@ -25,7 +25,7 @@ from sandwright.render.filters import bpf_filter
 from sandwright.render.hostnames import name_artifacts, name_places
 from sandwright.render.mount_watch import mounts_artifact
 from sandwright.render.mounts import Mount, MountPlan, mount_plan
-from sandwright.render.placeholders import ignored
+from sandwright.render.placeholders import ignored_directories
 from sandwright.render.proxy_env import sandbox_environment
 
 ACCOUNTS = "/var/lib/sandwright/accounts"
@@ -43,11 +43,11 @@ class DedicatedAccount:
 
 def account_for(project: str, uid: int) -> DedicatedAccount:
     """The account of a project, by its canonical path, for the user who works there: always the same."""
-    name = f"sandwright-{digest_of(project, uid)[:12]}"
+    name = f"sandwright-{account_digest(project, uid)[:12]}"
     return DedicatedAccount(name, f"{ACCOUNTS}/{name}/home", f"{ACCOUNTS}/{name}/root")
 
 
-def digest_of(project: str, uid: int) -> str:
+def account_digest(project: str, uid: int) -> str:
     """What names what belongs to a project and a user."""
     return hashlib.sha256(f"{uid}:{project}".encode("utf-8", "surrogateescape")).hexdigest()
 
@@ -66,10 +66,10 @@ def render_for(policy: ResolvedPolicy, account: DedicatedAccount) -> tuple[Artif
     """The same for any account; one whose home is empty has none. Raise like `render_bwrap`."""
     plan = mount_plan(policy, root="host")
     places = name_places(policy)
-    over = (word for name, place in places.items() for word in ("beside", name, place))
-    steps = (*_words(policy, plan, account), *over)
+    over = (word for name, directory in places.items() for word in ("beside", name, directory))
+    steps = (*_step_words(policy, plan, account), *over)
     words = b"".join(word.encode("utf-8", "surrogateescape") + b"\0" for word in steps)
-    watched = [mount for mount in _mounts(plan, account) if mount.target not in places.values()]
+    watched = [mount for mount in _mounts_with_home(plan, account) if mount.target not in places.values()]
     files = (
         Artifact("plan", words, "the mounts of its root"),
         Artifact("seccomp.bpf", bpf_filter(policy, supervised=False), "the filter of system calls"),
@@ -81,42 +81,42 @@ def render_for(policy: ResolvedPolicy, account: DedicatedAccount) -> tuple[Artif
         plan,
         files,
         name=account.name,
-        place=account.place,
+        directory=account.place,
         start=start_directory(policy, plan),
-        settings=_environment(policy, account),
+        settings=_account_environment(policy, account),
         home=account.home,
     )
     return *files, *launcher
 
 
-def _environment(policy: ResolvedPolicy, account: DedicatedAccount) -> dict[str, str]:
+def _account_environment(policy: ResolvedPolicy, account: DedicatedAccount) -> dict[str, str]:
     """What is set: the home is the account's, unless the policy says otherwise."""
-    own = {"HOME": account.home or "/nonexistent"}
-    return {**own, **authority_environment(policy), **sandbox_environment(policy)}
+    home = {"HOME": account.home or "/nonexistent"}
+    return {**home, **authority_environment(policy), **sandbox_environment(policy)}
 
 
-def _words(policy: ResolvedPolicy, plan: MountPlan, account: DedicatedAccount) -> Iterator[str]:
+def _step_words(policy: ResolvedPolicy, plan: MountPlan, account: DedicatedAccount) -> Iterator[str]:
     """The steps of `launcher/source/user.c` with their words. What is read-only is so once all is mounted."""
-    mounts = _mounts(plan, account)
+    mounts = _mounts_with_home(plan, account)
     memory = {
         mount.target for mount in mounts if mount.kind in ("tmpfs", "mask") and mount.entry == "directory"
     }
-    shown = {mount.target for mount in mounts} - memory
+    on_host = {mount.target for mount in mounts} - memory
     for mount in mounts:
-        if mount.kind != "symlink" and _in_memory(mount.target, memory, shown):
+        if mount.kind != "symlink" and _in_memory(mount.target, memory, on_host):
             yield from ("directory" if mount.entry == "directory" else "file", mount.target)
-        yield from _mount(mount)
+        yield from _mount_step(mount)
         if mount.kind == "proc":
             for path in sorted((*load_baseline().readonly, *SWITCHES)):
                 yield from ("try", path)
-    passed_over = ignored(plan.placeholders)
+    passed_over = ignored_directories(plan.placeholders)
     for placeholder in plan.placeholders:
         if placeholder.path in passed_over:
             yield from ("ignored", placeholder.path)
         else:
             directory = placeholder.entry == "directory"
             yield from (
-                ("tmpfs", placeholder.path, COVERED)
+                ("tmpfs", placeholder.path, PLACEHOLDER_MODE)
                 if directory
                 else ("ro-bind", placeholder.path, placeholder.path)
             )
@@ -127,7 +127,7 @@ def _words(policy: ResolvedPolicy, plan: MountPlan, account: DedicatedAccount) -
         yield "loopback"
 
 
-def _mounts(plan: MountPlan, account: DedicatedAccount) -> list[Mount]:
+def _mounts_with_home(plan: MountPlan, account: DedicatedAccount) -> list[Mount]:
     """The plan's, and the account's home."""
     mounts = list(plan.mounts)
     if account.home:
@@ -135,12 +135,12 @@ def _mounts(plan: MountPlan, account: DedicatedAccount) -> list[Mount]:
     return sorted(mounts, key=lambda mount: (depth(mount.target), mount.target))
 
 
-def _in_memory(path: str, memory: set[str], shown: set[str]) -> bool:
+def _in_memory(path: str, memory: set[str], on_host: set[str]) -> bool:
     """Whether what is nearest above a path is the sandbox's own, where a mount point has to be made."""
-    return next((above in memory for above in ancestors(path) if above in memory or above in shown), False)
+    return next((above in memory for above in ancestors(path) if above in memory or above in on_host), False)
 
 
-def _mount(mount: Mount) -> tuple[str, ...]:
+def _mount_step(mount: Mount) -> tuple[str, ...]:
     match mount.kind:
         case "bind":
             return ("bind" if mount.writable else "ro-bind", mount.source, mount.target)

@@ -88,14 +88,14 @@ class AccountPlan:
 def plan_account(account: DedicatedAccount, workspace: Workspace) -> AccountPlan:
     """What makes an account, or what of it is missing. Raise UsageError for what can't be shared."""
     for tree in workspace.trees:
-        _check(tree)
+        _check_tree(tree)
     return AccountPlan(account.name, tuple(_making(account, workspace)))
 
 
 def plan_removal(account: DedicatedAccount) -> AccountPlan:
     """What takes an account away. Raise UsageError where none is, HostError while something of it runs."""
     uid = uid_of(account.name)
-    record = _record(account)
+    record = _read_account_record(account)
     if uid is None and record is None:
         raise UsageError(f"there is no account {account.name}")
     running = [] if uid is None else processes(uid)
@@ -134,11 +134,11 @@ class _Record:
     mode: int
 
     def encode(self) -> bytes:
-        given = {**self.__dict__, "schema": SCHEMA}
-        return json.dumps(given, indent=1, sort_keys=True).encode("utf-8", "surrogateescape") + b"\n"
+        fields = {**self.__dict__, "schema": SCHEMA}
+        return json.dumps(fields, indent=1, sort_keys=True).encode("utf-8", "surrogateescape") + b"\n"
 
 
-def _record(account: DedicatedAccount) -> _Record | None:
+def _read_account_record(account: DedicatedAccount) -> _Record | None:
     path = Path(account.home).parent / RECORD
     try:
         data = strictjson.loads_record(path.read_bytes())
@@ -151,7 +151,7 @@ def _record(account: DedicatedAccount) -> _Record | None:
         raise HostError(f"{path} can't be read: {error}") from error
 
 
-def _check(tree: Path) -> None:
+def _check_tree(tree: Path) -> None:
     """Refuse what is no place for an account to write in."""
     if not tree.is_dir():
         raise UsageError(f"{tree} is no directory, and can't be shared")
@@ -163,8 +163,8 @@ def _check(tree: Path) -> None:
 
 
 def _making(account: DedicatedAccount, workspace: Workspace) -> Iterator[AccountStep]:
-    uid, before, project = uid_of(account.name), _record(account), workspace.project
-    passed = _closed(workspace.trees, -1 if uid is None else uid)
+    uid, before, project = uid_of(account.name), _read_account_record(account), workspace.project
+    passed = _closed_parents(workspace.trees, -1 if uid is None else uid)
     record = _Record(
         str(project),
         workspace.user,
@@ -172,57 +172,57 @@ def _making(account: DedicatedAccount, workspace: Workspace) -> Iterator[Account
         tuple(dict.fromkeys([*(before.passed if before else ()), *map(str, passed)])),
         before.mode if before else stat.S_IMODE(project.stat().st_mode),
     )
-    own = Path(account.home).parent
+    base = Path(account.home).parent
     if uid is None:
         says = f"make the system account {account.name}, without a password or a shell"
         yield AccountStep((says,), lambda: _useradd(account))
-    if before != record or not own.is_dir():
-        says = f"make {own}: its home (0700), a place for the root of its runs, and {RECORD}"
-        yield AccountStep((says,), lambda: _directories(account, record))
+    if before != record or not base.is_dir():
+        says = f"make {base}: its home (0700), a place for the root of its runs, and {RECORD}"
+        yield AccountStep((says,), lambda: _make_directories(account, record))
     for directory in passed:
         says = f"let it pass through {directory}, without seeing what is there (an entry --x)"
         yield AccountStep((says,), _through(account, directory))
     if project.stat().st_mode & stat.S_IRWXO:
         says = f"close {project} to all others (mode o-rwx), other projects' accounts among them"
-        yield AccountStep((says,), _others(project, 0))
+        yield AccountStep((says,), _restrict_others(project, 0))
     for tree in workspace.trees:
-        if uid is None or sharing.read(tree).permissions(uid) != 7:
+        if uid is None or sharing.read_acl(tree).permissions(uid) != 7:
             says = f"share {tree} and all in it with it (entries rwX, also for what is made there later)"
             yield AccountStep((says,), _sharing(account, tree, workspace.closed))
     for path in sorted(map(Path, workspace.closed)):
-        if uid is not None and path.exists() and sharing.read(path).permissions(uid) is not None:
-            yield AccountStep((f"take its rights over {path} back",), _taking(path, uid))
+        if uid is not None and path.exists() and sharing.read_acl(path).permissions(uid) is not None:
+            yield AccountStep((f"take its rights over {path} back",), _take_ownership(path, uid))
 
 
-def _closed(trees: Sequence[Path], uid: int) -> list[Path]:
+def _closed_parents(trees: Sequence[Path], uid: int) -> list[Path]:
     """The directories above some trees that an account can't pass through."""
     above = dict.fromkeys(each for tree in trees for each in reversed(tree.parents))
-    return [each for each in above if not sharing.passes(each, uid)]
+    return [each for each in above if not sharing.can_traverse(each, uid)]
 
 
 def _useradd(account: DedicatedAccount) -> Sequence[str]:
-    _as_root(
+    _run_as_root(
         "useradd", "--system", "--user-group", "--no-create-home", "--home-dir", account.home,
         "--shell", "/usr/sbin/nologin", "--comment", "sandwright", account.name,
     )  # fmt: skip
     return ()
 
 
-def _directories(account: DedicatedAccount, record: _Record) -> Sequence[str]:
-    own = Path(account.home).parent
+def _make_directories(account: DedicatedAccount, record: _Record) -> Sequence[str]:
+    base = Path(account.home).parent
     user = pwd.getpwnam(account.name)
-    modes = {Path(ACCOUNTS).parent: "0755", Path(ACCOUNTS): "0711", own: "0755", Path(account.place): "0700"}
+    modes = {Path(ACCOUNTS).parent: "0755", Path(ACCOUNTS): "0711", base: "0755", Path(account.place): "0700"}
     for directory, mode in modes.items():
-        _as_root("install", "-d", "-m", mode, str(directory))
+        _run_as_root("install", "-d", "-m", mode, str(directory))
     whose = ("-o", str(user.pw_uid), "-g", str(user.pw_gid))
-    _as_root("install", "-d", "-m", "0700", *whose, account.home)
+    _run_as_root("install", "-d", "-m", "0700", *whose, account.home)
     # Git works in nobody else's repository, unless it is told to (CVE-2022-24765).
     config = f'[safe]\n\tdirectory = "{_in_git(record.project)}"\n'.encode("utf-8", "surrogateescape")
     # What is in its home it may have made: nothing of root's is done there.
     become = ("setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups", "--")
     write = 'PATH=/usr/bin:/bin; set -C; rm -rf "$1"; cat >"$1"'
-    _as_root(*become, "/bin/sh", "-c", write, "sh", f"{account.home}/.gitconfig", stdin=config)
-    _as_root("install", "-T", "-m", "0644", "/dev/stdin", str(own / RECORD), stdin=record.encode())
+    _run_as_root(*become, "/bin/sh", "-c", write, "sh", f"{account.home}/.gitconfig", stdin=config)
+    _run_as_root("install", "-T", "-m", "0644", "/dev/stdin", str(base / RECORD), stdin=record.encode())
     return ()
 
 
@@ -239,7 +239,7 @@ def _through(account: DedicatedAccount, directory: Path) -> Callable[[], Sequenc
     return does
 
 
-def _others(project: Path, mode: int) -> Callable[[], Sequence[str]]:
+def _restrict_others(project: Path, mode: int) -> Callable[[], Sequence[str]]:
     """Gives all others what the last digit of a mode says."""
 
     def does() -> Sequence[str]:
@@ -251,40 +251,40 @@ def _others(project: Path, mode: int) -> Callable[[], Sequence[str]]:
 
 def _sharing(account: DedicatedAccount, tree: Path, closed: frozenset[str]) -> Callable[[], Sequence[str]]:
     def does() -> Sequence[str]:
-        left = sharing.share(tree, pwd.getpwnam(account.name).pw_uid, closed)
-        return [f"{tree}: {each}" for each in left]
+        skipped = sharing.share(tree, pwd.getpwnam(account.name).pw_uid, closed)
+        return [f"{tree}: {each}" for each in skipped]
 
     return does
 
 
 def _removing(account: DedicatedAccount, uid: int | None, record: _Record) -> Iterator[AccountStep]:
-    own, project = Path(account.home).parent, Path(record.project)
+    base, project = Path(account.home).parent, Path(record.project)
     for tree in filter(Path.is_dir, map(Path, record.shared)):
         if uid is not None:
             says = (f"give its files in {tree} to the owner of that", f"take its rights over {tree} back")
-            yield AccountStep(says, _taking(tree, uid))
+            yield AccountStep(says, _take_ownership(tree, uid))
     if record.project and project.is_dir():
         others = f"{record.mode & stat.S_IRWXO:o}"
         yield AccountStep(
             (f"let all others do with {project} what they could (mode o={others})",),
-            _others(project, record.mode),
+            _restrict_others(project, record.mode),
         )
     for directory in filter(Path.is_dir, map(Path, record.passed)):
-        if uid is not None and sharing.read(directory).permissions(uid) is not None:
+        if uid is not None and sharing.read_acl(directory).permissions(uid) is not None:
             yield AccountStep((f"let it pass through {directory} no more",), _keeping_out(directory, uid))
     if uid is not None:
         yield AccountStep((f"remove the system account {account.name}",), lambda: _userdel(account.name))
-    if own.exists():
-        yield AccountStep((f"remove {own}, its home with all that is in it",), lambda: _gone(own))
+    if base.exists():
+        yield AccountStep((f"remove {base}, its home with all that is in it",), lambda: _gone(base))
 
 
-def _taking(tree: Path, uid: int) -> Callable[[], Sequence[str]]:
+def _take_ownership(tree: Path, uid: int) -> Callable[[], Sequence[str]]:
     def does() -> Sequence[str]:
         owner = tree.stat()
         whose = f"{owner.st_uid}:{owner.st_gid}"
         # Whoever works there may put a link in a directory's place meanwhile, and another's file in a file's.
         chown = ("chown", "-h", f"--from={uid}", whose, "{}", "+")
-        _as_root("find", str(tree), "-xdev", "-uid", str(uid), "-execdir", *chown, limit=_TREE)
+        _run_as_root("find", str(tree), "-xdev", "-uid", str(uid), "-execdir", *chown, limit=_TREE)
         return [f"{tree}: {each}" for each in sharing.unshare(tree, uid)]
 
     return does
@@ -298,18 +298,18 @@ def _keeping_out(directory: Path, uid: int) -> Callable[[], Sequence[str]]:
     return does
 
 
-def _gone(own: Path) -> Sequence[str]:
-    _as_root("rm", "-rf", "--one-file-system", str(own))
-    _as_root("rmdir", "--ignore-fail-on-non-empty", ACCOUNTS, str(Path(ACCOUNTS).parent))
+def _gone(base: Path) -> Sequence[str]:
+    _run_as_root("rm", "-rf", "--one-file-system", str(base))
+    _run_as_root("rmdir", "--ignore-fail-on-non-empty", ACCOUNTS, str(Path(ACCOUNTS).parent))
     return ()
 
 
 def _userdel(name: str) -> Sequence[str]:
-    _as_root("userdel", name)
+    _run_as_root("userdel", name)
     return ()
 
 
-def _as_root(*words: str, stdin: bytes | None = None, check: bool = True, limit: float = _LIMIT) -> None:
+def _run_as_root(*words: str, stdin: bytes | None = None, check: bool = True, limit: float = _LIMIT) -> None:
     """Run a program as root. Raise HostError where nobody lets us, CommandFailed, ToolMissing."""
     argv = words if os.geteuid() == 0 else ("sudo", "-n", "--", *words)
     process.run(*argv, stdin=stdin, check=check, timeout=limit)

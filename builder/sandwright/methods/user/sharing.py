@@ -54,12 +54,12 @@ def share(tree: Path, uid: int, closed: Collection[str] = ()) -> list[str]:
 
     def change(descriptor: int, status: os.stat_result) -> None:
         directory = stat.S_ISDIR(status.st_mode)
-        given = READ | WRITE | (EXECUTE if directory or status.st_mode & stat.S_IXUSR else 0)
-        here = _access(descriptor, status)
-        _set(descriptor, ACCESS, here.granting(uid, given))
+        rights = READ | WRITE | (EXECUTE if directory or status.st_mode & stat.S_IXUSR else 0)
+        here = _access_list(descriptor, status)
+        _write_acl(descriptor, ACCESS, here.granting(uid, rights))
         if directory:
-            first = _default(descriptor) or acl.of_mode(status.st_mode)
-            _set(descriptor, DEFAULT, first.granting(uid, 7).granting(owner, 7))
+            first = _default_list(descriptor) or acl.of_mode(status.st_mode)
+            _write_acl(descriptor, DEFAULT, first.granting(uid, 7).granting(owner, 7))
 
     return _changed(tree, {owner, uid}, change, closed)
 
@@ -69,14 +69,14 @@ def unshare(tree: Path, uid: int) -> list[str]:
     owner = tree.stat().st_uid
 
     def change(descriptor: int, status: os.stat_result) -> None:
-        _set(descriptor, ACCESS, _access(descriptor, status).without(uid).without(owner))
-        first = _default(descriptor) if stat.S_ISDIR(status.st_mode) else None
+        _write_acl(descriptor, ACCESS, _access_list(descriptor, status).without(uid).without(owner))
+        first = _default_list(descriptor) if stat.S_ISDIR(status.st_mode) else None
         if first is not None:
-            left = first.without(uid)
-            if set(left.users) <= {owner}:
+            remaining = first.without(uid)
+            if set(remaining.users) <= {owner}:
                 os.removexattr(descriptor, DEFAULT)
             else:
-                _set(descriptor, DEFAULT, left)
+                _write_acl(descriptor, DEFAULT, remaining)
 
     return _changed(tree, {owner, uid}, change)
 
@@ -91,19 +91,19 @@ def keep_out(directory: Path, uid: int) -> None:
     _on_one(directory, lambda here: here.without(uid))
 
 
-def passes(directory: Path, uid: int) -> bool:
+def can_traverse(directory: Path, uid: int) -> bool:
     """Whether a user that is in no group of the directory may pass through it."""
     status = directory.stat()
     if status.st_uid == uid:
         return bool(status.st_mode & stat.S_IXUSR)
-    own = read(directory).permissions(uid)
-    return bool((status.st_mode if own is None else own) & EXECUTE)
+    permissions = read_acl(directory).permissions(uid)
+    return bool((status.st_mode if permissions is None else permissions) & EXECUTE)
 
 
-def read(path: Path) -> AccessList:
+def read_acl(path: Path) -> AccessList:
     """What holds for a file or directory. Raise OSError."""
     try:
-        return acl.decode(os.getxattr(path, ACCESS))
+        return acl.decode_acl(os.getxattr(path, ACCESS))
     except OSError as error:
         if error.errno not in (errno.ENODATA, errno.ENOTSUP):
             raise
@@ -114,24 +114,24 @@ def _on_one(directory: Path, change: Callable[[AccessList], AccessList]) -> None
     descriptor = os.open(directory, _OPEN | os.O_DIRECTORY)
     try:
         status = os.fstat(descriptor)
-        _set(descriptor, ACCESS, change(_access(descriptor, status)))
+        _write_acl(descriptor, ACCESS, change(_access_list(descriptor, status)))
     finally:
         os.close(descriptor)
 
 
 def _changed(tree: Path, owners: set[int], change: Change, closed: Collection[str] = ()) -> list[str]:
-    left = Left({})
-    for descriptor, status in _opened(tree, left, closed):
+    skipped = Left({})
+    for descriptor, status in _open_tree(tree, skipped, closed):
         if status.st_uid not in owners:
-            left.add("they belong to somebody else")
+            skipped.add("they belong to somebody else")
         elif not stat.S_ISDIR(status.st_mode) and status.st_nlink > 1:
-            left.add(_CROWDED)
+            skipped.add(_CROWDED)
         else:
             change(descriptor, status)
-    return left.describe()
+    return skipped.describe()
 
 
-def _opened(tree: Path, left: Left, closed: Collection[str]) -> Iterator[tuple[int, os.stat_result]]:
+def _open_tree(tree: Path, skipped: Left, closed: Collection[str]) -> Iterator[tuple[int, os.stat_result]]:
     """Every directory and plain file of a tree on one file system, open for as long as it is looked at."""
     device = tree.stat().st_dev
     top = len(tree.parts)
@@ -140,22 +140,22 @@ def _opened(tree: Path, left: Left, closed: Collection[str]) -> Iterator[tuple[i
         directories[:] = [name for name in directories if f"{path}/{name}" not in closed]
         if directories and path.count("/") - top >= _DEEPEST:
             directories.clear()
-            left.add("they lie too deep")
+            skipped.add("they lie too deep")
         if status.st_dev != device:
             directories.clear()
-            left.add("they are on another file system")
+            skipped.add("they are on another file system")
             continue
         yield parent, status
         for name in (name for name in files if f"{path}/{name}" not in closed):
-            yield from _file(name, parent, left)
+            yield from _open_file(name, parent, skipped)
 
 
-def _file(name: str, parent: int, left: Left) -> Iterator[tuple[int, os.stat_result]]:
+def _open_file(name: str, parent: int, skipped: Left) -> Iterator[tuple[int, os.stat_result]]:
     try:
         descriptor = os.open(name, _OPEN, dir_fd=parent)
     except OSError as error:
         if error.errno not in (errno.ELOOP, errno.ENXIO, errno.ENOENT):  # a link, a socket, gone
-            left.add(f"they can't be opened: {error.strerror}")
+            skipped.add(f"they can't be opened: {error.strerror}")
         return
     try:
         status = os.fstat(descriptor)
@@ -165,31 +165,31 @@ def _file(name: str, parent: int, left: Left) -> Iterator[tuple[int, os.stat_res
         os.close(descriptor)
 
 
-def _access(descriptor: int, status: os.stat_result) -> AccessList:
-    return _get(descriptor, ACCESS) or acl.of_mode(status.st_mode)
+def _access_list(descriptor: int, status: os.stat_result) -> AccessList:
+    return _read_acl(descriptor, ACCESS) or acl.of_mode(status.st_mode)
 
 
-def _default(descriptor: int) -> AccessList | None:
-    return _get(descriptor, DEFAULT)
+def _default_list(descriptor: int) -> AccessList | None:
+    return _read_acl(descriptor, DEFAULT)
 
 
-def _get(descriptor: int, name: str) -> AccessList | None:
+def _read_acl(descriptor: int, name: str) -> AccessList | None:
     try:
-        return acl.decode(os.getxattr(descriptor, name))
+        return acl.decode_acl(os.getxattr(descriptor, name))
     except OSError as error:
         if error.errno == errno.ENODATA:
             return None
-        raise _explained(error) from error
+        raise _explain_acl_error(error) from error
 
 
-def _set(descriptor: int, name: str, given: AccessList) -> None:
+def _write_acl(descriptor: int, name: str, access: AccessList) -> None:
     try:
-        os.setxattr(descriptor, name, acl.encode(given))
+        os.setxattr(descriptor, name, acl.encode_acl(access))
     except OSError as error:
-        raise _explained(error) from error
+        raise _explain_acl_error(error) from error
 
 
-def _explained(error: OSError) -> HostError:
+def _explain_acl_error(error: OSError) -> HostError:
     if error.errno == errno.ENOTSUP:
         return HostError("the file system keeps no access control lists, by which a workspace is shared")
     return HostError(f"an access control list can't be changed: {error.strerror}")

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sandwright.host import MachineFacts
-from sandwright.methods.bwrap.backend import Bwrap, explained
+from sandwright.methods.bwrap.backend import Bwrap, explain_failure
 from sandwright.methods.contract import LIMIT, Code, Leftover, Preflight
 from sandwright.methods.landlock.backend import Landlock
-from sandwright.methods.landlock.backend import explained as explained_by_landlock
+from sandwright.methods.landlock.backend import explain_failure as explained_by_landlock
 from sandwright.methods.shared.trial import HOST_ROOT, judged, try_out
 from sandwright.methods.vm.landlock import render_vm_landlock
 from sandwright.methods.vm.render import KERNEL, render_vm
@@ -40,13 +40,13 @@ class Vm(Bwrap):
             return lacking
 
         def explain(failed: Failed) -> tuple[Code, str, str]:
-            return explained(failed, host)
+            return explain_failure(failed, host)
 
         return judged(self.name, try_out(self, HOST_ROOT, limit=limit, environment=self.trial()), explain)
 
     def lacking(self, host: MachineFacts) -> Preflight | None:
         """What isn't there."""
-        return _lacking(self.name, self.programs(), host)
+        return _missing_program(self.name, self.programs(), host)
 
     def trial(self) -> Mapping[str, str]:
         """What the launcher of a trial is told besides."""
@@ -69,7 +69,7 @@ class VmLandlock(Landlock):
 
     def preflight(self, host: MachineFacts, *, limit: float = LIMIT) -> Preflight:
         """Start it with a policy that hides one directory."""
-        if lacking := _lacking(self.name, self.programs(), host):
+        if lacking := _missing_program(self.name, self.programs(), host):
             return lacking
         return judged(self.name, try_out(self, HOST_ROOT, limit=limit), explained_by_landlock)
 
@@ -78,7 +78,7 @@ class VmLandlock(Landlock):
         return iter(())
 
 
-def _lacking(method: str, programs: Sequence[str], host: MachineFacts) -> Preflight | None:
+def _missing_program(method: str, programs: Sequence[str], host: MachineFacts) -> Preflight | None:
     """What isn't there."""
     if host.os != "linux":
         return Preflight(method, "wrong-system", f"its kernel is Linux'; this is {host.os}")

@@ -45,9 +45,11 @@ def read_vm_landlock(rendered: Rendered, _policy: ResolvedPolicy) -> Enclosure:
     ]
     return Enclosure(
         "host",
-        (*_mounts(rendered.artifact(PLAN).content), *links),
+        (*_planned_mounts(rendered.artifact(PLAN).content), *links),
         network=ArtifactPosition(NAME, "vm.kernel"),
-        environment={word.partition("=")[0]: position for word, position in read.placed("landlock.settings")},
+        environment={
+            word.partition("=")[0]: position for word, position in read.words_of("landlock.settings")
+        },
         passing=read.passing(),
         calls=calls.of_bpf(rendered.artifact("guest.bpf").content, "guest.bpf"),
         isolated=Isolation(ArtifactPosition(PLAN, "")),
@@ -91,7 +93,7 @@ def read_landlock_rules(rendered: Rendered, _policy: ResolvedPolicy) -> tuple[La
         network=ArtifactPosition(NAME, "landlock.ports_closed"),
         environment={},
         passing=Passing(),
-        calls=calls.none("the supervisor's filters decide"),
+        calls=calls.no_filter("the supervisor's filters decide"),
         isolated=Isolation(ArtifactPosition("rules", "")),
         sockets=False,
         brought=(*DEVICES, TERMINAL),
@@ -99,14 +101,14 @@ def read_landlock_rules(rendered: Rendered, _policy: ResolvedPolicy) -> tuple[La
     return (rules,)
 
 
-def _mounts(content: bytes) -> Iterator[tuple[Mount, ArtifactPosition]]:
+def _planned_mounts(content: bytes) -> Iterator[tuple[Mount, ArtifactPosition]]:
     """The mounts of a plan, as `sandwright.render.mount_watch` writes it."""
     words = content.decode("utf-8", "surrogateescape").split("\0")[2:-1]
     for record in zip(words[::4], words[1::4], words[2::4], words[3::4], strict=True):
-        yield _mount(*record), ArtifactPosition(PLAN, f"{record[0]} {record[1]}")
+        yield _mount_of_record(*record), ArtifactPosition(PLAN, f"{record[0]} {record[1]}")
 
 
-def _mount(kind: str, target: str, source: str, flags: str) -> Mount:
+def _mount_of_record(kind: str, target: str, source: str, flags: str) -> Mount:
     match kind:
         case "write" | "read":
             return Mount(target, "bind", kind == "write", source)

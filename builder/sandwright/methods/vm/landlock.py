@@ -13,7 +13,7 @@ from sandwright.launcher.plan import LandlockPlan, SocketPlan
 from sandwright.methods.bwrap.launch import ignored_places
 from sandwright.methods.bwrap.render import start_directory
 from sandwright.methods.landlock.closed import closing_filter
-from sandwright.methods.landlock.grants import encoded, grants
+from sandwright.methods.landlock.grants import encode_grants, grants
 from sandwright.methods.vm.render import KERNEL, guest_program, machine_plan, needs_amd64
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
@@ -32,7 +32,9 @@ def render_vm_landlock(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
     needs_amd64(policy)
     plan = mount_plan(policy, root="host")
     files = (
-        Artifact("rules", encoded(grants(policy)), "what the launcher may read and write for that kernel"),
+        Artifact(
+            "rules", encode_grants(grants(policy)), "what the launcher may read and write for that kernel"
+        ),
         Artifact("seccomp.bpf", kernel_filter(policy), "the filter of the kernel's process"),
         Artifact(
             "closed.bpf",

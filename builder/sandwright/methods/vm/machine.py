@@ -40,7 +40,7 @@ def machine(memory: int, accelerator: str = "kvm", *, notify: Notify = quiet) ->
 
     `accelerator` is `kvm`, or in tests `tcg`. Raise HostError when it can't be made here, or doesn't start.
     """
-    kernel, modules = _kernel()
+    kernel, modules = _newest_kernel()
     initial = initramfs(GUEST.path("linux/amd64").read_bytes(), modules)
     version = process.run(QEMU, "--version").stdout
     parts = (kernel.read_bytes(), initial, version, f"{memory} {accelerator} {os.uname().machine}".encode())
@@ -49,7 +49,7 @@ def machine(memory: int, accelerator: str = "kvm", *, notify: Notify = quiet) ->
     directory = store / key[:32]
     if not _is_whole(directory):
         notify(f"starting a machine with {memory} MiB, to be restored from then on")
-        _make(directory, kernel, initial, memory, accelerator)
+        _make_machine(directory, kernel, initial, memory, accelerator)
     return directory
 
 
@@ -69,7 +69,7 @@ def _members(members: list[tuple[str, int, bytes]]) -> Iterator[bytes]:
         yield head + bytes(-len(head) % 4) + content + bytes(-len(content) % 4)
 
 
-def _kernel() -> tuple[Path, list[bytes]]:
+def _newest_kernel() -> tuple[Path, list[bytes]]:
     """The newest kernel of this host that can be read and has the drivers, and these. Raise HostError."""
     for kernel in sorted(Path("/boot").glob("vmlinuz-*"), key=_by_version, reverse=True):
         tree = Path("/lib/modules") / kernel.name.removeprefix("vmlinuz-")
@@ -84,9 +84,11 @@ def _by_version(path: Path) -> list[int]:
 
 def _modules(tree: Path) -> list[bytes] | None:
     """What has to be loaded, in order; None when something is neither there nor built in."""
-    files = {_name(path.name): path for path in tree.glob("kernel/**/*.ko*")}
+    files = {_module_name(path.name): path for path in tree.glob("kernel/**/*.ko*")}
     try:
-        built_in = {_name(Path(line).name) for line in (tree / "modules.builtin").read_text().splitlines()}
+        built_in = {
+            _module_name(Path(line).name) for line in (tree / "modules.builtin").read_text().splitlines()
+        }
     except OSError:
         return None
     order: dict[str, bytes] = {}
@@ -98,7 +100,7 @@ def _modules(tree: Path) -> list[bytes] | None:
             return False
         content = _unpacked(files[name])
         found = _DEPENDS.search(content)
-        before = [_name(each) for each in found[1].decode().split(",") if each] if found else []
+        before = [_module_name(each) for each in found[1].decode().split(",") if each] if found else []
         if not all(map(load, before)):
             return False
         order[name] = content
@@ -107,7 +109,7 @@ def _modules(tree: Path) -> list[bytes] | None:
     return list(order.values()) if all(map(load, _NEEDED)) else None
 
 
-def _name(file: str) -> str:
+def _module_name(file: str) -> str:
     return file.partition(".ko")[0].replace("-", "_")
 
 
@@ -127,8 +129,8 @@ def _is_whole(directory: Path) -> bool:
     try:
         words = (directory / "machine").read_text().split()
         sizes = [(directory / name).stat().st_size for name in ("memory", "state")]
-        own = all(each.st_uid == os.geteuid() and not each.st_mode & 0o077 for each in _stats(directory))
-        return own and len(words) == 7 and [int(words[3]), int(words[5])] == sizes
+        owned = all(each.st_uid == os.geteuid() and not each.st_mode & 0o077 for each in _stats(directory))
+        return owned and len(words) == 7 and [int(words[3]), int(words[5])] == sizes
     except (OSError, ValueError):
         return False
 
@@ -137,7 +139,7 @@ def _stats(directory: Path) -> list[os.stat_result]:
     return [directory.lstat(), *((directory / name).lstat() for name in _FILES)]
 
 
-def _make(directory: Path, kernel: Path, initial: bytes, memory: int, accelerator: str) -> None:
+def _make_machine(directory: Path, kernel: Path, initial: bytes, memory: int, accelerator: str) -> None:
     launch, qemu = LAUNCH_VM.path("linux/amd64"), process.which(QEMU)
     with tempfile.TemporaryDirectory(dir=directory.parent, prefix="new-") as scratch:
         made = Path(scratch, "machine")

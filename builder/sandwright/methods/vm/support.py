@@ -22,32 +22,32 @@ _OWN: dict[str, Support] = {
     "network.later-sockets": Support("exact", NO_HOST_SOCKETS),
     "network.other-later-sockets": Support("exact", NO_HOST_SOCKETS),
     "network.abstract-sockets": Support("exact", NO_HOST_SOCKETS),
-    "network.own-sockets": Support("exact", "they are of the kernel inside"),
+    "network.own-sockets": Support("exact", "they belong to the guest kernel"),
     "network.localhost": Support("exact", CARRIED),
     "network.expose": Support("exact", CARRIED),
-    "process.sandbox-root": Support("stricter", "capabilities of the kernel inside; no set-user-id program"),
+    "process.sandbox-root": Support("stricter", "capabilities of the guest kernel; no set-user-ID programs"),
     "process.root": Support(
-        "exact", "root of the kernel inside, whose own process is root of a user namespace at most"
+        "exact", "root of the guest kernel, whose process is at most root of a user namespace"
     ),
-    "process.kernel": Support("exact", "/proc and /sys are those of the kernel inside"),
+    "process.kernel": Support("exact", "/proc and /sys belong to the guest kernel"),
     "credentials.shims": Support("cannot", "the bridge is a Unix socket of the host"),
-    "resources.memory": Support("exact", "the kernel inside has no more, its own part among it"),
+    "resources.memory": Support("exact", "the guest has no more memory, including that of its kernel"),
     "resources.cpus": Support("stricter", PROCESSORS),
-    "resources.pids": Support("exact", "by a control group of the kernel inside"),
+    "resources.pids": Support("exact", "by a cgroup of the guest kernel"),
 }
 
 _LANDLOCK: dict[str, Support] = {
     "filesystem.read-all": Support(
-        "stricter", "what is made later in a directory in which something is denied can't be read"
+        "stricter", "files created later in a directory with denied entries are unreadable"
     ),
     "filesystem.attributes": Support(
         "partly",
-        "who takes the kernel inside over sees names, sizes and times of all files, and the arguments of "
-        "other processes, as there are no namespaces around it",
+        "an attacker who controls the guest kernel sees names, sizes and times of all files, and arguments "
+        "of other processes, because there are no namespaces",
     ),
     "process.sandbox-root": Support("stricter", "root inside has no capabilities"),
     "process.root": Support(
-        "partly", "root of the kernel inside, whose own process is uid 0 of the host, without capabilities"
+        "partly", "root of the guest kernel, whose process has UID 0 of the host, without capabilities"
     ),
 }
 """What differs where Landlock is the wall around it."""
@@ -56,7 +56,7 @@ DECLARATION = Declaration(
     "vm",
     {**bwrap.DECLARATION.support, **_OWN},
     unreported={
-        "calls": "a kernel of its own refuses them, and tells the program alone",
+        "calls": "the guest kernel denies them and reports the error only to the program",
         "sockets": NO_HOST_SOCKETS,
         "hosts": "",
         "bridge": reasons.UNSEEN_NO_BRIDGE,

@@ -102,10 +102,9 @@ def read_accounts(root: Root) -> AccountFiles:
 def resolve_user(user: str, accounts: AccountFiles) -> ExecUser:
     """The identity that `USER` means: `user`, `uid`, and either with `:group` or `:gid`. Empty is root.
 
-    Numbers are taken as they are, whether or not the image knows them. Supplementary groups come only
-    with a named user and no group (image-spec conversion.md); a uid without a group has the group that
-    passwd gives it, else 0. Raise BuildError for a name that the image does not know, and for a number
-    out of range.
+    Numbers are taken as they are, whether or not the image knows them. Without a group, a user has the group
+    that passwd gives it, else 0, and the supplementary groups of its name in passwd (image-spec, config.md).
+    Raise BuildError for a name that the image does not know, and for a number out of range.
     """
     first, colon, second = user.partition(":")
     if colon and not second:
@@ -119,8 +118,8 @@ def resolve_user(user: str, accounts: AccountFiles) -> ExecUser:
     groups: tuple[int, ...] = ()
     if second:
         gid = _resolve_group(second, accounts, f"user {user!r}")
-    elif isinstance(wanted, str):
-        groups = tuple(found for found in accounts.memberships(wanted) if found != gid)
+    elif account is not None:
+        groups = tuple(found for found in accounts.memberships(account.name) if found != gid)
     return ExecUser(uid, gid, groups, _home(account))
 
 

@@ -23,7 +23,7 @@ def own_probe() -> Path:
     """The probe for this machine. Raise HostError for a platform that it is not built for."""
     system = "darwin" if sys.platform == "darwin" else "linux"
     machine = os.uname().machine
-    own = f"{system}/{ARCHITECTURES.get(machine, machine)}"
-    if own not in PROBE.platforms:
-        raise HostError(f"there is no probe program for {own}")
-    return PROBE.path(own)
+    platform_key = f"{system}/{ARCHITECTURES.get(machine, machine)}"
+    if platform_key not in PROBE.platforms:
+        raise HostError(f"there is no probe program for {platform_key}")
+    return PROBE.path(platform_key)

@@ -23,8 +23,8 @@ class Attempt:
 
     def __str__(self) -> str:
         """As a person would write it; long arguments are cut."""
-        shown = (repr(os.fsdecode(each))[1:-1][:120] for each in self.arguments)
-        return " ".join([self.operation, *shown])
+        arguments = (repr(os.fsdecode(each))[1:-1][:120] for each in self.arguments)
+        return " ".join([self.operation, *arguments])
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,8 @@ class ProbeAnswer:
         if self.kind == "signal":
             if self.detail == "0":
                 return "ended"
-            known = [each.name for each in signal.Signals if str(each.value) == self.detail]
-            return known[0] if known else f"signal {self.detail}"
+            signal_names = [each.name for each in signal.Signals if str(each.value) == self.detail]
+            return signal_names[0] if signal_names else f"signal {self.detail}"
         return self.detail if self.kind == "errno" else self.kind
 
     def __str__(self) -> str:
@@ -61,21 +61,23 @@ NO_ANSWER = ProbeAnswer("none")
 
 def attempt(operation: str, *words: Word) -> Attempt:
     """An attempt with arguments of several types: numbers are written in decimal."""
-    return Attempt(operation, tuple(_bytes(word) for word in words))
+    return Attempt(operation, tuple(_word_bytes(word) for word in words))
 
 
 def requests(attempts: Sequence[Attempt], *, word: str) -> bytes:
     """The program's standard input. `word` marks its answers; it holds no space."""
-    return "".join(f"{line(each, index, word=word)}\n" for index, each in enumerate(attempts)).encode()
+    return "".join(
+        f"{request_line(each, index, word=word)}\n" for index, each in enumerate(attempts)
+    ).encode()
 
 
-def line(attempt: Attempt, index: int, *, word: str) -> str:
+def request_line(attempt: Attempt, index: int, *, word: str) -> str:
     """One line of the program's standard input, or one argument behind `--lines`."""
     arguments = (_hex(argument) for argument in attempt.arguments)
     return " ".join([word, str(index), attempt.operation, *arguments])
 
 
-def answers(output: bytes, count: int, *, word: str, why: str = "") -> list[ProbeAnswer]:
+def parse_answers(output: bytes, count: int, *, word: str, why: str = "") -> list[ProbeAnswer]:
     """The answers in the program's output, one for each of `count` attempts; other output is passed over.
 
     `why` is said of each that has none.
@@ -84,9 +86,9 @@ def answers(output: bytes, count: int, *, word: str, why: str = "") -> list[Prob
     for answered in output.decode(errors="replace").splitlines():
         words = answered.split(" ")
         if len(words) == 4 and words[0] == word:
-            found.setdefault(words[1], _answer(words[2], words[3]))
-    given = (found.get(str(index), NO_ANSWER) for index in range(count))
-    return [each if each.kind != "none" else ProbeAnswer("none", why) for each in given]
+            found.setdefault(words[1], _parse_answer(words[2], words[3]))
+    parsed = (found.get(str(index), NO_ANSWER) for index in range(count))
+    return [each if each.kind != "none" else ProbeAnswer("none", why) for each in parsed]
 
 
 _KINDS: Mapping[str, Kind] = {
@@ -98,17 +100,17 @@ _KINDS: Mapping[str, Kind] = {
 }
 
 
-def _answer(kind: str, detail: str) -> ProbeAnswer:
-    known = _KINDS.get(kind)
-    if known == "ok":
+def _parse_answer(kind: str, detail: str) -> ProbeAnswer:
+    answer_kind = _KINDS.get(kind)
+    if answer_kind == "ok":
         try:
             return ProbeAnswer("ok", value=b"" if detail == "-" else bytes.fromhex(detail))
         except ValueError:
             return NO_ANSWER
-    return ProbeAnswer(known, detail) if known else NO_ANSWER
+    return ProbeAnswer(answer_kind, detail) if answer_kind else NO_ANSWER
 
 
-def _bytes(word: Word) -> bytes:
+def _word_bytes(word: Word) -> bytes:
     if isinstance(word, bytes):
         return word
     return str(word).encode() if isinstance(word, int) else os.fsencode(word)

@@ -39,23 +39,23 @@ _FAMILIES: tuple[Callable[[ProofSubject], Iterator[Probe]], ...] = (
 
 def catalogue(subject: ProofSubject) -> tuple[Probe, ...]:
     """All probes for a subject that are attempts inside. Those of runs as a whole are in `lifecycle`."""
-    return tuple(part for probe in whole(subject) for part in held(probe, subject.method))
+    return tuple(part for probe in all_probes(subject) for part in enforceable_part(probe, subject.method))
 
 
-def whole(subject: ProofSubject) -> Iterator[Probe]:
+def all_probes(subject: ProofSubject) -> Iterator[Probe]:
     """The same, whatever the subject's method can hold."""
     yield from (probe for family in _FAMILIES for probe in family(subject))
 
 
-def held(probe: Probe, method: str) -> Iterator[Probe]:
+def enforceable_part(probe: Probe, method: str) -> Iterator[Probe]:
     """A probe without what its method can't hold, which becomes one that is skipped, with the reason."""
-    wanted = {step.claim: expected(step.claim, method) for step in probe.steps}
-    lacking = tuple(step for step in probe.steps if not wanted[step.claim].answers)
-    kept = tuple(step for step in probe.steps if wanted[step.claim].answers)
-    if kept or not lacking:
-        yield replace(probe, steps=kept)
+    expectations = {step.claim: expected(step.claim, method) for step in probe.steps}
+    lacking = tuple(step for step in probe.steps if not expectations[step.claim].answers)
+    steps = tuple(step for step in probe.steps if expectations[step.claim].answers)
+    if steps or not lacking:
+        yield replace(probe, steps=steps)
     if lacking:
-        reasons = dict.fromkeys(wanted[step.claim].reason for step in lacking)
-        name = f"{probe.name}: not held" if kept else probe.name
+        reasons = dict.fromkeys(expectations[step.claim].reason for step in lacking)
+        name = f"{probe.name}: not held" if steps else probe.name
         skip = f"{method} can't: {'; '.join(reasons)}"
         yield replace(probe, name=name, steps=lacking, controls=(), check=None, never=(), skip=skip)

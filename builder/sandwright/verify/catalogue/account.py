@@ -19,13 +19,13 @@ def probes(subject: ProofSubject) -> Iterator[Probe]:
     """The probes of this family, for the one method that has an account."""
     if not subject.properties.own_account:
         return
-    fixture, own = subject.fixture, f"Uid:\t{subject.policy.facts.uid}\t".encode()
+    fixture, own_uid = subject.fixture, f"Uid:\t{subject.policy.facts.uid}\t".encode()
     yield Probe(
         "processes/account",
         Family.PROCESSES,
-        "the command runs as the account, in no group but the account's own",
+        "the command runs as the account, without supplementary groups",
         (
-            ProbeStep(attempt("read", "/proc/self/status"), "works", lacks=(own,)),
+            ProbeStep(attempt("read", "/proc/self/status"), "works", lacks=(own_uid,)),
             ProbeStep(attempt("read", "/proc/self/status"), "works", holds=b"\nGroups:\t \n"),
         ),
         (ProbeStep(attempt("read", "/proc/self/status"), "works", holds=b"\nUid:\t"),),
@@ -33,7 +33,7 @@ def probes(subject: ProofSubject) -> Iterator[Probe]:
     yield Probe(
         "files/of-a-person",
         Family.FILES,
-        "file permissions hide a person's .ssh/config that no rule denies",
+        "file permissions hide a user's .ssh/config that no rule denies",
         (
             step("account.closed", "read", fixture.read / CLOSED),
             step("account.closed", "write", fixture.read / CLOSED),
@@ -66,8 +66,8 @@ def _both_ways(made: Path, word: str) -> str | None:
     """Whoever started it reads what the account made, and adds to it."""
     try:
         with made.open("r+b") as file:
-            said = file.read()
+            content = file.read()
             file.write(_ADDED)
     except OSError as error:
         return f"{made} can't be read and written on the host: {os.strerror(error.errno or 0)}"
-    return None if said == word.encode() else f"{made} is not what it was: {said!r}"
+    return None if content == word.encode() else f"{made} is not what it was: {content!r}"

@@ -15,7 +15,7 @@ def probes(subject: ProofSubject) -> Iterator[Probe]:
     """The probes of this family."""
     environment, canaries = subject.policy.environment, subject.canaries
     secrets = tuple(value.encode() for value in canaries.withheld.values())
-    control = _control(subject)
+    control = _arrival_control(subject)
     yield _probe(
         "withheld",
         f"variables that the policy doesn't pass don't arrive: {', '.join(canaries.withheld)}",
@@ -57,7 +57,7 @@ def _withheld(name: str, value: str, subject: ProofSubject) -> ProbeStep:
     return step("variable.none", "environment", name)
 
 
-def _control(subject: ProofSubject) -> tuple[ProbeStep, ...]:
+def _arrival_control(subject: ProofSubject) -> tuple[ProbeStep, ...]:
     """That variables arrive at all, where any should."""
     environment = subject.policy.environment
     names = [*subject.canaries.passed, *environment.set]
@@ -74,18 +74,18 @@ def _probe(name: str, about: str, *steps: ProbeStep, controls: tuple[ProbeStep, 
 def _inherited(secrets: tuple[bytes, ...], control: tuple[ProbeStep, ...]) -> Iterator[Probe]:
     yield _probe(
         "first-process",
-        "the sandbox's first process holds none of the host's variables either (containers/bubblewrap#725)",
+        "the init process of the sandbox has no variables of the host either (containers/bubblewrap#725)",
         ProbeStep(attempt("read", "/proc/1/environ"), "process.environ", lacks=secrets, private=True),
         ProbeStep(attempt("read", "/proc/1/cmdline"), "works", lacks=secrets, private=True),
         controls=(*control, ProbeStep(attempt("read", "/proc/self/environ"), "works", private=True)),
     )
     yield _probe(
         "descriptors",
-        "no descriptor is open but standard input and output: none that the launcher was started with",
+        "only standard input and output are open: no descriptor of the launcher is inherited",
         ProbeStep(attempt("descriptors"), "works", value=b"0\n1\n2\n"),
     )
     yield _probe(
         "open-directories",
-        "no process has a directory open whose `..` leads out, not even the first one",
+        "no process, including init, has a directory open whose `..` leads out of the sandbox",
         ProbeStep(attempt("directories"), "works", value=b""),
     )

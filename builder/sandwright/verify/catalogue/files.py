@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from sandwright.policy.uses import unguarded
+from sandwright.policy.uses import unprotected_names
 from sandwright.questions import is_placeholder
 from sandwright.runtime.probe.protocol import attempt
 from sandwright.verify.fixture import HOSTILE, Fixture
@@ -20,9 +20,9 @@ _SHARED = Path("/tmp")  # noqa: S108 - inside, and on the host
 def probes(subject: ProofSubject) -> Iterator[Probe]:
     """The probes about planted files, about the root, and about what the sandbox has for itself."""
     yield from _grants(subject)
-    yield from _denials(subject)
-    yield from _restrictions(subject)
-    yield _temporary(subject)
+    yield from _denied_probes(subject)
+    yield from _readonly_probes(subject)
+    yield _temporary_probe(subject)
     if subject.linux:
         yield from _system(subject)
 
@@ -37,7 +37,7 @@ def writes_plain(fixture: Fixture) -> ProbeStep:
     return step("works", "write", fixture.write / "plain")
 
 
-def identity(path: Path) -> bytes:
+def inode_identity(path: Path) -> bytes:
     """Device and inode as the probe program writes them: what the image has there has others."""
     try:
         status = path.lstat()
@@ -56,15 +56,15 @@ def _grants(subject: ProofSubject) -> Iterator[Probe]:
     fixture = subject.fixture
     made = fixture.write / "made"
     yield _probe(
-        "read", "a path that may be read can be", reads_plain(fixture), step("listed", "list", fixture.read)
+        "read", "a granted path is readable", reads_plain(fixture), step("listed", "list", fixture.read)
     )
     yield _probe(
         "write",
-        "a written file is on the host, and belongs to the calling user",
+        "a new file exists on the host and belongs to the calling user",
         step("works", "create", made, fixture.word),
         step("works", "chmod", made, 0o640),
         step("works", "mkdir", fixture.write / "made-directory"),
-        check=lambda: _written(made, fixture.word, subject.owner),
+        check=lambda: _content_fault(made, fixture.word, subject.owner),
     )
     yield _probe(
         "replace",
@@ -82,20 +82,20 @@ def _grants(subject: ProofSubject) -> Iterator[Probe]:
         private = subject.policy.filesystem.tmp == "private"
         yield _probe(
             "temporary",
-            "the temporary directory can be written",
+            "the temporary directory is writable",
             step("tmp.write" if private else "works", "create", mine, "x"),
             never=(mine,) if private else (),
             check=None if private else lambda: _removed(mine),
         )
 
 
-def _denials(subject: ProofSubject) -> Iterator[Probe]:
+def _denied_probes(subject: ProofSubject) -> Iterator[Probe]:
     fixture = subject.fixture
     control = (reads_plain(fixture),)
     denied, file = fixture.read / "denied", fixture.read / "denied-file"
     yield _probe(
         "denied-directory",
-        "a denied directory shows nothing of its contents, and nothing can be made in it",
+        "the contents of a denied directory are hidden, and nothing can be created in it",
         step("hidden.entry", "read", denied / "secret"),
         ProbeStep(attempt("list", denied), "hidden.list", value=b""),
         step("hidden.create", "create", denied / "new"),
@@ -104,16 +104,16 @@ def _denials(subject: ProofSubject) -> Iterator[Probe]:
     )
     yield _probe(
         "denied-file",
-        "a denied file can be neither read nor written, and can't be used as a directory",
+        "a denied file can be neither read nor written, nor used as a directory",
         step("hidden.file", "content", file),
         step("hidden.file.write", "write", file),
         step("hidden.kind", "list", file),
         controls=(*control, step("works", "content", fixture.read / "plain")),
-        check=lambda: _unchanged(file, fixture.word),
+        check=lambda: _check_unchanged(file, fixture.word),
     )
     yield _probe(
         "denied-in-writable",
-        "a denied path inside a writable one is hidden",
+        "a denied path below a writable one is hidden",
         step("inside.entry", "read", fixture.write / "hidden/secret"),
         step("inside.create", "create", fixture.write / "hidden/new"),
         controls=(writes_plain(fixture),),
@@ -121,47 +121,48 @@ def _denials(subject: ProofSubject) -> Iterator[Probe]:
     )
     yield _probe(
         "denied-neighbour",
-        "a name that begins like a denied one is not denied",
+        "a name with a denied name as its prefix is not denied",
         ProbeStep(attempt("read", fixture.read / "denied-not"), "works", value=fixture.plain.encode()),
     )
     yield _probe(
         "denied-names",
-        "names with spaces, quotes, brackets, dashes and line breaks are denied like others",
+        "names with spaces, quotes, brackets, dashes and line breaks can be denied",
         *(step("hidden.entry", "read", fixture.read / name / "secret") for name in HOSTILE),
         controls=control,
     )
 
 
-def _restrictions(subject: ProofSubject) -> Iterator[Probe]:
+def _readonly_probes(subject: ProofSubject) -> Iterator[Probe]:
     fixture = subject.fixture
-    plain, kept = fixture.read / "plain", fixture.write / "kept"
+    plain, readonly = fixture.read / "plain", fixture.write / "kept"
     yield _probe(
         "read-only",
-        "a read-only path can't be written, changed or removed",
+        "a read-only path cannot be written, changed or removed",
         *_all_writes("readonly.write", plain, fixture.read),
         controls=(reads_plain(fixture), writes_plain(fixture)),
-        check=lambda: _unchanged(plain, fixture.plain),
+        check=lambda: _check_unchanged(plain, fixture.plain),
     )
     yield _probe(
         "read-only-in-writable",
-        "a read-only path inside a writable one can be read and not changed",
-        *_all_writes("inside.write", kept / "file", kept),
+        "a read-only path below a writable one can be read and not changed",
+        *_all_writes("inside.write", readonly / "file", readonly),
         step("inside.write", "write", fixture.write / "kept-file"),
         step("inside.write", "truncate", fixture.write / "kept-file"),
-        ProbeStep(attempt("read", kept / "file"), "works", value=fixture.plain.encode()),
+        ProbeStep(attempt("read", readonly / "file"), "works", value=fixture.plain.encode()),
         controls=(writes_plain(fixture),),
         check=lambda: (
-            _unchanged(kept / "file", fixture.plain) or _unchanged(fixture.write / "kept-file", fixture.plain)
+            _check_unchanged(readonly / "file", fixture.plain)
+            or _check_unchanged(fixture.write / "kept-file", fixture.plain)
         ),
     )
-    yield from _absent(subject)
+    yield from _missing_name_probes(subject)
     hooks = fixture.write / ".git/hooks"
     if any(
         name.value == ".git/hooks" for each in subject.policy.filesystem.protections for name in each.names
     ):
         yield _probe(
             "protected",
-            "files of a repository that the host runs can't be written, while commits work",
+            "files of a repository that the host executes are read-only, and commits work",
             step("inside.write", "create", hooks / "pre-commit"),
             step("inside.write", "write", fixture.write / ".git/config"),
             step("commits", "create", fixture.write / ".git/refs/heads/main", "0"),
@@ -172,7 +173,7 @@ def _restrictions(subject: ProofSubject) -> Iterator[Probe]:
         nested = fixture.nested / ".git"
         yield _probe(
             "protected-nested",
-            "nor can those of a repository that was there before, below a directory that may be written",
+            "the same for existing repositories below a writable directory",
             step("inside.write", "create", nested / "hooks/pre-commit"),
             step("inside.write", "write", nested / "config"),
             step("commits", "create", nested / "refs/heads/main", "0"),
@@ -181,19 +182,21 @@ def _restrictions(subject: ProofSubject) -> Iterator[Probe]:
         )
 
 
-def _absent(subject: ProofSubject) -> Iterator[Probe]:
+def _missing_name_probes(subject: ProofSubject) -> Iterator[Probe]:
     """Protected names of the project itself that don't exist; nothing where the project is not writable."""
     project = Path(subject.policy.canonical(subject.policy.facts.project))
-    names = dict.fromkeys(path for path, _ in unguarded(subject.policy) if Path(path).parent == project)
+    names = dict.fromkeys(
+        path for path, _ in unprotected_names(subject.policy) if Path(path).parent == project
+    )
     mine = project / f".sandwright-{subject.word}-other"
     tried = [Path(path) for path in names][:_NAMES]
     if tried:
         yield _probe(
             "protected-absent",
-            "a protected name that doesn't exist in the project can't be made, as a file, directory or link",
-            *(each for path in tried for each in makings(path, mine)),
-            controls=making(mine),
-            check=lambda: made(tried, mine),
+            "a missing protected name of the project cannot be created as a file, directory or link",
+            *(each for path in tried for each in creation_attempts(path, mine)),
+            controls=creation_controls(mine),
+            check=lambda: find_created(tried, mine),
         )
 
 
@@ -201,8 +204,8 @@ _NAMES = 4
 """Protected names that are tried: all are alike."""
 
 
-def making(mine: Path) -> tuple[ProbeStep, ...]:
-    """The controls of `makings`: beside such a name a file can be made and renamed."""
+def creation_controls(mine: Path) -> tuple[ProbeStep, ...]:
+    """The controls of `creation_attempts`: beside such a name a file can be made and renamed."""
     return (
         step("works", "create", mine),
         step("works", "rename", mine, f"{mine}-moved"),
@@ -210,7 +213,7 @@ def making(mine: Path) -> tuple[ProbeStep, ...]:
     )
 
 
-def makings(path: Path, other: Path) -> Iterator[ProbeStep]:
+def creation_attempts(path: Path, other: Path) -> Iterator[ProbeStep]:
     """Every way to make something of a name."""
     yield step("covered.make", "create", path)
     yield step("covered.make", "mkdir", path)
@@ -220,7 +223,7 @@ def makings(path: Path, other: Path) -> Iterator[ProbeStep]:
     yield step("readonly.move", "rename", path, f"{other}-away")
 
 
-def made(names: Sequence[Path], mine: Path) -> str | None:
+def find_created(names: Sequence[Path], mine: Path) -> str | None:
     """What is there of names that must not be made; a cover of another session is nothing."""
     mine.unlink(missing_ok=True)
     found = [
@@ -241,14 +244,14 @@ def _all_writes(claim: str, file: Path, directory: Path) -> Iterator[ProbeStep]:
     yield step(claim, "symlink", "plain", directory / "new-link")
 
 
-def _temporary(subject: ProofSubject) -> Probe:
+def _temporary_probe(subject: ProofSubject) -> Probe:
     """What the host has in its temporary directory: the planted files' own place is there, if it is /tmp."""
     hidden = subject.fixture.root / "state"
     private = subject.policy.filesystem.tmp == "private" and subject.linux
     claim = "works" if not private and subject.policy.is_path_readable(str(hidden)) else "tmp.hidden"
     return _probe(
         "temporary-of-host",
-        "the host's temporary files are hidden where `tmp` is private, and shown where it is shared",
+        "the host's temporary files are hidden if `tmp` is private, and visible if it is shared",
         step(claim, "stat", hidden),
         controls=(reads_plain(subject.fixture),),
         skip=_not_temporary(subject, hidden),
@@ -268,39 +271,39 @@ _DEVICES = ("mem", "kmsg", "sda", "vda", "kvm", "loop0")
 
 def _system(subject: ProofSubject) -> Iterator[Probe]:
     control = (writes_plain(subject.fixture),)
-    made = tuple(Path(place) / f".sandwright-{subject.word}" for place in ("/", "/etc", "/usr"))
+    made = tuple(Path(parent) / f".sandwright-{subject.word}" for parent in ("/", "/etc", "/usr"))
     yield _probe(
         "root",
-        "the root and the system's directories can't be written",
+        "the root and the system directories are read-only",
         *(step("readonly.write", "create", path) for path in made),
         controls=control,
         never=made,
     )
     yield _probe(
         "devices",
-        "only harmless devices are there",
+        "only harmless devices exist",
         *(step("device.seen", "stat", f"/dev/{name}") for name in _DEVICES),
         *(step("device.none", "read", f"/dev/{name}") for name in _DEVICES),
-        ProbeStep(attempt("stat", "/dev/fuse"), "device.own", lacks=(identity(Path("/dev/fuse")),)),
+        ProbeStep(attempt("stat", "/dev/fuse"), "device.own", lacks=(inode_identity(Path("/dev/fuse")),)),
         controls=(step("works", "write", "/dev/null", "x"), step("works", "stat", "/dev/urandom")),
     )
     yield _probe(
         "device-nodes",
-        "no device can be made; a FIFO can",
+        "device nodes cannot be created; a FIFO can",
         step("device.make", "mknod", subject.fixture.write / "device", "c"),
         controls=(step("fifo.make", "mknod", subject.fixture.write / "fifo", "p"),),
         never=(subject.fixture.write / "device",),
     )
 
 
-def _written(path: Path, content: str, uid: int) -> str | None:
+def _content_fault(path: Path, content: str, uid: int) -> str | None:
     if not path.is_file():
         return f"{path} is not there"
     owner = path.stat().st_uid
-    return f"{path} belongs to {owner}, not {uid}" if owner != uid else _unchanged(path, content)
+    return f"{path} belongs to {owner}, not {uid}" if owner != uid else _check_unchanged(path, content)
 
 
-def _unchanged(path: Path, content: str) -> str | None:
+def _check_unchanged(path: Path, content: str) -> str | None:
     found = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else None
     return None if found == content else f"{path} is not what it was: {found!r}"
 

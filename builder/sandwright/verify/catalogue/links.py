@@ -34,7 +34,7 @@ def _links(subject: ProofSubject) -> Iterator[Probe]:
     write, control = fixture.write, (reads_plain(fixture), writes_plain(fixture))
     yield _probe(
         "symbolic-to-denied",
-        "a symbolic link to a denied path leads nowhere, made before the run or inside",
+        "a symbolic link to a denied path, created before or during the run, gives no access",
         step("hidden.entry", "read", fixture.read / "link-to-denied"),
         step("works", "symlink", fixture.read / "denied/secret", write / "to-denied"),
         step("hidden.entry", "read", write / "to-denied"),
@@ -42,7 +42,7 @@ def _links(subject: ProofSubject) -> Iterator[Probe]:
     )
     yield _probe(
         "symbolic-to-read-only",
-        "writing through a symbolic link obeys the rule of its target",
+        "writes through a symbolic link follow the rule of its target",
         step("works", "symlink", fixture.read / "plain", write / "to-plain"),
         step("readonly.write", "write", write / "to-plain"),
         step("works", "symlink", fixture.read, write / "to-read"),
@@ -51,14 +51,14 @@ def _links(subject: ProofSubject) -> Iterator[Probe]:
     )
     yield _probe(
         "dots",
-        "a path with .. is the path it leads to",
+        "rules apply to the resolved path, also with `..`",
         step("hidden.entry", "read", f"{write}/../read/denied/secret"),
         step("readonly.write", "create", f"{write}/../read/new"),
         controls=control,
     )
     yield _probe(
         "hard",
-        "no hard link can be made to a read-only or denied file",
+        "hard links to read-only or denied files cannot be created",
         step("link.across", "link", fixture.read / "plain", write / "hard"),
         step("inside.link", "link", write / "kept-file", write / "hard-kept"),
         step("link.denied", "link", fixture.read / "denied/secret", write / "hard-denied"),
@@ -70,7 +70,7 @@ def _renames(subject: ProofSubject) -> Iterator[Probe]:
     write = subject.fixture.write
     yield _probe(
         "move-restricted",
-        "no restricted path can be moved away, replaced or removed",
+        "a restricted path cannot be moved, replaced or removed",
         step("readonly.move", "rename", write / "kept", write / "away-kept"),
         step("readonly.move", "rename", write / "kept-file", write / "away-file"),
         step("readonly.move", "rename", write / "hidden", write / "away-hidden"),
@@ -81,14 +81,14 @@ def _renames(subject: ProofSubject) -> Iterator[Probe]:
     )
     yield _probe(
         "move-parent",
-        "no directory above a restricted path can be moved away",
+        "parent directories of restricted paths cannot be moved",
         step("readonly.move", "rename", write / "deep", write / "away-deep"),
         step("readonly.move", "rename", write / "deep/er", write / "deep/away"),
         controls=_moves(write, "two"),
     )
     yield _probe(
         "move-file",
-        "a file where a denied name needs a directory can't be moved, replaced or removed",
+        "a file in place of a parent directory of a denied name cannot be moved, replaced or removed",
         step("readonly.move", "rename", write / "in-the-way", write / "away-in-the-way"),
         step("readonly.move", "rename", write / "five-file", write / "in-the-way"),
         step("readonly.move", "unlink", write / "in-the-way"),
@@ -97,7 +97,7 @@ def _renames(subject: ProofSubject) -> Iterator[Probe]:
     if subject.linux:
         yield _probe(
             "exchange",
-            "no restricted path can be exchanged for another",
+            "a restricted path cannot be exchanged with another path",
             step("exchange", "exchange", write / "kept-file", write / "three-file"),
             step("exchange", "exchange", write / "deep", write / "three-moved"),
             controls=_moves(write, "three"),
@@ -105,7 +105,7 @@ def _renames(subject: ProofSubject) -> Iterator[Probe]:
     if _protects_git(subject):
         yield _probe(
             "move-repository",
-            "a repository's own directory can't be moved, and its hooks can't be redirected",
+            "the directory of a repository cannot be moved, and its hooks cannot be redirected",
             step("readonly.move", "rename", write / ".git", write / "away-git"),
             step("covered.write", "write", write / ".git/commondir"),
             controls=_moves(write, "four"),
@@ -153,7 +153,7 @@ def _other_names(subject: ProofSubject) -> Iterator[Probe]:
     through = Path("/proc/self/root") / str(fixture.read / "denied/secret").lstrip("/")
     yield _probe(
         "through-proc",
-        "the sandbox's own /proc leads to the sandbox's own root",
+        "links in the sandbox's /proc lead to the sandbox's root",
         ProbeStep(attempt("read", through), "hidden.entry", lacks=secret),
         ProbeStep(
             attempt("read", "/proc/self/cwd/../../../../../.." + str(fixture.read / "denied/secret")),
@@ -163,7 +163,7 @@ def _other_names(subject: ProofSubject) -> Iterator[Probe]:
     )
     yield _probe(
         "by-handle",
-        "no file can be opened by its handle, past all directories",
+        "files cannot be opened by handle, which bypasses path lookup",
         step("privilege.none", "handle", fixture.write),
         controls=(step("works", "list", fixture.write),),
     )

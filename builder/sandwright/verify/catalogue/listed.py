@@ -18,7 +18,14 @@ from sandwright.policy.rules import PathRule
 from sandwright.policy.uses import file_in_the_way
 from sandwright.render.placeholders import first_missing
 from sandwright.runtime.probe.protocol import attempt
-from sandwright.verify.catalogue.files import identity, made, making, makings, reads_plain, writes_plain
+from sandwright.verify.catalogue.files import (
+    creation_attempts,
+    creation_controls,
+    find_created,
+    inode_identity,
+    reads_plain,
+    writes_plain,
+)
 from sandwright.verify.probe import Family, Probe, ProbeStep
 from sandwright.verify.subject import ProofSubject, step
 
@@ -30,7 +37,7 @@ def probes(subject: ProofSubject) -> Iterator[Probe]:
         rule.path: rule for rule in sorted(subject.policy.filesystem.rules, key=lambda rule: rule.strength)
     }
     for rule in strongest.values():
-        if rule.private or rule.origin == "tmp" or _planted(rule, subject):
+        if rule.private or rule.origin == "tmp" or _is_planted(rule, subject):
             continue
         if subject.policy.facts.kind(rule.path) is None:
             absent += [rule] if rule.kind == "deny" or rule.through else []
@@ -91,13 +98,13 @@ def _covered_probe(parent: Path, paths: list[Path], subject: ProofSubject, suffi
         f"files/absent{suffix}",
         Family.FILES,
         "a restricted name that doesn't exist in the project can't be made, whatever it would be",
-        tuple(each for path in paths for each in makings(path, mine)),
-        making(mine),
-        check=lambda: made(paths, mine),
+        tuple(each for path in paths for each in creation_attempts(path, mine)),
+        creation_controls(mine),
+        check=lambda: find_created(paths, mine),
     )
 
 
-def _planted(rule: PathRule, subject: ProofSubject) -> bool:
+def _is_planted(rule: PathRule, subject: ProofSubject) -> bool:
     return Path(rule.path.removeprefix("/private")).is_relative_to(subject.fixture.root) or Path(
         rule.path
     ).is_relative_to(subject.fixture.root)
@@ -110,12 +117,12 @@ def _for_rule(rule: PathRule, subject: ProofSubject) -> Iterator[Probe]:
         skip = f"{subject.method} can't: {reason}"
         yield Probe(f"files/{rule.kind}: {rule.path}", Family.FILES, about, (), skip=skip)
     elif rule.kind == "deny":
-        steps = tuple(_hidden(rule, subject, masked=there))
+        steps = tuple(_hidden_steps(rule, subject, masked=there))
         yield _probe(rule, "is not seen", steps, reads_plain(subject.fixture), _unique(rule.path, subject))
     elif not there:
         return  # a preset's, for methods that show all the host
     elif rule.kind == "write":
-        yield _writable(rule, subject)
+        yield _writable_probe(rule, subject)
     else:
         steps = (*_readable(rule), *_unwritable(rule, subject))
         control, never = writes_plain(subject.fixture), _unique(rule.path, subject)
@@ -171,13 +178,15 @@ def _unique(directory: str, subject: ProofSubject) -> Path:
     return Path(directory) / f".sandwright-{subject.word}"
 
 
-def _hidden(rule: PathRule, subject: ProofSubject, *, masked: bool) -> Iterator[ProbeStep]:
+def _hidden_steps(rule: PathRule, subject: ProofSubject, *, masked: bool) -> Iterator[ProbeStep]:
     path = Path(rule.path)
     opened = [each.path for each in subject.policy.filesystem.rules if each.kind != "deny"]
-    inside = list(itertools.islice(_closed(path, opened), _TRIED))
+    inside = list(itertools.islice(_denied_entries(path, opened), _TRIED))
     if not masked:
         yield from _of_image(rule, inside, subject)
-    elif not subject.policy.filesystem.tree.allows("read", str(path.parent)) or _own(path.parent, subject):
+    elif not subject.policy.filesystem.tree.allows("read", str(path.parent)) or _is_private(
+        path.parent, subject
+    ):
         yield step("hidden.attributes", "stat", path)  # what is above is hidden already
     elif subject.policy.facts.kind(rule.path) == "directory":
         yield from (step("hidden.attributes", "stat", each) for each in inside)
@@ -195,7 +204,7 @@ def _of_image(rule: PathRule, inside: Sequence[Path], subject: ProofSubject) -> 
     if not subject.policy.denies_image(rule.path):
         claim = "image.own" if _in_image(rule.path) else "foreign"
         for each in (path, *inside):
-            yield ProbeStep(attempt("stat", each), claim, lacks=(identity(each),))
+            yield ProbeStep(attempt("stat", each), claim, lacks=(inode_identity(each),))
     elif subject.policy.facts.kind(rule.path) == "directory":
         yield from (step("image.entry", "stat", each) for each in inside)
         yield step("image.create", "create", _unique(rule.path, subject))
@@ -203,12 +212,12 @@ def _of_image(rule: PathRule, inside: Sequence[Path], subject: ProofSubject) -> 
         yield step("image.file", "content", path)
 
 
-def _own(path: Path, subject: ProofSubject) -> bool:
+def _is_private(path: Path, subject: ProofSubject) -> bool:
     """Whether a path lies in a directory of the sandbox's own, such as its temporary one."""
     return any(rule.private for rule in subject.policy.filesystem.tree.deciding(str(path))[:1])
 
 
-def _closed(directory: Path, opened: Sequence[str]) -> Iterator[Path]:
+def _denied_entries(directory: Path, opened: Sequence[str]) -> Iterator[Path]:
     """What is in a denied directory, or on the way to what is opened in it, which is there inside.
 
     Some have nothing, which then says nothing, and that is all that can be asked.
@@ -222,7 +231,7 @@ def _closed(directory: Path, opened: Sequence[str]) -> Iterator[Path]:
         if not below:
             yield path
         elif str(path) not in below:
-            yield from _closed(path, below)
+            yield from _denied_entries(path, below)
 
 
 def _readable(rule: PathRule) -> Iterator[ProbeStep]:
@@ -250,7 +259,7 @@ def _unwritable(rule: PathRule, subject: ProofSubject) -> Iterator[ProbeStep]:
         yield step("readonly.write", "write", path)
 
 
-def _writable(rule: PathRule, subject: ProofSubject) -> Probe:
+def _writable_probe(rule: PathRule, subject: ProofSubject) -> Probe:
     path = Path(rule.path)
     if not path.is_dir():
         return _probe(rule, "can be written", (step("works", "write", path),), reads_plain(subject.fixture))
@@ -273,9 +282,13 @@ def _absent_probe(rules: list[PathRule], subject: ProofSubject) -> Probe:
                 continue
         steps.append(step("absent", "stat", rule.path))
         above = _existing_parent(rule.path, subject)
-        if tree.allows("read", above) and not tree.changes_host(above) and not _own(Path(above), subject):
+        if (
+            tree.allows("read", above)
+            and not tree.changes_host(above)
+            and not _is_private(Path(above), subject)
+        ):
             places[above] = None
-    made = {place: _unique(place, subject) for place in places}
+    made = {parent_path: _unique(parent_path, subject) for parent_path in places}
     steps += [step("absent.create", "create", path) for path in made.values()]
     return Probe(
         "files/deny: what does not exist",

@@ -23,10 +23,10 @@ _METADATA = "169.254.169.254"
 def probes(subject: ProofSubject) -> Iterator[Probe]:
     """The probes of this family."""
     if subject.policy.network.mode == "host":
-        yield from _open(subject)
+        yield from _host_network_probes(subject)
     else:
-        yield from _closed(subject)
-    yield from _local(subject)
+        yield from _isolated_probes(subject)
+    yield from _localhost_probes(subject)
 
 
 def _probe(
@@ -39,17 +39,17 @@ def _probe(
     return Probe(f"network/{name}", Family.NETWORK, about, steps, controls, check)
 
 
-def _open(subject: ProofSubject) -> Iterator[Probe]:
+def _host_network_probes(subject: ProofSubject) -> Iterator[Probe]:
     word, listeners = uuid.uuid4().hex, subject.listeners
     yield _probe(
         "host",
-        "the host's network can be used: a listener on its loopback hears the sandbox",
+        "the host's network is reachable: the sandbox connects to a listener on its loopback interface",
         step("works", "tcp", "127.0.0.1", listeners.loopback, word),
         check=lambda: None if listeners.heard(word) else "the listener on the host heard nothing",
     )
 
 
-def _closed(subject: ProofSubject) -> Iterator[Probe]:
+def _isolated_probes(subject: ProofSubject) -> Iterator[Probe]:
     listeners, word, other = subject.listeners, uuid.uuid4().hex, uuid.uuid4().hex
     control = (step("net.own", "loopback", "127.0.0.1"),) if subject.linux else ()
     behind = _beside_proxy(subject)
@@ -58,25 +58,25 @@ def _closed(subject: ProofSubject) -> Iterator[Probe]:
     )
     yield _probe(
         "host-loopback",
-        "the sandbox's localhost is not the host's: listeners there hear nothing",
+        "the sandbox has a separate localhost: listeners of the host get no connection",
         step("net.loopback", "tcp", "127.0.0.1", listeners.loopback, word),
         step("net.datagram", "udp", "127.0.0.1", listeners.datagrams, word),
         controls=control,
-        check=lambda: _silent(subject, word),
+        check=lambda: _check_silence(subject, word),
     )
     if subject.policy.network.mode == "proxy" and subject.linux:
-        yield _proxy(subject)
+        yield _proxy_probe(subject)
     if listeners.address:
         yield _probe(
             "host-address",
-            "the host's own address leads nowhere",
+            "the host's address is unreachable",
             step(outside, "tcp", listeners.address, listeners.port, other),
             controls=control,
-            check=lambda: _silent(subject, other),
+            check=lambda: _check_silence(subject, other),
         )
     yield _probe(
         "outside",
-        "nothing outside can be reached: addresses, name servers, a cloud's metadata, IPv6",
+        "nothing outside is reachable: addresses, name servers, cloud metadata, IPv6",
         step(outside, "tcp", "1.1.1.1", 443),
         ProbeStep(attempt("udp", "1.1.1.1", 53, b"\x12\x34\x01\x00\x00\x01"), outside_datagram, value=b""),
         step(outside, "tcp", _METADATA, 80),
@@ -84,24 +84,24 @@ def _closed(subject: ProofSubject) -> Iterator[Probe]:
         controls=control,
     )
     if subject.remote:
-        yield _remote(subject.remote, outside, control)
+        yield _remote_probe(subject.remote, outside, control)
     if subject.linux and not behind:
         yield _probe(
             "interfaces",
-            "there is no interface but the loopback's",
-            ProbeStep(attempt("read", "/proc/net/dev"), "net.interfaces", lacks=tuple(_interfaces())),
+            "there is no interface other than loopback",
+            ProbeStep(attempt("read", "/proc/net/dev"), "net.interfaces", lacks=tuple(_interface_lines())),
             controls=control,
         )
 
 
-def _remote(remote: RemoteCanary | str, claim: str, control: tuple[ProbeStep, ...]) -> Probe:
+def _remote_probe(remote: RemoteCanary | str, claim: str, control: tuple[ProbeStep, ...]) -> Probe:
     """A witness beside the sandbox: it hears the first who comes, and that must be who comes for control."""
     word = uuid.uuid4().hex
     found = ("192.0.2.1", 9) if isinstance(remote, str) else (remote.address, remote.port)
     return Probe(
         "network/beside",
         Family.NETWORK,
-        "nobody else is reached where the sandbox runs: a listener there hears only what has no policy",
+        "other Pods are unreachable: only a client without a policy connects to a listener there",
         (step(claim, "tcp", *found, word),),
         control,
         None if isinstance(remote, str) else lambda: _silent_there(remote, word),
@@ -110,18 +110,18 @@ def _remote(remote: RemoteCanary | str, claim: str, control: tuple[ProbeStep, ..
 
 
 def _silent_there(remote: RemoteCanary, word: str) -> str | None:
-    own = uuid.uuid4().hex
+    control_word = uuid.uuid4().hex
     try:
-        first = remote.first_word(own)
+        first = remote.first_word(control_word)
     except SandwrightError as error:
         return f"the listener beside the sandbox was not tried: {error}"
-    if first == own:
+    if first == control_word:
         return None
-    said = "was reached" if word in first else "hears nothing, from what has no policy neither"
-    return f"the listener beside the sandbox {said}"
+    message = "was reached" if word in first else "hears nothing, from what has no policy neither"
+    return f"the listener beside the sandbox {message}"
 
 
-def _proxy(subject: ProofSubject) -> Probe:
+def _proxy_probe(subject: ProofSubject) -> Probe:
     """The one way out answers, and refuses a host on no list; whom it lets through needs an Internet."""
     if _beside_proxy(subject):
         environment = proxy_environment(subject.policy.environment.set, host=PROXY)
@@ -132,7 +132,7 @@ def _proxy(subject: ProofSubject) -> Probe:
     request = f"CONNECT {name} HTTP/1.1\r\nHost: {name}\r\n\r\n"
     return _probe(
         "proxy",
-        "the proxy is reached, and refuses a host that the policy does not list",
+        "the proxy is reachable and refuses a host that the policy does not list",
         ProbeStep(attempt("tcp", where.hostname or "", where.port or 0, request), "works", holds=b" 403 "),
     )
 
@@ -142,16 +142,16 @@ def _beside_proxy(subject: ProofSubject) -> bool:
     return bool(subject.engine) and subject.policy.network.mode == "proxy"
 
 
-def _interfaces() -> Iterator[bytes]:
+def _interface_lines() -> Iterator[bytes]:
     yield from (f" {name}:".encode() for _, name in socket.if_nameindex() if name != "lo")
 
 
-def _silent(subject: ProofSubject, word: str) -> str | None:
+def _check_silence(subject: ProofSubject, word: str) -> str | None:
     """Whether the canary listeners heard nothing of a word, and would have: each hears the host."""
-    listeners, own = subject.listeners, uuid.uuid4().hex
+    listeners, control_word = subject.listeners, uuid.uuid4().hex
     with socket.create_connection(("127.0.0.1", listeners.loopback), timeout=5) as end:
-        end.sendall(own.encode())
-    if not _soon(lambda: listeners.heard(own)):
+        end.sendall(control_word.encode())
+    if not _soon(lambda: listeners.heard(control_word)):
         return "the canary listener does not hear what the host itself says"
     return "a listener of the host was reached" if listeners.heard(word) else None
 
@@ -165,48 +165,48 @@ def _soon(true: Callable[[], bool]) -> bool:
     return False
 
 
-def _local(subject: ProofSubject) -> Iterator[Probe]:
+def _localhost_probes(subject: ProofSubject) -> Iterator[Probe]:
     listeners, word, other = subject.listeners, uuid.uuid4().hex, uuid.uuid4().hex
     control = (step("works", "pair"),) if subject.linux else ()
     host = not subject.policy.network.makes_sockets and subject.linux
     if subject.linux and (host or subject.policy.network.has_own_sockets):
-        yield _own_sockets(subject, host=host)
+        yield _socket_probe(subject, host=host)
     yield _probe(
         "unix-socket",
-        "no Unix socket of the host in a readable directory can be connected to",
+        "Unix sockets of the host in a readable directory are unreachable",
         step("unix.host" if host else "unix.unlisted", "unix", listeners.path, word),
         controls=(*control, step("works", "read", subject.fixture.read / "plain")),
-        check=lambda: _silent(subject, word),
+        check=lambda: _check_silence(subject, word),
     )
     if not subject.policy.network.unix_sockets:
         third = uuid.uuid4().hex
         reached = subject.declaration.of("network.later-sockets").level == "partly" and not host
         yield _probe(
             "later-socket",
-            "a Unix socket that appears in a readable directory later behaves as the method declares",
+            "a Unix socket created later in a readable directory is reachable only as declared",
             step("unix.host" if host else "unix.later", "unix", listeners.later, third),
             controls=(*control, step("works", "read", subject.fixture.read / "plain")),
-            check=None if reached else lambda: _silent(subject, third),
+            check=None if reached else lambda: _check_silence(subject, third),
         )
         fourth = uuid.uuid4().hex
         yield _probe(
             "project-socket",
-            "a Unix socket that the host makes in a writable directory later behaves as the method declares",
+            "a Unix socket that the host creates later in a writable directory is reachable only as declared",
             step("unix.host" if host else "unix.written", "unix", listeners.written, fourth),
             controls=(*control, step("works", "read", subject.fixture.write / "plain")),
-            check=None if reached else lambda: _silent(subject, fourth),
+            check=None if reached else lambda: _check_silence(subject, fourth),
         )
     if subject.linux:
         yield _probe(
             "abstract-socket",
-            "no abstract Unix socket of the host can be connected to",
+            "abstract Unix sockets of the host are unreachable",
             step("unix.host" if host else "unix.abstract", "abstract", listeners.abstract, other),
             controls=control,
-            check=lambda: _silent(subject, other),
+            check=lambda: _check_silence(subject, other),
         )
 
 
-def _own_sockets(subject: ProofSubject, *, host: bool) -> Probe:
+def _socket_probe(subject: ProofSubject, *, host: bool) -> Probe:
     """Sockets of the sandbox's own; `host`: there are none."""
     none = "unix.host" if subject.policy.network.own_sockets else "unix.none"
     made, shared, nameless = (none,) * 3 if host else ("unix.own", "unix.own.temporary", "unix.own.abstract")
@@ -214,7 +214,7 @@ def _own_sockets(subject: ProofSubject, *, host: bool) -> Probe:
     there = subject.policy.is_path_writable(temporary)
     return _probe(
         "own-sockets",
-        "programs inside have Unix sockets of their own, as the policy says",
+        "programs can create Unix sockets if the policy allows it",
         *((step(shared, "own-unix", f"{temporary}/{name}"),) if there else ()),
         step(made, "own-unix", subject.fixture.write / "own-socket"),
         step(nameless, "own-abstract", f"sandwright-{name}"),

@@ -49,7 +49,7 @@ def _visited(visitor: Visitor, answer: str) -> str | None:
 
 
 def _unexposed(subject: ProofSubject) -> Probe:
-    port, word = _free(), uuid.uuid4().hex
+    port, word = _free_port(), uuid.uuid4().hex
     visitor = subject.listeners.visitor(port, word)
     return Probe(
         "network/unexposed",
@@ -61,7 +61,7 @@ def _unexposed(subject: ProofSubject) -> Probe:
     )
 
 
-def _free() -> int:
+def _free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port: int = listener.getsockname()[1]
         return port

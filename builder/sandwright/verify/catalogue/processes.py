@@ -21,16 +21,16 @@ def probes(subject: ProofSubject) -> Iterator[Probe]:
     """The probes of this family."""
     if not subject.linux:
         return
-    yield from _inside(subject)
-    yield from _root(subject)
+    yield from _kernel_probes(subject)
+    yield from _root_probes(subject)
     if not subject.policy.process.sandbox_root:
-        yield from _rights(subject)
-    yield from _mounts(subject)
-    yield from _namespaces()
-    yield from _others(subject.host_process, traces=subject.policy.process.seccomp == "build")
+        yield from _rights_probes(subject)
+    yield from _mount_probes(subject)
+    yield from _namespace_probes()
+    yield from _foreign_process_probes(subject.host_process, traces=subject.policy.process.seccomp == "build")
     yield from _kernel()
-    yield from _hidden(subject)
-    yield from _interfaces(subject)
+    yield from _hidden_path_probes(subject)
+    yield from _interface_probes(subject)
 
 
 def alive() -> ProbeStep:
@@ -45,7 +45,7 @@ def _probe(name: str, about: str, *steps: ProbeStep, controls: tuple[ProbeStep, 
     return Probe(f"processes/{name}", Family.PROCESSES, about, steps, controls or (alive(),))
 
 
-def _inside(subject: ProofSubject) -> Iterator[Probe]:
+def _kernel_probes(subject: ProofSubject) -> Iterator[Probe]:
     if subject.properties.own_kernel:
         yield _probe(
             "inside",
@@ -58,21 +58,23 @@ def _inside(subject: ProofSubject) -> Iterator[Probe]:
         "inside",
         f"the namespaces ({', '.join(kinds)}) are not the host's",
         *(
-            ProbeStep(attempt("readlink", f"/proc/self/ns/{kind}"), "inside", lacks=(_own(kind),))
+            ProbeStep(attempt("readlink", f"/proc/self/ns/{kind}"), "inside", lacks=(_namespace_link(kind),))
             for kind in kinds
         ),
     )
 
 
-def _root(subject: ProofSubject) -> Iterator[Probe]:
+def _root_probes(subject: ProofSubject) -> Iterator[Probe]:
     """What root's run gives: gVisor's own kernel tells nothing of it."""
     if subject.policy.facts.uid != 0:
         return
     if subject.properties.own_user_namespace:
         yield _probe(
             "root",
-            "root inside is root of a user namespace of its own",
-            ProbeStep(attempt("readlink", "/proc/self/ns/user"), "root.inside", lacks=(_own("user"),)),
+            "root in the sandbox is root of a separate user namespace",
+            ProbeStep(
+                attempt("readlink", "/proc/self/ns/user"), "root.inside", lacks=(_namespace_link("user"),)
+            ),
         )
     elif subject.properties.engine and not subject.policy.process.sandbox_root:
         yield _probe(
@@ -84,36 +86,36 @@ def _root(subject: ProofSubject) -> Iterator[Probe]:
         )
 
 
-def _own(kind: str) -> bytes:
+def _namespace_link(kind: str) -> bytes:
     return os.fsencode(Path(f"/proc/self/ns/{kind}").readlink())
 
 
-def _rights(subject: ProofSubject) -> Iterator[Probe]:
+def _rights_probes(subject: ProofSubject) -> Iterator[Probe]:
     if subject.properties.own_kernel:
-        wanted = {"works": [b"CapEff:\t0000000000000000"]}
+        expected = {"works": [b"CapEff:\t0000000000000000"]}
     else:
         none = [f"{name}:\t0000000000000000".encode() for name in ("CapEff", "CapPrm", "CapInh", "CapBnd")]
-        wanted = {"works": [*none[:3], b"NoNewPrivs:\t1", b"Seccomp:\t2"], "privilege.bound": none[3:]}
+        expected = {"works": [*none[:3], b"NoNewPrivs:\t1", b"Seccomp:\t2"], "privilege.bound": none[3:]}
     yield _probe(
         "status",
-        "no capability is held, none can be gained, and a filter is in force",
+        "there are no capabilities, none can be gained, and seccomp is active",
         *(
             ProbeStep(attempt("read", "/proc/self/status"), claim, holds=line)
-            for claim, lines in wanted.items()
+            for claim, lines in expected.items()
             for line in lines
         ),
     )
-    yield _probe("raise", "no capability can be raised", step("privilege.none", "raise"))
+    yield _probe("raise", "capabilities cannot be raised", step("privilege.none", "raise"))
     yield _probe(
         "identity",
-        "no other user or group can be taken on",
+        "the user and group IDs cannot be changed",
         step("privilege.identity", "setuid", 12345),
         step("privilege.identity", "setgid", 12345),
         step("privilege.none", "setgroups"),
     )
     yield _probe(
         "chown",
-        "no file's owner can be changed",
+        "the owner of a file cannot be changed",
         step("privilege.identity", "chown", subject.fixture.write / "plain", 12345),
     )
     yield _probe(
@@ -122,7 +124,7 @@ def _rights(subject: ProofSubject) -> Iterator[Probe]:
     if subject.properties.own_user_namespace:  # engines set no flags, and no-new-privileges does it alone
         yield _probe(
             "set-id",
-            "a set-user-id program gains nothing: no mount honours it",
+            "a set-user-ID program gains no privileges: mounts are `nosuid`",
             *(
                 ProbeStep(attempt("flags", directory), "works", holds=b"nosuid")
                 for directory in (subject.fixture.write, subject.fixture.read, "/tmp")  # noqa: S108 - inside
@@ -130,11 +132,11 @@ def _rights(subject: ProofSubject) -> Iterator[Probe]:
         )
 
 
-def _mounts(subject: ProofSubject) -> Iterator[Probe]:
+def _mount_probes(subject: ProofSubject) -> Iterator[Probe]:
     write, read = subject.fixture.write, subject.fixture.read
     yield _probe(
         "mount",
-        "nothing can be mounted, remounted or unmounted",
+        "file systems cannot be mounted, remounted or unmounted",
         step("privilege.none", "mount", read, write, "", _MS_BIND),
         step("privilege.none", "mount", "tmpfs", write, "tmpfs", 0),
         step("privilege.none", "mount", "", read, "", _MS_BIND | _MS_REMOUNT),
@@ -144,32 +146,32 @@ def _mounts(subject: ProofSubject) -> Iterator[Probe]:
     )
     yield _probe(
         "root-change",
-        "the root can't be changed",
+        "the root directory cannot be changed",
         step("privilege.none", "chroot", write),
         step("privilege.none", "pivot", write),
     )
 
 
-def _namespaces() -> Iterator[Probe]:
+def _namespace_probes() -> Iterator[Probe]:
     yield _probe(
         "unshare",
-        "no namespace can be made, a user namespace above all",
+        "namespaces cannot be created, in particular user namespaces",
         *(step("privilege.none", "unshare", flag) for flag in _CLONE.values()),
     )
     yield _probe(
         "clone",
-        "no process can be started in a new namespace",
+        "processes cannot be created in a new namespace",
         *(step("privilege.none", "clone", flag) for flag in _CLONE.values()),
         controls=(step("works", "clone", 0),),
     )
     yield _probe(
         "enter",
-        "no namespace can be entered",
+        "namespaces cannot be entered",
         *(step("privilege.enter", "enter", f"/proc/self/ns/{kind}", 0) for kind in ("mnt", "net", "user")),
     )
 
 
-def _others(outside: int, *, traces: bool) -> Iterator[Probe]:
+def _foreign_process_probes(outside: int, *, traces: bool) -> Iterator[Probe]:
     """`outside` is a process of the host. Test suites that trace are what a policy with `traces` is for."""
     yield _probe(
         "outside",
@@ -182,7 +184,7 @@ def _others(outside: int, *, traces: bool) -> Iterator[Probe]:
     if not traces:
         yield _probe(
             "trace",
-            "no process can be traced, and no other's memory can be read",
+            "processes cannot be traced, and their memory is unreadable",
             step("privilege.trace", "trace", 0),
             step("privilege.trace", "peek", 0),
         )
@@ -192,14 +194,14 @@ def _kernel() -> Iterator[Probe]:
     settings = ("kernel/core_pattern", "kernel/hostname", "vm/overcommit_memory")
     yield _probe(
         "kernel-settings",
-        "the kernel's settings can't be changed: core_pattern would run programs on the host",
-        *(_order(f"/proc/sys/{name}") for name in settings),
+        "sysctl settings are read-only: core_pattern would run programs on the host",
+        *(_kernel_order_step(f"/proc/sys/{name}") for name in settings),
         controls=(step("works", "list", "/proc/sys/kernel"),),
     )
     yield _probe(
         "kernel-orders",
-        "the kernel obeys no sysrq, and runs no program for the sandbox",
-        *(_order(path) for path in ("/proc/sysrq-trigger", "/sys/kernel/uevent_helper")),
+        "sysrq is unavailable, and the kernel starts no program for the sandbox",
+        *(_kernel_order_step(path) for path in ("/proc/sysrq-trigger", "/sys/kernel/uevent_helper")),
         step(
             "kernel.cgroup" if os.access(_release_agent(), os.W_OK) else "kernel.cgroup-rights",
             "write",
@@ -210,7 +212,7 @@ def _kernel() -> Iterator[Probe]:
     kcore = Path("/proc/kcore").exists()
     yield _probe(
         "kernel-memory",
-        "the kernel's memory can't be read",
+        "kernel memory is unreadable",
         step("kernel.memory" if kcore else "kernel.absent", "read", "/proc/kcore"),
         step("device.none", "read", "/dev/mem"),
         controls=(step("works", "read", "/proc/self/stat"),),
@@ -229,7 +231,7 @@ _HIDDEN_BY_SOME = (
 """What is hidden of /proc and /sys, and what versions of Docker that are in use show of it."""
 
 
-def _interfaces(subject: ProofSubject) -> Iterator[Probe]:
+def _interface_probes(subject: ProofSubject) -> Iterator[Probe]:
     """Each network has a loopback, and some drivers give it a device of theirs."""
     of_all = {"lo", "sit0", "tunl0", "gre0", "gretap0", "erspan0", "ip6tnl0", "ip6gre0", "ip_vti0"}
     found = sorted(each.name for each in Path("/sys/class/net").glob("*") if each.name not in of_all)
@@ -238,7 +240,7 @@ def _interfaces(subject: ProofSubject) -> Iterator[Probe]:
     if found and subject.policy.network.mode == "none":
         yield _probe(
             "host-interfaces",
-            "the host's network devices are not described in /sys",
+            "/sys does not show the host's network devices",
             *(step("kernel.interface", "stat", f"/sys/class/net/{name}") for name in found[:_MOST_NAMES]),
             *(step("kernel.interface", "stat", path) for path in physical[:_MOST_NAMES]),
             controls=(step("works", "read", "/proc/self/stat"),),
@@ -248,7 +250,7 @@ def _interfaces(subject: ProofSubject) -> Iterator[Probe]:
 _MOST_NAMES = 8
 
 
-def _hidden(subject: ProofSubject) -> Iterator[Probe]:
+def _hidden_path_probes(subject: ProofSubject) -> Iterator[Probe]:
     paths = [
         Path(each)
         for each in (
@@ -269,7 +271,7 @@ def _hidden(subject: ProofSubject) -> Iterator[Probe]:
         )
 
 
-def _order(path: str) -> ProbeStep:
+def _kernel_order_step(path: str) -> ProbeStep:
     """What this kernel doesn't have is not there inside either."""
     if not Path(path).exists():
         return step("kernel.no-order", "write", path, "h")  # sysrq's help, should it be taken

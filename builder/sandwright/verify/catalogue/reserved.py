@@ -19,15 +19,19 @@ def probes(subject: ProofSubject) -> Iterator[Probe]:
     yield Probe(
         "files/reserved-hidden",
         Family.FILES,
-        "rendered sandboxes, running sessions and the key of the render cache can't be read",
+        "rendered sandboxes, running sessions and the key of the render cache are unreadable",
         tuple(ProbeStep(attempt("read", file), "reserved.read", private=True) for file in reserved.hidden),
         (reads_plain(subject.fixture),),
     )
-    yield _written("reserved-written", "sandwright's state, policy and approvals", reserved.state, subject)
-    yield _written("reserved-installation", "what sandwright is loaded from", reserved.installation, subject)
+    yield _write_probe(
+        "reserved-written", "sandwright's state, policy and approvals", reserved.state, subject
+    )
+    yield _write_probe(
+        "reserved-installation", "what sandwright is loaded from", reserved.installation, subject
+    )
 
 
-def _written(name: str, what: str, directories: Sequence[Path], subject: ProofSubject) -> Probe:
+def _write_probe(name: str, what: str, directories: Sequence[Path], subject: ProofSubject) -> Probe:
     made = tuple(directory / f".sandwright-{subject.word}-made" for directory in directories)
     return Probe(
         f"files/{name}",

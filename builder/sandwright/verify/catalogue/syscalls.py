@@ -113,7 +113,7 @@ def probes(subject: ProofSubject) -> Iterator[Probe]:
     arm = subject.policy.facts.platform.endswith("arm64")
     for call in _CALLS:
         number = call.arm64 if arm else call.amd64
-        if number is None or _granted(call.name, subject):
+        if number is None or _is_granted_by_profile(call.name, subject):
             continue
         about = f"{call.name} is refused: {call.why}; without the filter the answer would be {call.kernel}"
         tried = ProbeStep(attempt("syscall", number, *call.arguments), call.claim, breach=(call.kernel,))
@@ -121,7 +121,7 @@ def probes(subject: ProofSubject) -> Iterator[Probe]:
     yield from _special(subject, arm=arm, fixed=subject.policy.process.seccomp == "build")
 
 
-def _granted(name: str, subject: ProofSubject) -> bool:
+def _is_granted_by_profile(name: str, subject: ProofSubject) -> bool:
     """What the profile `build` grants more than the others, for test suites that trace."""
     return subject.policy.process.seccomp == "build" and name in ("ptrace", "process_vm_readv")
 
@@ -137,7 +137,7 @@ def _probe(
     return Probe(f"syscalls/{name}", Family.SYSCALLS, about, steps, controls or control, check)
 
 
-def _set_id(file: Path, *, arm: bool) -> Probe:
+def _set_id_probe(file: Path, *, arm: bool) -> Probe:
     """Each call that can make such a file, also with an upper half in the mode; others are the kernel's."""
     calls = [(arm64 if arm else amd64, words) for amd64, arm64, words in _SETTING]
     tried = [(number, words) for number, words in calls if number is not None]
@@ -145,10 +145,10 @@ def _set_id(file: Path, *, arm: bool) -> Probe:
         (number, tuple(each | 1 << 40 if each == _SET_ID else each for each in words))
         for number, words in tried
     ]
-    plain = [(number, tuple(_plain(each) for each in words)) for number, words in tried]
+    plain = [(number, tuple(_without_bit(each) for each in words)) for number, words in tried]
     return _probe(
         "set-user-id",
-        "no file gets the set-user-id bit, by which who runs it on the host has its owner's rights",
+        "files cannot get the set-user-ID bit, which would outlive the sandbox",
         step("filtered", "chmod", file, _SET_ID),
         *(
             ProbeStep(attempt("syscall", number, *words), "filtered", breach=_ABSENT)
@@ -168,7 +168,7 @@ def _set_id(file: Path, *, arm: bool) -> Probe:
 _ABSENT = ("ENOENT", "EBADF")
 
 
-def _plain(word: str | int) -> str | int:
+def _without_bit(word: str | int) -> str | int:
     """An argument of `_SETTING` without the bit."""
     return word & ~0o4000 if isinstance(word, int) and word > 0 and word & 0o4755 == _SET_ID else word
 
@@ -183,13 +183,13 @@ def _special(subject: ProofSubject, *, arm: bool, fixed: bool) -> Iterator[Probe
     """`fixed`: what is started may ask for fixed addresses, as some bootstraps do."""
     yield _probe(
         "clone3",
-        "clone3 does not exist, so that C libraries take clone, whose flags a filter can see",
+        "clone3 returns ENOSYS, so that C libraries use clone, whose flags a filter can check",
         step("filtered.nosys", "syscall", _CLONE3[arm], 0, 0),
         controls=(step("works", "clone", 0),),
     )
     yield _probe(
         "terminal",
-        "nothing is typed into a terminal (CVE-2017-5226, CVE-2023-28100), also with other upper halves",
+        "terminal input cannot be injected (CVE-2017-5226, CVE-2023-28100), also with other upper halves",
         *(
             step("terminal.type", "terminal", request | high)
             for request in (_TIOCSTI, _TIOCLINUX)
@@ -198,11 +198,11 @@ def _special(subject: ProofSubject, *, arm: bool, fixed: bool) -> Iterator[Probe
         controls=(step("terminal.make", "terminal", _TIOCGWINSZ),),
     )
     if not fixed:
-        yield _set_id(subject.fixture.write / "mode", arm=arm)
+        yield _set_id_probe(subject.fixture.write / "mode", arm=arm)
     number = 25 if arm else 72
     yield _probe(
         "leases",
-        "no lease makes programs of the host wait that open a file, also with other upper halves",
+        "leases cannot block programs of the host that open a file, also with other upper halves",
         *(
             ProbeStep(
                 attempt("syscall", number, -1, command | high, 0), "filtered.invalid", breach=("EBADF",)
@@ -215,7 +215,7 @@ def _special(subject: ProofSubject, *, arm: bool, fixed: bool) -> Iterator[Probe
     number = 92 if arm else 135
     yield _probe(
         "personality",
-        "addresses stay random and data is not executed",
+        "personality cannot disable address space randomization or make data executable",
         *(
             step("filtered", "syscall", number, flag)
             for flag in ((0x400000,) if fixed else (0x40000, 0x400000))
@@ -224,7 +224,7 @@ def _special(subject: ProofSubject, *, arm: bool, fixed: bool) -> Iterator[Probe
     )
     yield _probe(
         "socket-families",
-        "no sockets of kinds whose code no namespace holds",
+        "socket families that network namespaces do not isolate are unavailable",
         *(step("filtered.family", "socket", *words) for words in _FAMILIES.values()),
         step("filtered.netlink", "socket", 16, 3, 9),
         controls=(
@@ -236,7 +236,7 @@ def _special(subject: ProofSubject, *, arm: bool, fixed: bool) -> Iterator[Probe
     if not arm:
         yield _probe(
             "other-abi",
-            "calls of 32-bit programs and of x32 end the process: their numbers are others",
+            "system calls of the 32-bit and x32 ABIs end the process, because their numbers differ",
             step("foreign-abi", "syscall32", 20),
             step("foreign-abi.x32", "syscall", 0x40000000 | 39),
             controls=(step("works", "syscall", 39),),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from sandwright.verify.expected import Expected, listed
+from sandwright.verify.expected import Expected, default_expectation
 
 _DENIED = "EROFS EACCES EPERM"
 _HIDDEN = "ENOENT EACCES EPERM"
@@ -69,8 +69,8 @@ _ANSWERS: Mapping[str, str] = {
 """By claim; of the others the answers are those of our own methods."""
 
 
-def wanted(claim: str, name: str) -> Expected:  # noqa: ARG001 - as `expected` is called
+def expected_answer(claim: str, name: str) -> Expected:  # noqa: ARG001 - as `expected` is called
     """What a claim expects of somebody else's sandbox. Raise KeyError for a claim that is in no row."""
-    row = listed(claim)
-    own = _ANSWERS.get(claim) or _ANSWERS.get(row.like)
-    return replace(row, answers=tuple(own.split())) if own else row
+    row = default_expectation(claim)
+    answers = _ANSWERS.get(claim) or _ANSWERS.get(row.like)
+    return replace(row, answers=tuple(answers.split())) if answers else row

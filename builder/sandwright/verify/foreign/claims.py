@@ -39,7 +39,7 @@ _FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,100}")
 _PLACE = re.compile(r"\{([a-z-]+)\}")
 
 
-def _named(text: str) -> str:
+def _check_subject_name(text: str) -> str:
     if not _NAME.fullmatch(text):
         raise ValueError("is no name: lower-case letters, digits, dots and dashes")
     return text
@@ -52,7 +52,7 @@ def _engine(text: str) -> str:
     return text
 
 
-def _file_names(files: Mapping[str, Any]) -> Mapping[str, Any]:
+def _check_file_names(files: Mapping[str, Any]) -> Mapping[str, Any]:
     wrong = [((name,), "is no plain file name") for name in files if not _FILE.fullmatch(name)]
     if wrong:
         raise FieldErrors(wrong)
@@ -76,7 +76,7 @@ class Promises:
     """One file of promises."""
 
     schema_version: Literal[1] = field(metadata={"key": "schema"})
-    name: Annotated[str, ValueCheck(_named)]
+    name: Annotated[str, ValueCheck(_check_subject_name)]
     """What reports call it."""
 
     about: str
@@ -88,7 +88,7 @@ class Promises:
     command: tuple[Any, ...] = ()
     """The words before the command that is to run in it; `--subject` goes before it."""
 
-    files: Annotated[dict[str, Any], ValueCheck(_file_names)] = field(default_factory=dict)
+    files: Annotated[dict[str, Any], ValueCheck(_check_file_names)] = field(default_factory=dict)
     """Files of settings, by name: text as it is, anything else as JSON. They lie in `{files}`."""
 
     at: str = ""
@@ -112,18 +112,18 @@ class Promises:
 
 def read_promises(named: str) -> Promises:
     """The promises in a file, or of a subject that ships. Raise UsageError, and DocumentError for a fault."""
-    path = SHIPPED / f"{named}.yaml" if named in shipped() else Path(named)
+    path = SHIPPED / f"{named}.yaml" if named in shipped_subjects() else Path(named)
     try:
         content = read_named(path, limit=MAX_BYTES)
     except OSError as error:
-        known = ", ".join(shipped())
+        names = ", ".join(shipped_subjects())
         raise UsageError(
-            f"the promises {named} can't be read: {error.strerror}; there ship those of {known}"
+            f"the promises {named} can't be read: {error.strerror}; there ship those of {names}"
         ) from None
-    return decode(Promises, parse_yaml(content, file=path.name if named in shipped() else named))
+    return decode(Promises, parse_yaml(content, file=path.name if named in shipped_subjects() else named))
 
 
-def shipped() -> tuple[str, ...]:
+def shipped_subjects() -> tuple[str, ...]:
     """The subjects that ship."""
     return tuple(sorted(path.stem for path in SHIPPED.glob("*.yaml")))
 
@@ -133,29 +133,31 @@ def policy_text(promises: Promises) -> str:
     return yaml.safe_dump({"schema": 1, "extends": [], **promises.policy}, sort_keys=False)
 
 
-def filled(given: object, places: Mapping[str, str], groups: Mapping[str, Sequence[str]]) -> Any:  # noqa: ANN401
+def expand_template(template: object, places: Mapping[str, str], groups: Mapping[str, Sequence[str]]) -> Any:  # noqa: ANN401
     """A value with this run's paths. Raise UsageError for a name that there is not."""
-    if isinstance(given, str):
-        return _PLACE.sub(lambda found: _place(found[1], places), given)
-    if isinstance(given, Mapping):
-        return {name: filled(value, places, groups) for name, value in given.items()}
-    if isinstance(given, (list, tuple)):
-        return [each for item in given for each in _items(item, places, groups)]
-    return given
+    if isinstance(template, str):
+        return _PLACE.sub(lambda found: _expand_path_name(found[1], places), template)
+    if isinstance(template, Mapping):
+        return {name: expand_template(value, places, groups) for name, value in template.items()}
+    if isinstance(template, (list, tuple)):
+        return [each for item in template for each in _expand_item(item, places, groups)]
+    return template
 
 
-def _items(item: object, places: Mapping[str, str], groups: Mapping[str, Sequence[str]]) -> Iterator[Any]:
+def _expand_item(
+    item: object, places: Mapping[str, str], groups: Mapping[str, Sequence[str]]
+) -> Iterator[Any]:
     """What an item of a list stands for: itself, or a group of words for each path of a kind."""
     if not isinstance(item, Mapping) or "for" not in item:
-        yield filled(item, places, groups)
+        yield expand_template(item, places, groups)
         return
     if set(item) != {"for", "words"} or item["for"] not in groups:
         raise UsageError(f"a list is repeated by `for` ({', '.join(groups)}) and `words`, and nothing else")
     for path in groups[item["for"]]:
-        yield from filled(item["words"], {**places, "path": path}, groups)
+        yield from expand_template(item["words"], {**places, "path": path}, groups)
 
 
-def _place(name: str, places: Mapping[str, str]) -> str:
+def _expand_path_name(name: str, places: Mapping[str, str]) -> str:
     if name not in places:
         raise UsageError(
             f"there is no {{{name}}} here; there is {', '.join(f'{{{each}}}' for each in places)}"

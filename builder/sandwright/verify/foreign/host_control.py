@@ -12,12 +12,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.verify.catalogue import whole
-from sandwright.verify.fixture import Fixture, planted
-from sandwright.verify.foreign.answers import wanted
+from sandwright.verify.catalogue import all_probes
+from sandwright.verify.fixture import Fixture, plant_fixture
+from sandwright.verify.foreign.answers import expected_answer
 from sandwright.verify.foreign.sandbox import SubjectSandbox
 from sandwright.verify.foreign.subject import ForeignSubject
-from sandwright.verify.listeners import listening
+from sandwright.verify.listeners import canary_listeners
 from sandwright.verify.outcome import ProbeOutcome, judge
 from sandwright.verify.probe import Probe
 from sandwright.verify.prove import answers_of
@@ -35,15 +35,19 @@ def changed_namespaces(probe: Probe) -> set[str]:
     return {_OF_THE_HOST[each] for each in tried if each in _OF_THE_HOST}
 
 
-def outside(
+def control_outcomes(
     subject: ForeignSubject, resolve: Callable[[Fixture], ResolvedPolicy], environment: Mapping[str, str]
 ) -> Mapping[str, ProbeOutcome]:
     """What comes of each probe without the sandbox, by its name, on files that are planted anew."""
     with contextlib.ExitStack() as stack:
-        fixture = stack.enter_context(planted(subject.fixture.root.parent))
-        listeners = stack.enter_context(listening(fixture.read, fixture.write, fixture.word))
-        own = replace(subject, fixture=fixture, listeners=listeners, policy=resolve(fixture))
-        probes = [each for each in whole(own) if not (each.alone or each.skip or changed_namespaces(each))]
+        fixture = stack.enter_context(plant_fixture(subject.fixture.root.parent))
+        listeners = stack.enter_context(canary_listeners(fixture.read, fixture.write, fixture.word))
+        host_subject = replace(subject, fixture=fixture, listeners=listeners, policy=resolve(fixture))
+        probes = [
+            each
+            for each in all_probes(host_subject)
+            if not (each.alone or each.skip or changed_namespaces(each))
+        ]
         bare = SubjectSandbox(
             "outside",
             Path("/nonexistent"),
@@ -55,7 +59,7 @@ def outside(
         )
         _, found = answers_of(probes, bare)
         return {
-            each.name: judge(each, "outside", answers, wanted=wanted)
+            each.name: judge(each, "outside", answers, expectation=expected_answer)
             for each, answers in zip(probes, found, strict=True)
         }
 
@@ -70,8 +74,8 @@ def without_hosts_own(
         same = alone is not None and alone.verdict is Verdict.PASS and outcome.probe in denials
         if outcome.verdict is Verdict.PASS and same:
             assert alone is not None
-            said = f"this host denies it to this user without the sandbox too ({alone.observed})"
-            yield replace(outcome, verdict=Verdict.SKIPPED, evidence=said)
+            reason = f"this host denies it to this user without the sandbox too ({alone.observed})"
+            yield replace(outcome, verdict=Verdict.SKIPPED, evidence=reason)
         else:
             yield outcome
 

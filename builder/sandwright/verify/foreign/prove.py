@@ -14,12 +14,12 @@ from sandwright import process
 from sandwright.errors import CommandFailed, UsageError
 from sandwright.runtime.probe.protocol import ProbeAnswer, attempt
 from sandwright.verify.about import PolicyOrigin
-from sandwright.verify.catalogue import whole
-from sandwright.verify.foreign.answers import wanted
+from sandwright.verify.catalogue import all_probes
+from sandwright.verify.foreign.answers import expected_answer
 from sandwright.verify.foreign.claims import Promises, policy_text
-from sandwright.verify.foreign.host_control import changed_namespaces, outside, without_hosts_own
+from sandwright.verify.foreign.host_control import changed_namespaces, control_outcomes, without_hosts_own
 from sandwright.verify.foreign.sandbox import SubjectSandbox
-from sandwright.verify.foreign.stage import resolved, stage
+from sandwright.verify.foreign.stage import resolve_promised, stage
 from sandwright.verify.foreign.subject import ForeignSubject, check_names, without_promise
 from sandwright.verify.lifecycle import COMMAND_RUNS, command_runs
 from sandwright.verify.outcome import ProbeOutcome, judge
@@ -27,7 +27,7 @@ from sandwright.verify.probe import Probe, ProbeStep
 from sandwright.verify.prove import answers_of, start_outcome
 from sandwright.verify.report import PolicyReport
 from sandwright.verify.runs import Runs
-from sandwright.verify.sandbox import Batch, base_environment
+from sandwright.verify.sandbox import Batch, probe_environment
 from sandwright.verify.verdict import Verdict
 
 
@@ -38,16 +38,16 @@ def prove_subject(promises: Promises, words: Sequence[str]) -> PolicyReport:
     policy raises.
     """
     began, started = time.monotonic(), datetime.now(UTC)
-    given = words or promises.command
-    if not given:
+    command = words or promises.command
+    if not command:
         raise UsageError(f"{promises.name} has no command; name one with --subject")
-    version = _version(promises)
-    outcomes = tuple(_proved(promises, given))
+    version = _read_version(promises)
+    outcomes = tuple(_prove_stage(promises, command))
     return PolicyReport(
         policy=promises.name,
         methods=(promises.name,),
         outcomes=outcomes,
-        notes=tuple(_notes(promises, version, given)),
+        notes=tuple(_report_notes(promises, version, command)),
         started=started.isoformat(timespec="seconds"),
         seconds=time.monotonic() - began,
         host=f"{platform.node()}: {platform.system()} {platform.release()} {platform.machine()}",
@@ -55,26 +55,31 @@ def prove_subject(promises: Promises, words: Sequence[str]) -> PolicyReport:
     )
 
 
-def _proved(promises: Promises, given: Sequence[object]) -> Iterator[ProbeOutcome]:
+def _prove_stage(promises: Promises, command: Sequence[object]) -> Iterator[ProbeOutcome]:
     """The verdicts: whether it starts, then on each probe, then on runs as a whole.
 
     What is red is attempted once more, each by itself and on newly planted files, as a breach takes away what
     others look at; the second verdict counts.
     """
-    with stage(promises, given) as (subject, sandbox):
-        control = outside(
-            subject, lambda fixture: resolved(promises, fixture), base_environment(subject.fixture.state)
+    with stage(promises, command) as (subject, sandbox):
+        control = control_outcomes(
+            subject,
+            lambda fixture: resolve_promised(promises, fixture),
+            probe_environment(subject.fixture.state),
         )
-        probes = list(_probes(subject, sandbox))
+        probes = list(_catalogue_probes(subject, sandbox))
         check_names(promises, [*(each.name for each in probes), *COMMAND_RUNS])
         batch, answers = _attempted(probes, sandbox)
-        found = [judge(each, promises.name, answers.get(each.name, ()), wanted=wanted) for each in probes]
+        found = [
+            judge(each, promises.name, answers.get(each.name, ()), expectation=expected_answer)
+            for each in probes
+        ]
         start = start_outcome(batch, sandbox)
     if start.verdict is Verdict.PASS:
         found = list(without_promise(found, probes, promises))
         few = sum(map(_is_red, found)) <= _MOST_AGAIN
-        found = [_again(each, promises, given) if few and _is_red(each) else each for each in found]
-        found += _runs(promises, given)
+        found = [_again(each, promises, command) if few and _is_red(each) else each for each in found]
+        found += _runs(promises, command)
     found = list(without_hosts_own(found, probes, control))
     yield from without_promise([start, *found], probes, promises)
 
@@ -83,11 +88,11 @@ _MOST_AGAIN = 15
 """Red probes that are attempted again: where there are more, it is no accident."""
 
 
-def _runs(promises: Promises, given: Sequence[object]) -> list[ProbeOutcome]:
+def _runs(promises: Promises, command: Sequence[object]) -> list[ProbeOutcome]:
     """The verdicts on runs as a whole; those that are red are taken from a second time."""
     found: dict[str, ProbeOutcome] = {}
     for _ in range(2):
-        with stage(promises, given) as (subject, sandbox):
+        with stage(promises, command) as (subject, sandbox):
             seen = without_promise(list(command_runs(Runs(subject, sandbox, None))), (), promises)
             found |= {
                 each.probe: each for each in seen if each.probe not in found or _is_red(found[each.probe])
@@ -104,29 +109,31 @@ def _is_red(outcome: ProbeOutcome) -> bool:
 _RED = (Verdict.FAIL, Verdict.INCONCLUSIVE)
 
 
-def _again(outcome: ProbeOutcome, promises: Promises, given: Sequence[object]) -> ProbeOutcome:
+def _again(outcome: ProbeOutcome, promises: Promises, command: Sequence[object]) -> ProbeOutcome:
     """The verdict on one probe, by itself."""
-    with stage(promises, given) as (subject, sandbox):
-        probe = next((each for each in _probes(subject, sandbox) if each.name == outcome.probe), None)
+    with stage(promises, command) as (subject, sandbox):
+        probe = next(
+            (each for each in _catalogue_probes(subject, sandbox) if each.name == outcome.probe), None
+        )
         if probe is None:
             return outcome
         _, (answers,) = answers_of([probe], sandbox)
-        return judge(probe, promises.name, answers, wanted=wanted)
+        return judge(probe, promises.name, answers, expectation=expected_answer)
 
 
-def _probes(subject: ForeignSubject, sandbox: SubjectSandbox) -> Iterator[Probe]:
+def _catalogue_probes(subject: ForeignSubject, sandbox: SubjectSandbox) -> Iterator[Probe]:
     """The catalogue's, but for paths that no list names: nobody told the subject of those."""
     unlisted = {
         f"files/{each.kind}: {each.path}"
         for each in subject.policy.filesystem.rules
         if each.origin != "listed"
     }
-    for probe in _harmless(tuple(whole(subject)), sandbox):
+    for probe in _harmless(tuple(all_probes(subject)), sandbox):
         if probe.name not in unlisted:
-            yield replace(probe, controls=tuple(map(_control, probe.controls)))
+            yield replace(probe, controls=tuple(map(_runnable_control, probe.controls)))
 
 
-def _control(step: ProbeStep) -> ProbeStep:
+def _runnable_control(step: ProbeStep) -> ProbeStep:
     """A control; who refuses all sockets, a server of its own too, is seen to run by what needs none.
 
     That the attempt itself would work is seen outside.
@@ -142,12 +149,12 @@ _KEPT_OFF = "it is in this host's own namespaces, and root's attempt would chang
 def _harmless(probes: Sequence[Probe], sandbox: SubjectSandbox) -> Iterator[Probe]:
     """The probes; root's that would change this host are skipped where its namespaces are not left."""
     kinds = ("mnt", "uts")
-    asked = [attempt("readlink", f"/proc/self/ns/{kind}") for kind in kinds]
-    inside = sandbox.attempt(asked).answers
-    own = [os.fsencode(Path(f"/proc/self/ns/{kind}").readlink()) for kind in kinds]
+    attempts = [attempt("readlink", f"/proc/self/ns/{kind}") for kind in kinds]
+    inside = sandbox.attempt(attempts).answers
+    host_links = [os.fsencode(Path(f"/proc/self/ns/{kind}").readlink()) for kind in kinds]
     shared = {
         kind
-        for kind, each, here in zip(kinds, inside, own, strict=True)
+        for kind, each, here in zip(kinds, inside, host_links, strict=True)
         if each.kind != "ok" or each.value == here
     }
     for probe in probes:
@@ -162,37 +169,37 @@ def _attempted(
     alone = {probe.name: answers_of([probe], sandbox)[1][0] for probe in tried if probe.alone}
     together = [probe for probe in tried if not probe.alone]
     batch, shared = answers_of(together, sandbox)
-    return batch, alone | {probe.name: own for probe, own in zip(together, shared, strict=True)}
+    return batch, alone | {probe.name: answers for probe, answers in zip(together, shared, strict=True)}
 
 
-def _version(promises: Promises) -> str:
+def _read_version(promises: Promises) -> str:
     """What it says of its version. Raise ToolMissing where it is not here."""
     if not promises.version:
         return ""
     try:
-        said = process.run(*promises.version, check=False, timeout=60.0)
+        result = process.run(*promises.version, check=False, timeout=60.0)
     except CommandFailed:
         return ""
-    return next((line.strip() for line in f"{said.text}\n{said.stderr}".splitlines() if line.strip()), "")
+    return next((line.strip() for line in f"{result.text}\n{result.stderr}".splitlines() if line.strip()), "")
 
 
-def _shown(given: Sequence[object]) -> str:
+def _command_line(command: Sequence[object]) -> str:
     """A command as its promises write it."""
     words = (
         f"[{' '.join(map(str, each['words']))} for each of {each['for']}]"
         if isinstance(each, Mapping)
         else str(each)
-        for each in given
+        for each in command
     )
     return " ".join(words)
 
 
-def _notes(promises: Promises, version: str, given: Sequence[object]) -> Iterator[str]:
+def _report_notes(promises: Promises, version: str, command: Sequence[object]) -> Iterator[str]:
     """What a reader must know besides."""
     name = promises.name
     yield f"{name}: {promises.about}"
     if version:
         yield f"{name}: its version: {version}"
-    yield f"{name}: started by uid {os.geteuid()} as: {_shown(given)}"
+    yield f"{name}: started by uid {os.geteuid()} as: {_command_line(command)}"
     for what, reason in promises.not_promised.items():
         yield f"{name}: {what} is not promised: {reason}"

@@ -15,7 +15,7 @@ from typing import IO, cast
 from sandwright import process
 from sandwright.errors import CommandFailed
 from sandwright.signalling import kill
-from sandwright.verify.sandbox import LIMIT, RenderedSandbox, inherited
+from sandwright.verify.sandbox import LIMIT, RenderedSandbox, inherited_descriptors
 
 MOST = 32 << 20
 """Bytes of output that are read; a probe's answers are a hundredth of that."""
@@ -44,7 +44,7 @@ class SubjectSandbox(RenderedSandbox):
         argv = self.argv(words)
         try:
             with (
-                inherited() as planted,
+                inherited_descriptors() as planted,
                 process.start(
                     *argv, stdin=b"", env=self.environment, cwd=self.cwd, pass_fds=planted
                 ) as started,
@@ -52,16 +52,16 @@ class SubjectSandbox(RenderedSandbox):
                 assert started.stdin is not None
                 assert started.stdout is not None
                 assert started.stderr is not None
-                given = _Exchange(
+                exchange = _Exchange(
                     started.stdin, started.stdout, started.stderr, started.poll, memoryview(stdin)
                 )
-                ended = given.until(time.monotonic() + limit)
-                err = given.err.decode(errors="replace")
+                ended = exchange.until(time.monotonic() + limit)
+                err = exchange.err.decode(errors="replace")
                 if not ended:
                     raise CommandFailed(tuple(argv), None, err, timeout=limit)
                 status = started.returncode
-                shown = status if status >= 0 else 128 - status  # as a shell says it
-                return process.Result(tuple(argv), shown, bytes(given.out), err)
+                exit_status = status if status >= 0 else 128 - status  # as a shell says it
+                return process.Result(tuple(argv), exit_status, bytes(exchange.out), err)
         finally:
             self.end_all()
 
@@ -71,19 +71,19 @@ class SubjectSandbox(RenderedSandbox):
         One may start another while they are listed, and the kernel takes a moment to end one.
         """
         until = time.monotonic() + _LINGER
-        while (left := list(self.processes())) and time.monotonic() < until:
-            for pid in left:
-                kill(pid, sure=partial(self._is_ours, pid))
+        while (remaining := list(self.processes())) and time.monotonic() < until:
+            for pid in remaining:
+                kill(pid, sure=partial(self._belongs_to_run, pid))
             time.sleep(0.01)
 
     def processes(self) -> Iterator[int]:
         """What of it runs."""
         for directory in Path("/proc").glob("[0-9]*"):
             pid = int(directory.name)
-            if pid != os.getpid() and self._is_ours(pid):
+            if pid != os.getpid() and self._belongs_to_run(pid):
                 yield pid
 
-    def _is_ours(self, pid: int) -> bool:
+    def _belongs_to_run(self, pid: int) -> bool:
         mark, root = f"{MARK}={self.word}".encode(), os.fsencode(self.root)
         with contextlib.suppress(OSError):
             if root in Path(f"/proc/{pid}/cmdline").read_bytes():
@@ -116,7 +116,7 @@ class _Exchange:
             while waiting.get_map() and time.monotonic() < end and len(self.out) + len(self.err) < MOST:
                 ready = waiting.select(_STEP)
                 for key, _ in ready:
-                    if self._moved(key.fd, key.data):
+                    if self._transfer(key.fd, key.data):
                         waiting.unregister(key.fd)
                         cast("IO[bytes]", key.fileobj).close()
                 quiet = time.monotonic() if ready else quiet
@@ -125,7 +125,7 @@ class _Exchange:
             closed = not waiting.get_map()
         return closed and process.ended_within(self.poll, end - time.monotonic())
 
-    def _moved(self, descriptor: int, into: bytearray | None) -> bool:
+    def _transfer(self, descriptor: int, into: bytearray | None) -> bool:
         """Read or write what there is; whether that was the end."""
         if into is not None:
             data = os.read(descriptor, 1 << 16)

@@ -13,17 +13,17 @@ from pathlib import Path
 from sandwright.engines.archive import empty_image
 from sandwright.engines.client import EngineClient
 from sandwright.errors import UsageError
-from sandwright.policy.collect import collect
+from sandwright.policy.collect import collect_facts
 from sandwright.policy.load import layer, run_layer
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.verify.fixture import Fixture, planted
-from sandwright.verify.foreign.claims import Promises, filled, policy_text
+from sandwright.verify.fixture import Fixture, plant_fixture
+from sandwright.verify.foreign.claims import Promises, expand_template, policy_text
 from sandwright.verify.foreign.sandbox import MARK, SubjectSandbox
 from sandwright.verify.foreign.subject import ForeignSubject
 from sandwright.verify.host_process import host_process
-from sandwright.verify.listeners import listening
-from sandwright.verify.sandbox import base_environment
+from sandwright.verify.listeners import canary_listeners
+from sandwright.verify.sandbox import probe_environment
 from sandwright.verify.subject import canaries
 
 PLANTED = Path("/var/tmp")  # noqa: S108 - where sandboxes neither have a directory of their own nor grant one
@@ -34,20 +34,20 @@ _PLAIN = re.compile(r"[A-Za-z0-9._/-]+")
 
 
 @contextlib.contextmanager
-def stage(promises: Promises, given: Sequence[object]) -> Iterator[tuple[ForeignSubject, SubjectSandbox]]:
+def stage(promises: Promises, command: Sequence[object]) -> Iterator[tuple[ForeignSubject, SubjectSandbox]]:
     """Newly planted files and listeners, and the command for them."""
     with (
-        _planted(promises) as fixture,
-        listening(fixture.read, fixture.write, fixture.word) as listeners,
+        _plant_fixture(promises) as fixture,
+        canary_listeners(fixture.read, fixture.write, fixture.word) as listeners,
         host_process() as outside,
     ):
-        policy = resolved(promises, fixture)
+        policy = resolve_promised(promises, fixture)
         subject = ForeignSubject(
             *(promises.name, policy, fixture, listeners, canaries(policy)),
             promises=promises,
             host_process=outside,
         )
-        with _sandbox(subject, given) as sandbox:
+        with _subject_sandbox(subject, command) as sandbox:
             try:
                 yield subject, sandbox
             finally:
@@ -55,12 +55,12 @@ def stage(promises: Promises, given: Sequence[object]) -> Iterator[tuple[Foreign
 
 
 @contextlib.contextmanager
-def _planted(promises: Promises) -> Iterator[Fixture]:
+def _plant_fixture(promises: Promises) -> Iterator[Fixture]:
     """The planted files, where the promises say or in a directory of this run's own."""
     root = Path(promises.at).expanduser() if promises.at else None
     if root and (not root.is_absolute() or os.path.lexists(root) or not root.parent.is_dir()):
         raise UsageError(f"{promises.name}: at: {root} must be an absolute path at which nothing is yet")
-    with planted(root.parent if root else PLANTED) as fixture:
+    with plant_fixture(root.parent if root else PLANTED) as fixture:
         if root is None:
             yield fixture
             return
@@ -71,16 +71,16 @@ def _planted(promises: Promises) -> Iterator[Fixture]:
             root.rename(fixture.root)
 
 
-def resolved(promises: Promises, fixture: Fixture) -> ResolvedPolicy:
+def resolve_promised(promises: Promises, fixture: Fixture) -> ResolvedPolicy:
     """The policy that it was given, with what is planted."""
-    own = layer(policy_text(promises), file=f"{promises.name}: policy")
+    base_layer = layer(policy_text(promises), file=f"{promises.name}: policy")
     added = run_layer(fixture.settings())
-    merged = MergedPolicy.from_layers([own, *([added] if added else [])])
-    return merged.resolve(collect(merged, project=fixture.write))
+    merged = MergedPolicy.from_layers([base_layer, *([added] if added else [])])
+    return merged.resolve(collect_facts(merged, project=fixture.write))
 
 
 @contextlib.contextmanager
-def _sandbox(subject: ForeignSubject, given: Sequence[object]) -> Iterator[SubjectSandbox]:
+def _subject_sandbox(subject: ForeignSubject, command: Sequence[object]) -> Iterator[SubjectSandbox]:
     """The command, with this run's paths in its words and its settings."""
     fixture, promises = subject.fixture, subject.promises
     with contextlib.ExitStack() as stack:
@@ -96,13 +96,13 @@ def _sandbox(subject: ForeignSubject, given: Sequence[object]) -> Iterator[Subje
                 EngineClient(promises.image), subject.policy.facts.platform, purpose="subject"
             )
             places["image"] = stack.enter_context(image)
-        groups = _groups(subject)
+        groups = _path_groups(subject)
         for name, content in promises.files.items():
-            value = filled(content, places, groups)
+            value = expand_template(content, places, groups)
             text = value if isinstance(value, str) else json.dumps(value, indent=2)
             (fixture.artifacts / name).write_text(text, encoding="utf-8")
         environment = {
-            **base_environment(fixture.state),
+            **probe_environment(fixture.state),
             **subject.canaries.environment,
             MARK: fixture.word,
         }
@@ -111,14 +111,14 @@ def _sandbox(subject: ForeignSubject, given: Sequence[object]) -> Iterator[Subje
             Path("/nonexistent"),
             fixture.program,
             environment,
-            cwd=Path(filled(promises.cwd, places, groups)) if promises.cwd else None,
-            prefix=tuple(map(str, filled(list(given), places, groups))),
+            cwd=Path(expand_template(promises.cwd, places, groups)) if promises.cwd else None,
+            prefix=tuple(map(str, expand_template(list(command), places, groups))),
             root=fixture.root,
             word=fixture.word,
         )
 
 
-def _groups(subject: ForeignSubject) -> Mapping[str, Sequence[str]]:
+def _path_groups(subject: ForeignSubject) -> Mapping[str, Sequence[str]]:
     """The paths of each kind: those that the policy lists and that are there, parents first."""
     rules = [each for each in subject.policy.filesystem.rules if each.origin == "listed"]
     facts = subject.policy.facts

@@ -11,7 +11,7 @@ from sandwright.errors import UsageError
 from sandwright.methods.properties import Properties
 from sandwright.policy.declaration import Declaration, Support
 from sandwright.policy.names import FEATURES
-from sandwright.verify.expected import listed
+from sandwright.verify.expected import default_expectation
 from sandwright.verify.foreign.claims import Promises
 from sandwright.verify.outcome import ProbeOutcome
 from sandwright.verify.probe import Probe
@@ -55,9 +55,9 @@ def without_promise(
 
     That it starts is promised by every sandbox.
     """
-    features = {probe.name: frozenset(_features(probe)) for probe in probes}
+    features = {probe.name: frozenset(_probe_features(probe)) for probe in probes}
     for outcome in outcomes:
-        reason = _reason(outcome.probe, features.get(outcome.probe, frozenset()), promises)
+        reason = _why_not_promised(outcome.probe, features.get(outcome.probe, frozenset()), promises)
         yield outcome if reason is None else _apart(outcome, reason)
 
 
@@ -68,12 +68,12 @@ def check_names(promises: Promises, names: Sequence[str]) -> None:
             raise UsageError(f"{promises.name}: not_promised: no probe of this run is called {what!r}")
 
 
-def _features(probe: Probe) -> Iterator[str]:
+def _probe_features(probe: Probe) -> Iterator[str]:
     """The features that a probe's steps are about."""
-    yield from (feature for step in probe.steps if (feature := listed(step.claim).feature))
+    yield from (feature for step in probe.steps if (feature := default_expectation(step.claim).feature))
 
 
-def _reason(name: str, features: frozenset[str], promises: Promises) -> str | None:
+def _why_not_promised(name: str, features: frozenset[str], promises: Promises) -> str | None:
     """Why a probe is not promised; None where it is."""
     if name == "lifecycle/starts":
         return None

@@ -35,7 +35,7 @@ class ExpectedUser:
 
 @dataclass(frozen=True)
 class MappingCase:
-    """A start. `user` is whom the engine starts it as, None for root; `asked` is SANDWRIGHT_USER.
+    """A start. `user` is whom the engine starts it as, None for root; `requested_ids` is SANDWRIGHT_USER.
 
     `read_only`: its root is. `rendered`: account files that know the caller are mounted over the image's.
     `expected` is who must be found, or what a refusal must say.
@@ -43,66 +43,78 @@ class MappingCase:
 
     name: str
     expected: ExpectedUser | str
-    asked: tuple[int, int] | None = None
+    requested_ids: tuple[int, int] | None = None
     user: tuple[int, int] | None = None
     read_only: bool = False
     rendered: bool = False
 
 
-def cases(account: str, accounts: AccountFiles) -> tuple[MappingCase, ...]:
+def mapping_cases(account: str, accounts: AccountFiles) -> tuple[MappingCase, ...]:
     """All cases for an image whose account files are `accounts`. Raise BuildError when it lacks `account`."""
-    own = accounts.account(account)
-    if own is None:
+    entry = accounts.account(account)
+    if entry is None:
         raise BuildError(f"the image has no account {account}")
-    return (*_writable(own, accounts), *_read_only(own, accounts), *_not_root(own, accounts))
+    return (
+        *_writable_cases(entry, accounts),
+        *_read_only_cases(entry, accounts),
+        *_not_root(entry, accounts),
+    )
 
 
-def _writable(own: PasswdEntry, accounts: AccountFiles) -> Iterator[MappingCase]:
+def _writable_cases(entry: PasswdEntry, accounts: AccountFiles) -> Iterator[MappingCase]:
     def mapped(uid: int, gid: int, group: str | None) -> ExpectedUser:
-        return ExpectedUser(uid, gid, own.name, group, own.home, at_home=True)
+        return ExpectedUser(uid, gid, entry.name, group, entry.home, at_home=True)
 
-    yield MappingCase("the account as it is", mapped(own.uid, own.gid, _group(accounts, own.gid)))
-    yield MappingCase("a caller's numbers", mapped(*CALLER, own.name), asked=CALLER)
-    other = _another(own, accounts)
+    yield MappingCase("the account as it is", mapped(entry.uid, entry.gid, _group_name(accounts, entry.gid)))
+    yield MappingCase("a caller's numbers", mapped(*CALLER, entry.name), requested_ids=CALLER)
+    other = _another(entry, accounts)
     if other is not None:
         numbers = (other.uid, CALLER[1])
-        yield MappingCase("a uid that another account has", mapped(*numbers, own.name), asked=numbers)
-    taken = _taken(own, accounts)
+        yield MappingCase(
+            "a uid that another account has", mapped(*numbers, entry.name), requested_ids=numbers
+        )
+    taken = _taken(entry, accounts)
     if taken is not None:
         yield MappingCase(
             "a gid that another group has",
             mapped(CALLER[0], taken[1], taken[0]),
-            asked=(CALLER[0], taken[1]),
+            requested_ids=(CALLER[0], taken[1]),
         )
-    yield MappingCase("a high uid", mapped(HIGH, HIGH, own.name), asked=(HIGH, HIGH))
+    yield MappingCase("a high uid", mapped(HIGH, HIGH, entry.name), requested_ids=(HIGH, HIGH))
     root = accounts.account(0)
     if root is not None:
-        yield MappingCase("root, when it is asked for", _root(root, accounts, at_home=True), asked=(0, 0))
+        yield MappingCase(
+            "root, when it is asked for", _root_user(root, accounts, at_home=True), requested_ids=(0, 0)
+        )
 
 
-def _read_only(own: PasswdEntry, accounts: AccountFiles) -> Iterator[MappingCase]:
-    itself = ExpectedUser(own.uid, own.gid, own.name, _group(accounts, own.gid), own.home)
+def _read_only_cases(entry: PasswdEntry, accounts: AccountFiles) -> Iterator[MappingCase]:
+    itself = ExpectedUser(entry.uid, entry.gid, entry.name, _group_name(accounts, entry.gid), entry.home)
     caller = ExpectedUser(*CALLER, NAMED[0], NAMED[0], NAMED[1])
     yield MappingCase("read-only: the account as it is", itself, read_only=True)
     yield MappingCase(
         "read-only: numbers that nobody knows",
         f"/etc/passwd knows no number {CALLER[0]}, and can't be changed",
-        asked=CALLER,
+        requested_ids=CALLER,
         read_only=True,
     )
-    yield MappingCase("read-only: rendered accounts", caller, asked=CALLER, read_only=True, rendered=True)
-    yield MappingCase("rendered accounts", caller, asked=CALLER, rendered=True)
+    yield MappingCase(
+        "read-only: rendered accounts", caller, requested_ids=CALLER, read_only=True, rendered=True
+    )
+    yield MappingCase("rendered accounts", caller, requested_ids=CALLER, rendered=True)
 
 
-def _not_root(own: PasswdEntry, accounts: AccountFiles) -> Iterator[MappingCase]:
-    itself = ExpectedUser(own.uid, own.gid, own.name, _group(accounts, own.gid), own.home, at_home=True)
-    yield MappingCase("started as the account", itself, user=(own.uid, own.gid))
+def _not_root(entry: PasswdEntry, accounts: AccountFiles) -> Iterator[MappingCase]:
+    itself = ExpectedUser(
+        entry.uid, entry.gid, entry.name, _group_name(accounts, entry.gid), entry.home, at_home=True
+    )
+    yield MappingCase("started as the account", itself, user=(entry.uid, entry.gid))
     yield MappingCase("started as a number", ExpectedUser(*CALLER, None, None, "/"), user=CALLER)
     caller = ExpectedUser(*CALLER, NAMED[0], NAMED[0], NAMED[1])
     yield MappingCase(
         "started as a number, read-only, rendered accounts",
         caller,
-        asked=CALLER,
+        requested_ids=CALLER,
         user=CALLER,
         read_only=True,
         rendered=True,
@@ -110,36 +122,36 @@ def _not_root(own: PasswdEntry, accounts: AccountFiles) -> Iterator[MappingCase]
     yield MappingCase(
         "started as a number, and root asked for",
         f"it was started as {CALLER[0]}:{CALLER[1]} and can't become 0:0",
-        asked=(0, 0),
+        requested_ids=(0, 0),
         user=CALLER,
     )
 
 
-def _root(root: PasswdEntry, accounts: AccountFiles, *, at_home: bool) -> ExpectedUser:
-    return ExpectedUser(0, 0, root.name, _group(accounts, 0), root.home, at_home)
+def _root_user(root: PasswdEntry, accounts: AccountFiles, *, at_home: bool) -> ExpectedUser:
+    return ExpectedUser(0, 0, root.name, _group_name(accounts, 0), root.home, at_home)
 
 
-def _group(accounts: AccountFiles, gid: int) -> str | None:
-    return next((name for name, number in _groups(accounts) if number == gid), None)
+def _group_name(accounts: AccountFiles, gid: int) -> str | None:
+    return next((name for name, number in _parse_groups(accounts) if number == gid), None)
 
 
-def _groups(accounts: AccountFiles) -> Iterator[tuple[str, int]]:
+def _parse_groups(accounts: AccountFiles) -> Iterator[tuple[str, int]]:
     for line in accounts.group.splitlines():
         fields = line.split(":")
         if len(fields) > 3 and fields[2].isdigit():
             yield fields[0], int(fields[2])
 
 
-def _another(own: PasswdEntry, accounts: AccountFiles) -> PasswdEntry | None:
+def _another(entry: PasswdEntry, accounts: AccountFiles) -> PasswdEntry | None:
     """An account with a uid that is neither root's nor its own."""
     for line in accounts.passwd.splitlines():
         found = accounts.account(line.partition(":")[0])
-        if found is not None and found.uid not in (0, own.uid):
+        if found is not None and found.uid not in (0, entry.uid):
             return found
     return None
 
 
-def _taken(own: PasswdEntry, accounts: AccountFiles) -> tuple[str, int] | None:
+def _taken(entry: PasswdEntry, accounts: AccountFiles) -> tuple[str, int] | None:
     """dialout's, which is the first group of users on macOS, or another one."""
-    others = [each for each in _groups(accounts) if each[1] not in (0, own.gid)]
+    others = [each for each in _parse_groups(accounts) if each[1] not in (0, entry.gid)]
     return next((each for each in others if each[1] == 20), others[0] if others else None)

@@ -26,20 +26,20 @@ from sandwright.runtime.probe import PROBE, own_probe
 from sandwright.runtime.registry import RUNTIMES
 from sandwright.runtime.scratch import scratch_directory
 from sandwright.runtime.sessions import Sessions
-from sandwright.verify.mapping.cases import ExpectedUser, MappingCase, cases
+from sandwright.verify.mapping.cases import ExpectedUser, MappingCase, mapping_cases
 from sandwright.verify.mapping.seen import (
     NEW,
     STATUS,
     Lookup,
     SeenUser,
     attempts,
-    command,
+    probe_command,
     seen_user,
 )
 from sandwright.verify.mapping.starts import PROVED, MappedImage, mapped_image
 from sandwright.verify.smoke.report import ImageRow
 from sandwright.verify.verdict import ProbeFinding, Verdict
-from sandwright.watchdog import Ended, base_environment
+from sandwright.watchdog import Ended, runtime_environment
 
 LIMIT = 120.0
 """Seconds for one start."""
@@ -66,23 +66,23 @@ def prove_mapping(
     if os.geteuid() != 0:
         raise HostError("only root can start containers of several users")
     image, host = open_image(layout, platform=platform), collect_host()
-    found, lookup = _known(layout, image, store)
+    found, lookup = _image_cases(layout, image, store)
     chosen = [case for case in found if only is None or case.name in only]
     with scratch_directory() as scratch, Sessions(host, scratch, Event()) as sessions:
         (scratch / "image").mkdir()
         mapped = mapped_image(layout, image, platform, store=store, scratch=scratch / "image")
         for name in runtimes:
-            session = _session(sessions, name, platform)
+            session = _runtime_session(sessions, name, platform)
             started, findings = time.monotonic(), []
             with progress.step(f"mapping under {name}", len(chosen), unit="cases") as step:
                 for case in chosen:
-                    findings.append(_finding(case, fault(session, mapped, case, lookup, scratch)))
+                    findings.append(_case_finding(case, fault(session, mapped, case, lookup, scratch)))
                     step.advance(1)
             seconds = time.monotonic() - started
             yield ImageRow(layout.name, platform, image.digest, name, tuple(findings), seconds)
 
 
-def _session(sessions: Sessions, name: str, platform: str) -> Session:
+def _runtime_session(sessions: Sessions, name: str, platform: str) -> Session:
     if name not in PROVED:
         raise UsageError(f"no runtime {name!r}; there are {', '.join(PROVED)}")
     runtime = RUNTIMES[name]
@@ -94,11 +94,11 @@ def _session(sessions: Sessions, name: str, platform: str) -> Session:
     return sessions.session(ready)
 
 
-def _finding(case: MappingCase, fault: str) -> ProbeFinding:
+def _case_finding(case: MappingCase, fault: str) -> ProbeFinding:
     return ProbeFinding(case.name, Verdict.FAIL if fault else Verdict.PASS, fault)
 
 
-def _known(layout: Path, image: Image, store: Path) -> tuple[tuple[MappingCase, ...], Lookup]:
+def _image_cases(layout: Path, image: Image, store: Path) -> tuple[tuple[MappingCase, ...], Lookup]:
     """The cases for an image, and its program that looks names up."""
     account, _ = split_entrypoint(convert.image_section(image.config).get("Entrypoint") or ())
     if account is None:
@@ -106,7 +106,7 @@ def _known(layout: Path, image: Image, store: Path) -> tuple[tuple[MappingCase, 
     rootfs = bundle.unpacked(image, store, rootless=False)
     lookup: Lookup = "python3" if (rootfs.path / "usr/bin/python3").exists() else "id"
     with Root(rootfs.path) as root:
-        return cases(account, read_accounts(root)), lookup
+        return mapping_cases(account, read_accounts(root)), lookup
 
 
 def fault(session: Session, image: MappedImage, case: MappingCase, lookup: Lookup, scratch: Path) -> str:
@@ -117,41 +117,41 @@ def fault(session: Session, image: MappedImage, case: MappingCase, lookup: Looku
         shutil.copyfile(own_probe(), work / PROBE.name)
         (work / PROBE.name).chmod(0o755)
         word = uuid.uuid4().hex
-        asked = attempts(lookup, case.expected.home if isinstance(case.expected, ExpectedUser) else "/")
-        argv = command(asked, word=word)
-        start = Start(image.startable, argv, LIMIT, base_environment(), image.run_as(case, work))
+        attempted = attempts(lookup, case.expected.home if isinstance(case.expected, ExpectedUser) else "/")
+        argv = probe_command(attempted, word=word)
+        start = Start(image.startable, argv, LIMIT, runtime_environment(), image.run_as(case, work))
         result = session.run(start)
         if isinstance(case.expected, str):
             refused = result.status == REFUSED and case.expected in result.stderr
-            return "" if refused else f"was not refused: {_ended(result)}"
+            return "" if refused else f"was not refused: {_describe_end(result)}"
         if result.status != STATUS:
-            return f"did not tell: {_ended(result)}"
-        seen = seen_user(result.stdout, list(asked), word=word)
+            return f"did not tell: {_describe_end(result)}"
+        seen = seen_user(result.stdout, list(attempted), word=word)
         made = (work / NEW).stat()
-        return "; ".join(_differences(case, case.expected, seen, (made.st_uid, made.st_gid)))
+        return "; ".join(_user_differences(case, case.expected, seen, (made.st_uid, made.st_gid)))
 
 
-def _differences(
+def _user_differences(
     case: MappingCase, expected: ExpectedUser, seen: SeenUser, made: tuple[int, int]
 ) -> Iterator[str]:
-    known = expected.name is not None
+    has_name = expected.name is not None
     compared: dict[str, tuple[object, object]] = {
         "uid": (expected.uid, seen.uid),
         "gid": (expected.gid, seen.gid),
         "name": (expected.name, seen.name),
         "group": (expected.group, seen.group),
         "$HOME": (expected.home, seen.home),
-        "$USER": (expected.name, seen.user if known else None),
-        "passwd": (f"{expected.name}:{expected.home}" if known else None, seen.account),
+        "$USER": (expected.name, seen.user if has_name else None),
+        "passwd": (f"{expected.name}:{expected.home}" if has_name else None, seen.account),
         "owner of a new file": ((expected.uid, expected.gid), made),
         "rights": ("", seen.rights(of_root=case.user is None)),
     }
     if expected.at_home:
         compared["a file at home"] = ("yes", "yes" if seen.at_home else None)
-    for what, (wanted, found) in compared.items():
-        if wanted != found:
-            yield f"{what}: {found!r}, not {wanted!r}"
+    for what, (expected_value, found) in compared.items():
+        if expected_value != found:
+            yield f"{what}: {found!r}, not {expected_value!r}"
 
 
-def _ended(result: Ended) -> str:
+def _describe_end(result: Ended) -> str:
     return result.describe().removeprefix("exit ")

@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from sandwright.rootfs.bundles.identity import AccountFiles
-from sandwright.runtime.probe.protocol import NO_ANSWER, Attempt, ProbeAnswer, answers, attempt, line
+from sandwright.runtime.probe.protocol import (
+    NO_ANSWER,
+    Attempt,
+    ProbeAnswer,
+    attempt,
+    parse_answers,
+    request_line,
+)
 
 Lookup = Literal["id", "python3"]
 """The image's program that looks names up with the image's own library."""
@@ -28,8 +35,8 @@ def attempts(lookup: Lookup, home: str) -> Mapping[str, Attempt]:
     """The attempts by name. `home` is the home directory in which a file is to be made."""
     return {
         "identity": attempt("identity"),
-        "name": _looked_up(lookup, "-un", ("pwd", "pwuid", "uid")),
-        "group": _looked_up(lookup, "-gn", ("grp", "grgid", "gid")),
+        "name": _lookup_attempt(lookup, "-un", ("pwd", "pwuid", "uid")),
+        "group": _lookup_attempt(lookup, "-gn", ("grp", "grgid", "gid")),
         "home": attempt("environment", "HOME"),
         "user": attempt("environment", "USER"),
         "passwd": attempt("read", "/etc/passwd"),
@@ -39,15 +46,15 @@ def attempts(lookup: Lookup, home: str) -> Mapping[str, Attempt]:
     }
 
 
-def _looked_up(lookup: Lookup, option: str, names: tuple[str, str, str]) -> Attempt:
+def _lookup_attempt(lookup: Lookup, option: str, names: tuple[str, str, str]) -> Attempt:
     if lookup == "id":
         return attempt("call", "id", option)
     return attempt("call", "python3", "-c", _PYTHON.format(*names))
 
 
-def command(attempts: Mapping[str, Attempt], *, word: str) -> tuple[str, ...]:
+def probe_command(attempts: Mapping[str, Attempt], *, word: str) -> tuple[str, ...]:
     """The command line of the probe, which lies in the directory of the host."""
-    lines = (line(each, index, word=word) for index, each in enumerate(attempts.values()))
+    lines = (request_line(each, index, word=word) for index, each in enumerate(attempts.values()))
     return (f"{WORK}/probe", "--lines", str(STATUS), *lines)
 
 
@@ -79,30 +86,30 @@ class SeenUser:
 
 def seen_user(output: bytes, names: Sequence[str], *, word: str) -> SeenUser:
     """Read the answers to the attempts of these names."""
-    found = dict(zip(names, answers(output, len(names), word=word), strict=True))
+    found = dict(zip(names, parse_answers(output, len(names), word=word), strict=True))
     identity = found["identity"]
-    uid, _, gid, _ = map(int, _text(identity).split()) if identity.kind == "ok" else [None] * 4
-    account = None if uid is None else AccountFiles(passwd=_text(found["passwd"])).account(uid)
-    fields = (each.partition(":") for each in _text(found["status"]).splitlines())
+    uid, _, gid, _ = map(int, _decode_answer_value(identity).split()) if identity.kind == "ok" else [None] * 4
+    account = None if uid is None else AccountFiles(passwd=_decode_answer_value(found["passwd"])).account(uid)
+    fields = (each.partition(":") for each in _decode_answer_value(found["status"]).splitlines())
     return SeenUser(
         uid=uid,
         gid=gid,
-        name=_name(found["name"]),
-        group=_name(found["group"]),
-        home=_text(found["home"]) or None,
-        user=_text(found["user"]) or None,
+        name=_printed_name(found["name"]),
+        group=_printed_name(found["group"]),
+        home=_decode_answer_value(found["home"]) or None,
+        user=_decode_answer_value(found["user"]) or None,
         account=f"{account.name}:{account.home}" if account else None,
         at_home=found["at home"].kind == "ok",
         status={key: value.strip() for key, _, value in fields},
     )
 
 
-def _text(answer: ProbeAnswer) -> str:
+def _decode_answer_value(answer: ProbeAnswer) -> str:
     return answer.value.decode(errors="replace")
 
 
-def _name(answer: ProbeAnswer) -> str | None:
+def _printed_name(answer: ProbeAnswer) -> str | None:
     """A name that a program printed; None where it failed, or printed a number, as busybox does."""
-    status, _, printed = _text(answer if answer.kind == "ok" else NO_ANSWER).partition("\n")
+    status, _, printed = _decode_answer_value(answer if answer.kind == "ok" else NO_ANSWER).partition("\n")
     name = printed.strip()
     return name if status == "status 0" and name and not name.isdigit() else None

@@ -36,7 +36,9 @@ class MappedImage:
         return RunAs(
             user=case.user or (0, 0),
             entrypoint=self.entrypoint,
-            environment={} if case.asked is None else {"SANDWRIGHT_USER": f"{case.asked[0]}:{case.asked[1]}"},
+            environment={}
+            if case.requested_ids is None
+            else {"SANDWRIGHT_USER": f"{case.requested_ids[0]}:{case.requested_ids[1]}"},
             mounts={WORK: work, **(self.accounts if case.rendered else {})},
             writable=frozenset({WORK}),
             capabilities=() if case.user else tuple(f"CAP_{name}" for name in _CAPABILITIES),
@@ -52,14 +54,14 @@ def mapped_image(layout: Path, image: Image, platform: str, *, store: Path, scra
     bundle.write_bundle(image, made, store=store, settings=settings)
     startable = StartableImage(layout.name, platform, made, partial(_write_archive, layout, platform))
     entrypoint = tuple(convert.image_section(image.config).get("Entrypoint") or ())
-    return MappedImage(startable, entrypoint, _accounts(scratch))
+    return MappedImage(startable, entrypoint, _account_files(scratch))
 
 
 def _write_archive(layout: Path, platform: str, sink: BinaryIO, reference: str) -> None:
     write_archive(layout, platform, sink, reference=reference)
 
 
-def _accounts(scratch: Path) -> Mapping[str, Path]:
+def _account_files(scratch: Path) -> Mapping[str, Path]:
     """Files that know the caller, as they are rendered for engines: path inside → file."""
     uid, gid = CALLER
     account = Account(NAMED[0], uid, gid, NAMED[1])

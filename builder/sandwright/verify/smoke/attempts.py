@@ -43,7 +43,7 @@ class Attempts:
 
     def argv(self, python: str) -> tuple[str, ...]:
         """The command that makes the attempts with the interpreter `python`, a path in the image."""
-        given = {
+        settings = {
             "first": self.first,
             "second": self.second,
             "canary": self.canary,
@@ -54,18 +54,18 @@ class Attempts:
             "limit": self.program_limit,
             "emulated": self.emulated,
             "server": SERVER,
-            **_certificates(),
+            **_read_certificates(),
         }
-        return (python, "-c", _source(), repr(given))
+        return (python, "-c", _checks_source(), repr(settings))
 
 
 @functools.cache
-def _source() -> str:
+def _checks_source() -> str:
     return (_HERE / "in_image_checks.py").read_text(encoding="utf-8")
 
 
 @functools.cache
-def _certificates() -> dict[str, str]:
+def _read_certificates() -> dict[str, str]:
     """A server's certificate and key, and the authority that signed it: made for this check alone."""
     return {
         role: (_HERE / "certificates" / name).read_text(encoding="ascii") for role, name in _FILES.items()

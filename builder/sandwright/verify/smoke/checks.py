@@ -74,11 +74,11 @@ def evaluate(
         if check.name == "no network" and canary_reached:
             findings.append(ProbeFinding(check.name, Verdict.FAIL, "a listener on the host was reached"))
         else:
-            findings.append(_answer(check, evidence, expected))
-    return [*findings, *_programs(evidence, programs)]
+            findings.append(_judge_check(check, evidence, expected))
+    return [*findings, *_judge_programs(evidence, programs)]
 
 
-def _answer(check: GuestCheck, evidence: Evidence, expected: GuestExpectation) -> ProbeFinding:
+def _judge_check(check: GuestCheck, evidence: Evidence, expected: GuestExpectation) -> ProbeFinding:
     seen = evidence.attempt(check.attempt)
     if check.attempt and "broken" in seen:
         verdict = Verdict.FAIL if check.attempt == "tls" else Verdict.INCONCLUSIVE
@@ -101,7 +101,7 @@ def _starts(evidence: Evidence) -> Judgement:
     return Verdict.FAIL, evidence.ended.describe()
 
 
-def _exit_status(_seen: Mapping[str, Any], evidence: Evidence, _expected: GuestExpectation) -> Judgement:
+def _judge_exit(_seen: Mapping[str, Any], evidence: Evidence, _expected: GuestExpectation) -> Judgement:
     ended = evidence.ended
     if ended.how != "exited":
         last = list(evidence.attempts)[-1]
@@ -113,7 +113,7 @@ def _exit_status(_seen: Mapping[str, Any], evidence: Evidence, _expected: GuestE
     return Verdict.PASS, f"{STATUS} came through"
 
 
-def _inside(seen: Mapping[str, Any], _evidence: Evidence, expected: GuestExpectation) -> Judgement:
+def _judge_isolation(seen: Mapping[str, Any], _evidence: Evidence, expected: GuestExpectation) -> Judgement:
     namespace = str(seen["namespaces"]["mnt"])
     if seen["kernel"] != expected.outside.kernel:
         return Verdict.PASS, f"another kernel: {seen['kernel']}"
@@ -127,23 +127,25 @@ def _inside(seen: Mapping[str, Any], _evidence: Evidence, expected: GuestExpecta
     return Verdict.PASS, f"mount namespace {namespace}"
 
 
-def _architecture(seen: Mapping[str, Any], _evidence: Evidence, expected: GuestExpectation) -> Judgement:
+def _judge_architecture(
+    seen: Mapping[str, Any], _evidence: Evidence, expected: GuestExpectation
+) -> Judgement:
     if expected.platform not in _MACHINES:
         return Verdict.INCONCLUSIVE, f"what {expected.platform} calls itself is not known here"
-    wanted = _MACHINES[expected.platform]
+    machine = _MACHINES[expected.platform]
     found = (seen["machine"], seen["elf"])
-    if found != wanted:
+    if found != machine:
         return (
             Verdict.FAIL,
-            f"machine {found[0]}, ELF machine {found[1]}; {expected.platform} is {wanted[0]}, {wanted[1]}",
+            f"machine {found[0]}, ELF machine {found[1]}; {expected.platform} is {machine[0]}, {machine[1]}",
         )
     return Verdict.PASS, f"{found[0]}"
 
 
-def _identity(seen: Mapping[str, Any], _evidence: Evidence, expected: GuestExpectation) -> Judgement:
+def _judge_identity(seen: Mapping[str, Any], _evidence: Evidence, expected: GuestExpectation) -> Judgement:
     ids = (seen["uid"], seen["gid"])
-    wanted = ([expected.uid] * 2, [expected.gid] * 2)
-    if ids != wanted:
+    expected_ids = ([expected.uid] * 2, [expected.gid] * 2)
+    if ids != expected_ids:
         return Verdict.FAIL, f"runs as {ids[0][0]}:{ids[1][0]}, not {expected.uid}:{expected.gid}"
     groups = frozenset(seen["groups"]) - {expected.gid, _OVERFLOW}
     wanted_groups = expected.groups - {expected.gid, _OVERFLOW}
@@ -160,17 +162,17 @@ def _privileges(seen: Mapping[str, Any], _evidence: Evidence, _expected: GuestEx
         return Verdict.FAIL, f"it holds capabilities: {held:#x}"
     if seen.get("NoNewPrivs", "1") != "1":
         return Verdict.FAIL, "it could gain privileges: no_new_privs is not set"
-    shown = "no_new_privs" if "NoNewPrivs" in seen else "this kernel doesn't show no_new_privs"
-    return Verdict.PASS, f"no capabilities; {shown}"
+    confirmed = "no_new_privs" if "NoNewPrivs" in seen else "this kernel doesn't show no_new_privs"
+    return Verdict.PASS, f"no capabilities; {confirmed}"
 
 
-def _read_only(seen: Mapping[str, Any], evidence: Evidence, expected: GuestExpectation) -> Judgement:
+def _judge_read_only(seen: Mapping[str, Any], evidence: Evidence, expected: GuestExpectation) -> Judgement:
     if not expected.read_only:
         return Verdict.SKIPPED, "the bundle asks for a writable root"
     if written := [directory for directory, result in seen.items() if result == "done"]:
         return Verdict.FAIL, f"a file could be made in {', '.join(written)}"
     if "EROFS" not in seen.values():
-        return Verdict.INCONCLUSIVE, f"denied, but not for being read-only: {_pairs(seen)}"
+        return Verdict.INCONCLUSIVE, f"denied, but not for being read-only: {_format_pairs(seen)}"
     if evidence.attempt("temporary").get("write") != "done":
         return (
             Verdict.INCONCLUSIVE,
@@ -182,7 +184,7 @@ def _read_only(seen: Mapping[str, Any], evidence: Evidence, expected: GuestExpec
     )
 
 
-def _temporary(seen: Mapping[str, Any], _evidence: Evidence, _expected: GuestExpectation) -> Judgement:
+def _judge_temporary(seen: Mapping[str, Any], _evidence: Evidence, _expected: GuestExpectation) -> Judgement:
     if seen["write"] != "done":
         return Verdict.FAIL, f"writing a file in /tmp gave {seen['write']}"
     if seen["mode"] != "0o1777":
@@ -190,7 +192,7 @@ def _temporary(seen: Mapping[str, Any], _evidence: Evidence, _expected: GuestExp
     return Verdict.PASS, "writable, mode 1777"
 
 
-def _network(seen: Mapping[str, Any], _evidence: Evidence, _expected: GuestExpectation) -> Judgement:
+def _judge_network(seen: Mapping[str, Any], _evidence: Evidence, _expected: GuestExpectation) -> Judgement:
     others = set(seen["interfaces"]) - {"lo"} - _FALLBACK_DEVICES
     if others:
         return Verdict.FAIL, f"it has network interfaces: {', '.join(sorted(others))}"
@@ -200,11 +202,11 @@ def _network(seen: Mapping[str, Any], _evidence: Evidence, _expected: GuestExpec
     if seen["loopback"] != "done":
         return Verdict.INCONCLUSIVE, f"its own loopback doesn't work either: {seen['loopback']}"
     if seen["listener"] != "ECONNREFUSED" or seen["route"] not in _NO_ROUTE:
-        return Verdict.INCONCLUSIVE, f"denied in an unexpected way: {_pairs(seen)}"
+        return Verdict.INCONCLUSIVE, f"denied in an unexpected way: {_format_pairs(seen)}"
     return Verdict.PASS, "only its own loopback"
 
 
-def _environment(seen: Mapping[str, Any], _evidence: Evidence, expected: GuestExpectation) -> Judgement:
+def _judge_environment(seen: Mapping[str, Any], _evidence: Evidence, expected: GuestExpectation) -> Judgement:
     if seen["leaks"]:
         return Verdict.FAIL, f"what the runtime was started with can be read in {', '.join(seen['leaks'])}"
     variables = seen["variables"]
@@ -214,13 +216,15 @@ def _environment(seen: Mapping[str, Any], _evidence: Evidence, expected: GuestEx
     return Verdict.PASS, f"{len(expected.environment)} variables as configured, none of the host's"
 
 
-def _certificates(seen: Mapping[str, Any], _evidence: Evidence, expected: GuestExpectation) -> Judgement:
+def _judge_certificates(
+    seen: Mapping[str, Any], _evidence: Evidence, expected: GuestExpectation
+) -> Judgement:
     if seen["trusted"] != "done":
         return Verdict.FAIL, f"a good certificate was not accepted: {seen['trusted']}"
-    for attempt, wanted in (("untrusted", _UNKNOWN_AUTHORITY), ("misnamed", _WRONG_NAME)):
+    for attempt, reason in (("untrusted", _UNKNOWN_AUTHORITY), ("misnamed", _WRONG_NAME)):
         if seen[attempt] == "done":
             return Verdict.FAIL, f"a certificate was accepted that is {attempt}"
-        if seen[attempt] != wanted:
+        if seen[attempt] != reason:
             return (
                 Verdict.INCONCLUSIVE,
                 f"an {attempt} certificate was not accepted, but for {seen[attempt]!r}",
@@ -232,32 +236,34 @@ def _certificates(seen: Mapping[str, Any], _evidence: Evidence, expected: GuestE
 
 
 CHECKS = (
-    GuestCheck("exit status", "Does the runtime pass the exit status on?", "", _exit_status),
-    GuestCheck("inside", "Are we in a sandbox at all?", "surroundings", _inside),
-    GuestCheck("architecture", "Does it run programs of its platform?", "surroundings", _architecture),
-    GuestCheck("identity", "Does it run as the user of its configuration?", "identity", _identity),
+    GuestCheck("exit status", "Does the runtime pass the exit status on?", "", _judge_exit),
+    GuestCheck("inside", "Are we in a sandbox at all?", "surroundings", _judge_isolation),
+    GuestCheck("architecture", "Does it run programs of its platform?", "surroundings", _judge_architecture),
+    GuestCheck("identity", "Does it run as the user of its configuration?", "identity", _judge_identity),
     GuestCheck("privileges", "Does it run without privileges?", "privileges", _privileges),
-    GuestCheck("read-only root", "Is its root denied to writers, for being read-only?", "root", _read_only),
-    GuestCheck("tmp", "Can /tmp be used by anybody?", "temporary", _temporary),
-    GuestCheck("no network", "Has it no way out?", "network", _network),
+    GuestCheck(
+        "read-only root", "Is its root denied to writers, for being read-only?", "root", _judge_read_only
+    ),
+    GuestCheck("tmp", "Can /tmp be used by anybody?", "temporary", _judge_temporary),
+    GuestCheck("no network", "Has it no way out?", "network", _judge_network),
     GuestCheck(
         "environment",
         "Is its environment the image's, and nothing of the host's?",
         "environment",
-        _environment,
+        _judge_environment,
     ),
     GuestCheck(
         "certificates",
         "Does Python verify certificates, and refuse bad ones?",
         "tls",
-        _certificates,
+        _judge_certificates,
         of_image=True,
     ),
 )
 """The built-in checks, in the order of reports. `starts` comes before them."""
 
 
-def _programs(evidence: Evidence, programs: Sequence[ImageProgram]) -> Iterator[ProbeFinding]:
+def _judge_programs(evidence: Evidence, programs: Sequence[ImageProgram]) -> Iterator[ProbeFinding]:
     results = evidence.attempts.get("programs")
     if not isinstance(results, list) or len(results) != len(programs):
         results = [{"error": f"was not run ({evidence.ended.describe()})"}] * len(programs)
@@ -274,9 +280,9 @@ def judge_program(program: ImageProgram, result: object) -> ProbeFinding:
         what = "is not there" if result["error"] == "ENOENT" else result["error"]
         return ProbeFinding(name, Verdict.FAIL, f"{program.argv[0]} {what}")
     if result["status"] != program.status:
-        said = str(result.get("stderr", "")).strip()[-300:]
+        message = str(result.get("stderr", "")).strip()[-300:]
         detail = f"exit status {result['status']}, not {program.status}"
-        return ProbeFinding(name, Verdict.FAIL, f"{detail}: {said}" if said else detail)
+        return ProbeFinding(name, Verdict.FAIL, f"{detail}: {message}" if message else detail)
     output = str(result.get("stdout", ""))
     if program.prints is not None and program.prints not in output:
         return ProbeFinding(
@@ -289,5 +295,5 @@ def _program_name(program: ImageProgram) -> str:
     return f"program: {program.name}"
 
 
-def _pairs(seen: Mapping[str, Any]) -> str:
+def _format_pairs(seen: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}: {value}" for name, value in seen.items())

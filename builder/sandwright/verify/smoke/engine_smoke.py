@@ -49,7 +49,7 @@ def smoke_in_engine(
     references = {(each.name, each.platform): each.references[0] for each in built}
     stop = threading.Event()
     with scratch_directory() as scratch, canary_listener() as listening:
-        session = _session(engine, references, scratch, stop)
+        session = _engine_session(engine, references, scratch, stop)
         work = _Work(engine, session, listening, catalogue, host, scratch, output / "rootfs", limit)
         try:
             rows = [work.row(each, progress) for each in built]
@@ -65,7 +65,7 @@ def smoke_in_engine(
     )
 
 
-def _session(
+def _engine_session(
     engine: Engine, references: Mapping[tuple[str, str], str], scratch: Path, stop: threading.Event
 ) -> Session | str:
     """A session that starts images which the engine has, by name and platform; or why there is none."""
@@ -95,13 +95,13 @@ class _Work:
         label = f"smoke {built.name} {built.platform} in {self.engine.name}"
         with progress.step(label, unit="checks") as step:
             try:
-                findings, seconds = self._started(built)
+                findings, seconds = self._start_image(built)
             except SandwrightError as error:
                 findings, seconds = (ProbeFinding("starts", Verdict.FAIL, str(error)),), 0.0
             step.advance(len(findings))
         return ImageRow(row.image, row.platform, row.digest, runtime, findings, seconds)
 
-    def _started(self, built: EngineBuiltImage) -> tuple[tuple[ProbeFinding, ...], float]:
+    def _start_image(self, built: EngineBuiltImage) -> tuple[tuple[ProbeFinding, ...], float]:
         if isinstance(self.session, str):
             return (ProbeFinding("starts", Verdict.SKIPPED, self.session),), 0.0
         directory = self.scratch / f"{built.name}-{built.platform.replace('/', '-')}"
@@ -110,16 +110,22 @@ class _Work:
         self.engine.save(built.references[0], archive)
         digest = open_image(archive, platform=built.platform).digest
         definition = self.catalogue[built.name]
-        target = SmokeTarget(built.name, built.platform, archive, digest, definition, self._bases(definition))
+        target = SmokeTarget(
+            built.name, built.platform, archive, digest, definition, self._base_definitions(definition)
+        )
         (directory / "bundle").mkdir()
         prepared = prepare(target, directory / "bundle", store=self.store, host=self.host)
         archive.unlink()
         judged = smoke_test(self.session, prepared, host=self.host, canary=self.canary, limit=self.limit)
         return judged.findings, judged.seconds
 
-    def _bases(self, definition: ImageDefinition) -> tuple[ImageDefinition, ...]:
+    def _base_definitions(self, definition: ImageDefinition) -> tuple[ImageDefinition, ...]:
         parent = definition.parent
-        return () if parent is None else (self.catalogue[parent], *self._bases(self.catalogue[parent]))
+        return (
+            ()
+            if parent is None
+            else (self.catalogue[parent], *self._base_definitions(self.catalogue[parent]))
+        )
 
 
 def _reported(built: EngineBuiltImage) -> Reported:

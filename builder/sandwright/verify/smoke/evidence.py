@@ -30,9 +30,9 @@ def read_evidence(ended: Ended, word: str) -> Evidence:
         if not line.startswith(word + " "):
             continue
         try:
-            said = ast.literal_eval(line[len(word) + 1 :])
+            value = ast.literal_eval(line[len(word) + 1 :])
         except (ValueError, SyntaxError, RecursionError, MemoryError):
             continue
-        if isinstance(said, tuple) and len(said) == 2 and isinstance(said[0], str):
-            attempts.setdefault(said[0], said[1])
+        if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str):
+            attempts.setdefault(value[0], value[1])
     return Evidence(ended, attempts)

@@ -35,7 +35,7 @@ def outcome(action: Callable[[], object]) -> str:
     return "done"
 
 
-def surroundings(given: dict[str, Any]) -> dict[str, Any]:
+def surroundings(settings: dict[str, Any]) -> dict[str, Any]:
     """Where we are: namespaces, kernel, architecture of the machine and of this very interpreter."""
     with open(sys.executable, "rb") as file:
         header = file.read(20)
@@ -55,7 +55,7 @@ def surroundings(given: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def identity(given: dict[str, Any]) -> dict[str, Any]:
+def identity(settings: dict[str, Any]) -> dict[str, Any]:
     """Who we are, and what we are called."""
     import pwd
 
@@ -71,7 +71,7 @@ def identity(given: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def privileges(given: dict[str, Any]) -> dict[str, Any]:
+def privileges(settings: dict[str, Any]) -> dict[str, Any]:
     """Capabilities and no_new_privs, as far as this kernel shows them."""
     with open("/proc/self/status") as file:
         lines = dict(line.split(":", 1) for line in file if ":" in line)
@@ -89,22 +89,22 @@ def create(directory: str, name: str) -> str:
     return result
 
 
-def root(given: dict[str, Any]) -> dict[str, Any]:
+def root(settings: dict[str, Any]) -> dict[str, Any]:
     """Try to create files on the root file system: where anybody may, and where the user may."""
     device = os.stat("/").st_dev
     places = ["/", "/etc", "/usr", "/var/tmp", os.environ.get("HOME", "/"), os.getcwd()]
     return {
-        mount_point: create(mount_point, given["first"])
+        mount_point: create(mount_point, settings["first"])
         for mount_point in sorted(set(places))
         if os.path.isdir(mount_point) and os.stat(mount_point).st_dev == device
     }
 
 
-def temporary(given: dict[str, Any]) -> dict[str, Any]:
+def temporary(settings: dict[str, Any]) -> dict[str, Any]:
     """Write a file in /tmp and read it back."""
 
     def there_and_back() -> None:
-        path = "/tmp/" + given["first"]
+        path = "/tmp/" + settings["first"]
         with open(path, "xb+") as file:
             os.unlink(path)
             file.write(b"written")
@@ -115,7 +115,7 @@ def temporary(given: dict[str, Any]) -> dict[str, Any]:
     return {"mode": oct(os.stat("/tmp").st_mode & 0o7777), "write": outcome(there_and_back)}
 
 
-def network(given: dict[str, Any]) -> dict[str, Any]:
+def network(settings: dict[str, Any]) -> dict[str, Any]:
     """Look for ways out; and use our own loopback, which shows that sockets work at all."""
     import socket
 
@@ -134,8 +134,8 @@ def network(given: dict[str, Any]) -> dict[str, Any]:
     def listener() -> None:
         with socket.socket() as client:
             client.settimeout(5)
-            client.connect(tuple(given["listener"]))
-            client.sendall(given["first"].encode())
+            client.connect(tuple(settings["listener"]))
+            client.sendall(settings["first"].encode())
 
     def route() -> None:
         # Connecting a datagram socket sends nothing; it only asks for a route. TEST-NET-1 is RFC 5737's.
@@ -150,13 +150,13 @@ def network(given: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def environment(given: dict[str, Any]) -> dict[str, Any]:
+def environment(settings: dict[str, Any]) -> dict[str, Any]:
     """Our environment, and where the word is seen that was planted in the runtime's own."""
     leaks = []
     for path in ("/proc/self/environ", "/proc/1/environ"):
         try:
             with open(path, "rb") as file:
-                if given["canary"].encode() in file.read():
+                if settings["canary"].encode() in file.read():
                     leaks.append(path)
         except OSError:
             pass
@@ -189,30 +189,30 @@ def program(argv: list[str], limit: float, variables: dict[str, str]) -> dict[st
     }
 
 
-def programs(given: dict[str, Any]) -> list[Any]:
+def programs(settings: dict[str, Any]) -> list[Any]:
     """Run the programs that the definition names, in order.
 
     Emulated, Python spends most of its time on compiling its own library, since images bring no byte code
     and are read-only; there the programs share what they compiled.
     """
     variables = dict(os.environ)
-    if given["emulated"]:
+    if settings["emulated"]:
         variables.setdefault("PYTHONPYCACHEPREFIX", CACHE)
-    return [program(argv, given["limit"], variables) for argv in given["programs"]]
+    return [program(argv, settings["limit"], variables) for argv in settings["programs"]]
 
 
-def tls(given: dict[str, Any]) -> dict[str, Any]:
+def tls(settings: dict[str, Any]) -> dict[str, Any]:
     """Import ssl, count the authorities it trusts, shake hands with a server of an authority of our own."""
     import ssl
     import tempfile
 
-    name = given["server"]
+    name = settings["server"]
     with tempfile.TemporaryDirectory(dir="/tmp") as directory:
         paths = {}
         for role in ("authority", "certificate", "key"):
             paths[role] = os.path.join(directory, role)
             with open(paths[role], "w") as file:
-                file.write(given[role])
+                file.write(settings[role])
 
         server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         server.load_cert_chain(paths["certificate"], paths["key"])
@@ -271,9 +271,9 @@ OF_THE_IMAGE = (programs, tls)
 
 def main() -> int:
     """Make all attempts. Each is said when it was made, so that a hanging one is known by what is missing."""
-    given = ast.literal_eval(sys.argv[1])
-    word = given["second"] + given["first"]
-    if given["emulated"]:
+    settings = ast.literal_eval(sys.argv[1])
+    word = settings["second"] + settings["first"]
+    if settings["emulated"]:
         sys.pycache_prefix, sys.dont_write_bytecode = CACHE, False
 
     def notify(name: str, value: object) -> None:
@@ -281,13 +281,13 @@ def main() -> int:
         sys.stdout.flush()
 
     notify("begin", sys.version)
-    for attempt in (*ATTEMPTS, *(OF_THE_IMAGE if given["whole"] else ())):
+    for attempt in (*ATTEMPTS, *(OF_THE_IMAGE if settings["whole"] else ())):
         try:
-            notify(attempt.__name__, attempt(given))
+            notify(attempt.__name__, attempt(settings))
         except Exception as error:  # noqa: BLE001 - an attempt that can't be made is evidence too
             notify(attempt.__name__, {"broken": type(error).__name__ + ": " + str(error)})
-    notify("end", given["status"])
-    status: int = given["status"]
+    notify("end", settings["status"])
+    status: int = settings["status"]
     return status
 
 

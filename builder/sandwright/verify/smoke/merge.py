@@ -23,14 +23,14 @@ def merge_reports(report: ImageReport, earlier: ImageReport | None, digest_of: D
     """
     if earlier is None or earlier.host != report.host:
         return report
-    kept = [
+    rows_before = [
         row
         for row in earlier.rows
         if row.runtime in RUNTIMES and report.row(row.image, row.platform, row.runtime) is None
     ]
-    wanted = {(row.image, row.platform) for row in kept}
-    digests = {(image, platform): digest_of(image, platform) for image, platform in wanted}
-    rows = [row for row in kept if digests[row.image, row.platform] == row.digest]
+    subjects_before = {(row.image, row.platform) for row in rows_before}
+    digests = {(image, platform): digest_of(image, platform) for image, platform in subjects_before}
+    rows = [row for row in rows_before if digests[row.image, row.platform] == row.digest]
     subjects = dict.fromkeys([*report.subjects, *_subjects(earlier, rows, report)])
     every = [*report.rows, *(replace(row, reused=True) for row in rows)]
     runtimes = [name for name in RUNTIMES if name in {*report.runtimes, *(row.runtime for row in rows)}]
@@ -56,5 +56,5 @@ def in_layouts(directory: Path) -> DigestOf:
 def _subjects(earlier: ImageReport, rows: list[ImageRow], report: ImageReport) -> Iterator[ReportedImage]:
     """What the earlier rows are about, as far as the report isn't."""
     there = {(subject.image, subject.platform) for subject in report.subjects}
-    wanted = {(row.image, row.platform) for row in rows} - there
-    return (subject for subject in earlier.subjects if (subject.image, subject.platform) in wanted)
+    missing = {(row.image, row.platform) for row in rows} - there
+    return (subject for subject in earlier.subjects if (subject.image, subject.platform) in missing)

@@ -95,19 +95,19 @@ class ImageReport:
 
     def row(self, image: str, platform: str, runtime: str) -> ImageRow | None:
         """The row of these three, if there is one."""
-        wanted = (image, platform, runtime)
-        return next((row for row in self.rows if (row.image, row.platform, row.runtime) == wanted), None)
+        key = (image, platform, runtime)
+        return next((row for row in self.rows if (row.image, row.platform, row.runtime) == key), None)
 
     def explain(self) -> list[str]:
         """A line for each thing that is not a pass. The same reason under several images is told once."""
-        told: dict[tuple[str, str, str], list[str]] = {}
+        explained: dict[tuple[str, str, str], list[str]] = {}
         for row in self.rows:
             if row.verdict is not Verdict.PASS:
-                where = told.setdefault((row.runtime, row.verdict, row.reason()), [])
+                where = explained.setdefault((row.runtime, row.verdict, row.reason()), [])
                 where.append(f"{row.image} {row.platform}")
         lines = [
             f"{verdict}: {runtime}, {', '.join(images)}: {reason}"
-            for (runtime, verdict, reason), images in told.items()
+            for (runtime, verdict, reason), images in explained.items()
         ]
         notes = dict.fromkeys((row.runtime, row.note) for row in self.rows if row.note)
         return [*lines, *(f"note: {runtime} was started {note}" for runtime, note in notes)]
@@ -128,12 +128,15 @@ class ImageReport:
                 raise ValueError(f"schema {data['schema']}, not {_SCHEMA}")
             rows = [
                 ImageRow(
-                    **{**_plain(_without(row, "verdict")), "findings": tuple(map(_finding, row["findings"]))}
+                    **{
+                        **_check_plain(_drop_key(row, "verdict")),
+                        "findings": tuple(map(_decode_finding, row["findings"])),
+                    }
                 )
                 for row in data["rows"]
             ]
             return cls(
-                tuple(ReportedImage(**_plain(subject)) for subject in data["subjects"]),
+                tuple(ReportedImage(**_check_plain(subject)) for subject in data["subjects"]),
                 tuple(data["runtimes"]),
                 tuple(rows),
                 data["started"],
@@ -170,11 +173,11 @@ def table(report: ImageReport) -> list[list[str]]:
 def junit(report: ImageReport) -> bytes:
     """JUnit's XML: a suite for each row, a case for each finding."""
     return junit_xml(
-        "sandwright smoke", (_suite(row, report.started) for row in report.rows), seconds=report.seconds
+        "sandwright smoke", (_junit_suite(row, report.started) for row in report.rows), seconds=report.seconds
     )
 
 
-def _suite(row: ImageRow, started: str) -> JunitSuite:
+def _junit_suite(row: ImageRow, started: str) -> JunitSuite:
     name = f"{row.image} {row.platform} {row.runtime}"
     cases = [JunitCase(each.check, name, element_of(each.verdict), each.detail) for each in row.findings]
     return JunitSuite(name, cases, {"time": f"{row.seconds:.3f}", "timestamp": started})
@@ -194,11 +197,11 @@ def read_report(output: Path) -> ImageReport | None:
         return None
 
 
-def _finding(data: Mapping[str, Any]) -> ProbeFinding:
+def _decode_finding(data: Mapping[str, Any]) -> ProbeFinding:
     return ProbeFinding(data["check"], Verdict(data["verdict"]), data["detail"])
 
 
-def _plain(data: Mapping[str, Any]) -> Mapping[str, Any]:
+def _check_plain(data: Mapping[str, Any]) -> Mapping[str, Any]:
     """The fields, in which nothing but findings may hold more: they are compared and hashed."""
     for name, value in data.items():
         if name != "findings" and not isinstance(value, str | int | float):
@@ -206,5 +209,5 @@ def _plain(data: Mapping[str, Any]) -> Mapping[str, Any]:
     return data
 
 
-def _without(data: Mapping[str, Any], key: str) -> dict[str, Any]:
+def _drop_key(data: Mapping[str, Any], key: str) -> dict[str, Any]:
     return {name: value for name, value in data.items() if name != key}

@@ -56,12 +56,12 @@ def smoke_images(
     that passed in `previous` are taken over where nothing has changed that they hang on. Nothing else is left
     when this returns or is interrupted. Raise UsageError for a runtime that there isn't.
     """
-    names = _chosen(runtimes, require)
+    names = _chosen_runtimes(runtimes, require)
     begun, started = time.monotonic(), datetime.datetime.now(datetime.UTC)
     host = collect_host()
-    wanted = [(target, RUNTIMES[name]) for name in names for target in targets]
-    rows = _known(wanted, previous, host)
-    todo = [pair for pair, row in zip(wanted, rows, strict=True) if row is None]
+    pairs = [(target, RUNTIMES[name]) for name in names for target in targets]
+    rows = _reusable_rows(pairs, previous, host)
+    todo = [pair for pair, row in zip(pairs, rows, strict=True) if row is None]
     settings = _Settings(
         host=host,
         store=output / "rootfs",
@@ -71,12 +71,12 @@ def smoke_images(
         limit=limit,
         progress=progress,
     )
-    fresh = iter(_run(todo, settings))
+    fresh = iter(_run_pairs(todo, settings))
     done = [next(fresh) if row is None else replace(row, reused=True, seconds=0.0) for row in rows]
     return ImageReport(
         subjects=tuple(_subject(target) for target in targets),
         runtimes=tuple(names),
-        rows=tuple(sorted(done, key=_order(targets))),
+        rows=tuple(sorted(done, key=_row_order(targets))),
         started=started.isoformat(timespec="seconds"),
         seconds=time.monotonic() - begun,
         host=machine_of(host),
@@ -88,11 +88,20 @@ def row_key(target: SmokeTarget, runtime: SandboxRuntime, host: MachineFacts) ->
     path = process.find(runtime.program)
     identity = [path, Path(path).stat().st_size, Path(path).stat().st_mtime_ns] if path else []
     smoke = plain(target.definition.smoke)
-    parts = [target.digest, target.platform, smoke, runtime.name, identity, host.kernel, host.uid, _suite()]
+    parts = [
+        target.digest,
+        target.platform,
+        smoke,
+        runtime.name,
+        identity,
+        host.kernel,
+        host.uid,
+        _checks_digest(),
+    ]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
-def _known(
+def _reusable_rows(
     pairs: Sequence[tuple[SmokeTarget, SandboxRuntime]], previous: ImageReport | None, host: MachineFacts
 ) -> list[ImageRow | None]:
     """The rows of an earlier report that still hold, by pair; none of an image without a whole one."""
@@ -119,7 +128,7 @@ class _Settings:
 class _Work:
     """What the rows of one run share."""
 
-    given: _Settings
+    settings: _Settings
     sessions: Sessions
     canary: CanaryListener
     scratch: Path
@@ -129,28 +138,28 @@ class _Work:
         """Start one image under one runtime."""
         row = ImageRow(target.name, target.platform, target.digest, runtime.name, ())
         label = f"smoke {target.name} {target.platform} under {runtime.name}"
-        with self.given.progress.step(label, unit="checks") as step:
+        with self.settings.progress.step(label, unit="checks") as step:
             try:
-                row = self._started(row, target, runtime)
+                row = self._start_target(row, target, runtime)
             except SandwrightError as error:
                 row = replace(row, findings=(ProbeFinding("starts", Verdict.FAIL, str(error)),))
             step.advance(len(row.findings))
-        return replace(row, key=row_key(target, runtime, self.given.host))
+        return replace(row, key=row_key(target, runtime, self.settings.host))
 
-    def _started(self, row: ImageRow, target: SmokeTarget, runtime: SandboxRuntime) -> ImageRow:
+    def _start_target(self, row: ImageRow, target: SmokeTarget, runtime: SandboxRuntime) -> ImageRow:
         ready = self.sessions.check(runtime, target.platform)
         if isinstance(ready, MissingRuntime):
-            return replace(row, findings=(self._missing(ready, target),))
-        prepared = self._prepared(target)
+            return replace(row, findings=(self._missing_finding(ready, target),))
+        prepared = self._prepare_once(target)
         if reason := _cannot(ready, prepared):
             return replace(row, findings=(ProbeFinding("starts", Verdict.SKIPPED, reason),))
-        whole = (target.name, target.platform) not in self.given.proved and self._is_first(runtime, target)
+        whole = (target.name, target.platform) not in self.settings.proved and self._is_first(runtime, target)
         judged = smoke_test(
             self.sessions.session(ready),
             prepared,
-            host=self.given.host,
+            host=self.settings.host,
             canary=self.canary,
-            limit=self.given.limit,
+            limit=self.settings.limit,
             whole=whole,
         )
         note = ready.variant.note
@@ -158,24 +167,24 @@ class _Work:
 
     def _is_first(self, runtime: SandboxRuntime, target: SmokeTarget) -> bool:
         """Whether no runtime before this one starts the target."""
-        for each in self.given.runtimes:
+        for each in self.settings.runtimes:
             if each.name == runtime.name:
                 return True
             ready = self.sessions.check(each, target.platform)
-            if isinstance(ready, ReadyRuntime) and not _cannot(ready, self._prepared(target)):
+            if isinstance(ready, ReadyRuntime) and not _cannot(ready, self._prepare_once(target)):
                 return False
         return True
 
-    def _missing(self, missing: MissingRuntime, target: SmokeTarget) -> ProbeFinding:
-        if missing.runtime.name in self.given.require and target.platform == self.given.host.platform:
+    def _missing_finding(self, missing: MissingRuntime, target: SmokeTarget) -> ProbeFinding:
+        if missing.runtime.name in self.settings.require and target.platform == self.settings.host.platform:
             return ProbeFinding("starts", Verdict.FAIL, f"required, and: {missing.describe()}")
         return ProbeFinding("starts", Verdict.SKIPPED, missing.describe())
 
-    def _prepared(self, target: SmokeTarget) -> PreparedImage:
+    def _prepare_once(self, target: SmokeTarget) -> PreparedImage:
         def make() -> PreparedImage:
             directory = self.scratch / f"{target.name}-{target.platform.replace('/', '-')}"
             directory.mkdir()
-            return prepare(target, directory, store=self.given.store, host=self.given.host)
+            return prepare(target, directory, store=self.settings.store, host=self.settings.host)
 
         return self.prepared.get((target.name, target.platform), make)
 
@@ -187,7 +196,7 @@ def _cannot(ready: ReadyRuntime, prepared: PreparedImage) -> str:
     return f"started {ready.variant.note} it can't be the image's user, {prepared.expected.uid}"
 
 
-def _run(pairs: Sequence[tuple[SmokeTarget, SandboxRuntime]], settings: _Settings) -> list[ImageRow]:
+def _run_pairs(pairs: Sequence[tuple[SmokeTarget, SandboxRuntime]], settings: _Settings) -> list[ImageRow]:
     """The rows of the pairs, in their order."""
     if not pairs:
         return []
@@ -219,7 +228,7 @@ def _pool(stop: threading.Event) -> Iterator[ThreadPoolExecutor]:
         pool.shutdown(cancel_futures=True)
 
 
-def _chosen(runtimes: Sequence[str] | None, require: Sequence[str]) -> list[str]:
+def _chosen_runtimes(runtimes: Sequence[str] | None, require: Sequence[str]) -> list[str]:
     for name in (*(runtimes or ()), *require):
         if name not in RUNTIMES:
             near = difflib.get_close_matches(name, RUNTIMES, n=1)
@@ -234,14 +243,14 @@ def _subject(target: SmokeTarget) -> ReportedImage:
     return ReportedImage(target.name, target.platform, target.digest, size, len(layers))
 
 
-def _order(targets: Sequence[SmokeTarget]) -> Callable[[ImageRow], tuple[int, int]]:
+def _row_order(targets: Sequence[SmokeTarget]) -> Callable[[ImageRow], tuple[int, int]]:
     images = [(target.name, target.platform) for target in targets]
     runtimes = list(RUNTIMES)
     return lambda row: (images.index((row.image, row.platform)), runtimes.index(row.runtime))
 
 
 @functools.cache
-def _suite() -> str:
+def _checks_digest() -> str:
     """A digest of the checks themselves: another version of them makes other findings."""
     rooms = (Path(__file__).parent, Path(runtime_room.__file__).parent)
     files = sorted(

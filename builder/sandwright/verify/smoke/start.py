@@ -15,7 +15,7 @@ from sandwright.verify.smoke.evidence import read_evidence
 from sandwright.verify.smoke.expected import GuestExpectation, ImageProgram
 from sandwright.verify.smoke.target import PreparedImage
 from sandwright.verify.verdict import ProbeFinding, Verdict
-from sandwright.watchdog import Ended, base_environment
+from sandwright.watchdog import Ended, runtime_environment
 
 _PLANTED = "SANDWRIGHT_SMOKE_PLANTED"
 """A variable in the runtime's own environment, whose value must not be seen inside."""
@@ -83,7 +83,7 @@ def judge(
         return _one_by_one(session, subject, expected.programs if whole else expected.programs[:1], limit)
     programs = [program.argv for program in expected.programs]
     attempts = Attempts(programs, canary.address, limit / 2, whole=whole, emulated=emulated)
-    environment = {**base_environment(), _PLANTED: attempts.canary}
+    environment = {**runtime_environment(), _PLANTED: attempts.canary}
     ended = session.run(Start(subject, attempts.argv(python), limit, environment))
     evidence = read_evidence(ended, attempts.word)
     heard = canary.heard(attempts.first)
@@ -97,7 +97,7 @@ def _one_by_one(
     findings = []
     seconds = 0.0
     for program in programs:
-        ended = session.run(Start(subject, program.argv, limit, base_environment()))
+        ended = session.run(Start(subject, program.argv, limit, runtime_environment()))
         findings.append(judge_program(program, _as_result(ended)))
         seconds += ended.seconds
     reason = "the image has no Python to ask"

@@ -65,8 +65,8 @@ def prepare(target: SmokeTarget, directory: Path, *, store: Path, host: MachineF
         raise IntegrityError(f"{target.layout}: {target.platform} is {image.digest}, not {target.digest}")
     rootfs = bundle.unpacked(image, store, rootless=not host.is_root)
     config = convert.image_section(image.config)
-    programs = _programs(target.definition, _entrypoint(config))
-    python = _python(rootfs.path, image)
+    programs = _image_programs(target.definition, _entrypoint(config))
+    python = _find_python(rootfs.path, image)
     if python is None and not programs:
         raise BuildError(
             f"{target.name}: it has no Python, and its definition names no program: nothing to start"
@@ -76,13 +76,13 @@ def prepare(target: SmokeTarget, directory: Path, *, store: Path, host: MachineF
     with Root(rootfs.path) as root:
         accounts = read_accounts(root)
     identity = resolve_user(convert.user(config), accounts)
-    _run_as(identity, directory, written.config)
+    _set_user(identity, directory, written.config)
     account = accounts.account(identity.uid)
     expected = GuestExpectation(
         platform=target.platform,
         uid=identity.uid,
         gid=identity.gid,
-        outside=outside(),
+        outside=describe_host(),
         groups=frozenset(identity.groups),
         groups_may_lack=not host.is_root,
         user=account.name if account else None,
@@ -110,7 +110,7 @@ def _entrypoint(config: Mapping[str, Any]) -> tuple[str, ...]:
     return rest if account and convert.user(config).partition(":")[0] in ("", "0", "root") else entrypoint
 
 
-def _programs(definition: ImageDefinition, entrypoint: tuple[str, ...]) -> tuple[ImageProgram, ...]:
+def _image_programs(definition: ImageDefinition, entrypoint: tuple[str, ...]) -> tuple[ImageProgram, ...]:
     """The definition's programs and checks, each behind the image's entrypoint, as engines start them."""
     plain = [ImageProgram(" ".join(argv), (*entrypoint, *argv)) for argv in definition.smoke.programs]
     checks = [
@@ -120,7 +120,7 @@ def _programs(definition: ImageDefinition, entrypoint: tuple[str, ...]) -> tuple
     return (*plain, *checks)
 
 
-def _run_as(identity: ExecUser, directory: Path, config: Mapping[str, Any]) -> None:
+def _set_user(identity: ExecUser, directory: Path, config: Mapping[str, Any]) -> None:
     """Have a bundle run as the image's user. One for use without root says root, all that runc can give."""
     user: dict[str, Any] = {"uid": identity.uid, "gid": identity.gid}
     if identity.groups:
@@ -134,7 +134,7 @@ def _has_authorities(target: SmokeTarget) -> bool:
     return any("ca-certificates" in d.packages or "ca-bundle" in d.declare for d in definitions)
 
 
-def outside() -> Outside:
+def describe_host() -> Outside:
     """The host, as the checks compare the inside with it."""
     try:
         namespace = str(Path("/proc/self/ns/mnt").readlink())
@@ -143,7 +143,7 @@ def outside() -> Outside:
     return Outside(os.uname().release, namespace)
 
 
-def _python(rootfs: Path, image: Image) -> str | None:
+def _find_python(rootfs: Path, image: Image) -> str | None:
     """The path of the image's Python, on its own PATH."""
     config = convert.image_section(image.config)
     baseline = load_baseline()

@@ -58,7 +58,7 @@ def judge_work(probe: WorkProbe, method: str, result: WorkResult, form_of: str =
     if result.missing:
         return work_outcome(probe, method, Verdict.SKIPPED, f"{result.missing} is not there")
     limit = next((probe.cannot[name] for name in (method, form_of, "all") if name in probe.cannot), None)
-    faults = list(_faults(probe, result))
+    faults = list(_work_faults(probe, result))
     breaches = list(_breaches(result))
     evidence = "\n".join(
         part
@@ -66,7 +66,7 @@ def judge_work(probe: WorkProbe, method: str, result: WorkResult, form_of: str =
             *(f"({each})" for each in (*breaches, *faults)),
             f"the work → {result.work}",
             "" if result.after.status == 0 else f"on the host → {result.after}",
-            f"{_denial(method, result)} → {result.denied}",
+            f"{_denial_text(method, result)} → {result.denied}",
             result.launcher.strip(),
         )
         if part
@@ -83,12 +83,12 @@ def judge_work(probe: WorkProbe, method: str, result: WorkResult, form_of: str =
     return work_outcome(probe, method, Verdict.PASS, evidence, result)
 
 
-def _denial(method: str, result: WorkResult) -> str:
+def _denial_text(method: str, result: WorkResult) -> str:
     beyond = f"a denial beside the project, as {method} can't enforce {result.beyond}"
     return beyond if result.beyond else "its nearest denial"
 
 
-def _faults(probe: WorkProbe, result: WorkResult) -> Iterator[str]:
+def _work_faults(probe: WorkProbe, result: WorkResult) -> Iterator[str]:
     """Why the work is not done."""
     if result.work.status != 0:
         yield "the work came to no end" if result.work.status is None else "the work failed"
@@ -112,7 +112,7 @@ def work_outcome(
     probe: WorkProbe, method: str, verdict: Verdict, evidence: str, result: WorkResult | None = None
 ) -> ProbeOutcome:
     """An outcome of a probe."""
-    observed = "" if result is None else f"{_word(result.work)}; {_word(result.denied)}"
+    observed = "" if result is None else f"{_exit_text(result.work)}; {_exit_text(result.denied)}"
     return ProbeOutcome(
         probe=probe.name,
         method=method,
@@ -125,5 +125,5 @@ def work_outcome(
     )
 
 
-def _word(end: ScriptEnd) -> str:
+def _exit_text(end: ScriptEnd) -> str:
     return "no answer" if end.status is None else f"exit {end.status}"

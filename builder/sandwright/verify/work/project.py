@@ -37,20 +37,20 @@ class WorkProject:
         return all(self.declaration.of(feature).level != "cannot" for feature in _INSIDE)
 
     @property
-    def _closed(self) -> Path:
+    def _closed_directory(self) -> Path:
         return self.root if self.inside else self.root.with_name("closed")
 
     @property
-    def _outside(self) -> Path:
+    def _outside_directory(self) -> Path:
         return self.root.with_name("outside")
 
-    def _places(self) -> tuple[Path, ...]:
-        return (self._closed / "kept", self._closed / "secret", self._outside)
+    def _placed_files(self) -> tuple[Path, ...]:
+        return (self._closed_directory / "kept", self._closed_directory / "secret", self._outside_directory)
 
     def make(self) -> None:
         """Plant it."""
         self.root.mkdir(parents=True)
-        for directory in self._places():
+        for directory in self._placed_files():
             directory.mkdir(parents=True)
             (directory / "file").write_text(f"{self.word}\n", encoding="utf-8")
         if not self.inside:
@@ -60,20 +60,20 @@ class WorkProject:
 
     def settings(self, more: Sequence[str] = ()) -> list[str]:
         """What the project needs of a policy, and what `more` does, each field once."""
-        read = [str(self._outside), *([] if self.inside else [str(self._closed)])]
-        own = [
+        read = [str(self._outside_directory), *([] if self.inside else [str(self._closed_directory)])]
+        lines = [
             'filesystem.write=["...", "$PROJECT"]',
             f"filesystem.read={json.dumps(['...', *read])}",
-            f"filesystem.deny={json.dumps([str(self._closed / 'secret')])}",
+            f"filesystem.deny={json.dumps([str(self._closed_directory / 'secret')])}",
             "network.mode=none",
         ]
         if self.inside:
-            own.append(f"filesystem.readonly={json.dumps([str(self._closed / 'kept')])}")
+            lines.append(f"filesystem.readonly={json.dumps([str(self._closed_directory / 'kept')])}")
         if self.declaration.of("filesystem.protect").level != "cannot":
-            own.append('filesystem.protect=[".git/hooks", ".envrc"]')
+            lines.append('filesystem.protect=[".git/hooks", ".envrc"]')
             granted = any(each.startswith("filesystem.git=") and '"config"' in each for each in more)
-            own += [] if granted else [_CONFIGURATION]
-        return joined([*own, *more])
+            lines += [] if granted else [_CONFIGURATION]
+        return merge_settings([*lines, *more])
 
     def beyond(self, nearest: NearestDenial) -> str:
         """The feature that a probe's denial needs and the method can't enforce; empty for none."""
@@ -82,7 +82,7 @@ class WorkProject:
 
     def changed(self) -> str:
         """What of the closed places is another than it was; empty for nothing."""
-        for directory in self._places():
+        for directory in self._placed_files():
             try:
                 names = [each.name for each in directory.iterdir()]
                 content = (directory / "file").read_text(encoding="utf-8", errors="replace")
@@ -93,7 +93,7 @@ class WorkProject:
         return ""
 
 
-def joined(settings: Sequence[str]) -> list[str]:
+def merge_settings(settings: Sequence[str]) -> list[str]:
     """Settings of which none sets what another does: lists are joined, of other values the last is taken."""
     found: dict[str, str] = {}
     for setting in settings:

@@ -14,10 +14,10 @@ from sandwright.methods import registry
 from sandwright.policy.limits import with_kept_limits
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.progress import SILENT, Progress
-from sandwright.verify.fixture import Fixture, planted
-from sandwright.verify.image import Provision, host_programs, provided
+from sandwright.verify.fixture import Fixture, plant_fixture
+from sandwright.verify.image import Provision, host_programs, provide
 from sandwright.verify.outcome import ProbeOutcome
-from sandwright.verify.sandbox import base_environment, materialize
+from sandwright.verify.sandbox import materialize, probe_environment
 from sandwright.verify.verdict import Verdict
 from sandwright.verify.work.judge import ScriptEnd, WorkResult, judge_work, work_outcome
 from sandwright.verify.work.probe import WorkProbe, work_probes
@@ -64,54 +64,54 @@ def prove_work(
         reason = "each project needs an account that root made for it"
         yield from (work_outcome(each, method, Verdict.SKIPPED, reason) for each in probes)
         return
-    with planted() as fixture:
+    with plant_fixture() as fixture:
         none = WorkProject(fixture.root / "work/none/project", "none", registry.declaration(method))
         none.make()
-        policy = _policy(resolve, none)
+        policy = _work_policy(resolve, none)
         with (
-            provided(method, policy, fixture, programs=host_programs()) as provision,
+            provide(method, policy, fixture, programs=host_programs()) as provision,
             progress.step(f"work with {method}", len(probes), unit="probes") as step,
         ):
             proof = _Proof(method, resolve, fixture, provision)
             for probe in probes:
-                yield _proved(proof, probe)
+                yield _prove_work(proof, probe)
                 step.advance(1)
 
 
-def _policy(resolve: ResolveAt, project: WorkProject, settings: Sequence[str] = ()) -> ResolvedPolicy:
+def _work_policy(resolve: ResolveAt, project: WorkProject, settings: Sequence[str] = ()) -> ResolvedPolicy:
     whole = with_kept_limits(resolve(project.root, project.settings(settings)), project.declaration)
     return replace(whole, credentials=replace(whole.credentials, shims={}))
 
 
-def _proved(proof: _Proof, probe: WorkProbe) -> ProbeOutcome:
+def _prove_work(proof: _Proof, probe: WorkProbe) -> ProbeOutcome:
     project = proof.project(probe.name)
-    if (before := _on_host(probe.before, project.root, probe)).status != 0:
+    if (before := _run_on_host(probe.before, project.root, probe)).status != 0:
         missing = next((each for each in probe.needs if " " not in each and not process.find(each)), "")
         verdict = Verdict.SKIPPED if missing else Verdict.INCONCLUSIVE
         reason = f"{missing} is not on the host" if missing else f"its project could not be made: {before}"
         return work_outcome(probe, proof.method, verdict, reason)
-    own = [each.replace("$BESIDE", str(project.root.parent)) for each in probe.policy]
+    policy_lines = [each.replace("$BESIDE", str(project.root.parent)) for each in probe.policy]
     try:
-        policy = _policy(proof.resolve, project, (*proof.provision.settings, *own))
+        policy = _work_policy(proof.resolve, project, (*proof.provision.settings, *policy_lines))
         artifacts = registry.render(policy, proof.method).artifacts
     except RenderError as error:
         return work_outcome(probe, proof.method, Verdict.SKIPPED, f"it can't enforce this policy: {error}")
     launcher = materialize(artifacts, project.root.with_name("artifacts"))
     beyond = project.beyond(probe.denied)
     probe = replace(probe, denied=BESIDE) if beyond else probe
-    result = replace(_started(proof, probe, launcher, project.root), beyond=beyond)
+    result = replace(_run_work(proof, probe, launcher, project.root), beyond=beyond)
     if result.missing and registry.properties(proof.method).root == "host" and process.find(result.missing):
         evidence = f"({result.missing} is on the host, and not inside)"
         return work_outcome(probe, proof.method, Verdict.FAIL, evidence, result)
-    after = _on_host(probe.after, project.root, probe) if result.work.status == 0 else ScriptEnd(0)
+    after = _run_on_host(probe.after, project.root, probe) if result.work.status == 0 else ScriptEnd(0)
     result = replace(result, after=after, kept=project.changed())
     return judge_work(probe, proof.method, result, registry.find(proof.method)[0])
 
 
-def _started(proof: _Proof, probe: WorkProbe, launcher: Path, project: Path) -> WorkResult:
+def _run_work(proof: _Proof, probe: WorkProbe, launcher: Path, project: Path) -> WorkResult:
     word = uuid.uuid4().hex
     environment = {
-        **base_environment(proof.fixture.state),
+        **probe_environment(proof.fixture.state),
         **proof.provision.environment,
         SESSION.name: f"verify-{word[:12]}",
     }
@@ -123,29 +123,29 @@ def _started(proof: _Proof, probe: WorkProbe, launcher: Path, project: Path) -> 
         return WorkResult(
             ScriptEnd(None), ScriptEnd(None), launcher=f"{failed.stderr}\nafter {probe.seconds:g} s"
         )
-    return _read(ended, word)
+    return _read_output(ended, word)
 
 
-def _read(ended: process.Result, word: str) -> WorkResult:
+def _read_output(ended: process.Result, word: str) -> WorkResult:
     """What the two scripts said, between the lines that only we can have written."""
     output = ended.stdout.decode(errors="replace")
-    ends, said = [], ""
+    ends, lines = [], ""
     for line in output.splitlines(keepends=True):
-        own = line.split() if line.startswith(f"{word} ") else []
-        if own[1:2] == ["missing"]:
+        marker = line.split() if line.startswith(f"{word} ") else []
+        if marker[1:2] == ["missing"]:
             nothing = ScriptEnd(None)
             return WorkResult(nothing, nothing, missing=line.split(maxsplit=2)[2].strip())
-        if own[1:2] == ["end"]:
-            ends.append(ScriptEnd(int(own[2]), said))
-            said = ""
+        if marker[1:2] == ["end"]:
+            ends.append(ScriptEnd(int(marker[2]), lines))
+            lines = ""
         else:
-            said += line
-    ends += [ScriptEnd(None, said), ScriptEnd(None)]
+            lines += line
+    ends += [ScriptEnd(None, lines), ScriptEnd(None)]
     status = "" if ended.status == 0 else f"the launcher ended with {ended.status}\n"
     return WorkResult(ends[0], ends[1], launcher=f"{status}{ended.stderr}")
 
 
-def _on_host(script: str, project: Path, probe: WorkProbe) -> ScriptEnd:
+def _run_on_host(script: str, project: Path, probe: WorkProbe) -> ScriptEnd:
     if not script:
         return ScriptEnd(0)
     try:

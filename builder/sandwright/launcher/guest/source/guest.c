@@ -8,15 +8,11 @@
  * root here has what the kernel's process has outside: nothing that the host's sandbox doesn't give to any command.
  */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/reboot.h>
 #include <sys/signalfd.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "guest.h"
 #include "guestnet.h"

@@ -4,7 +4,6 @@
 #define GUEST_H
 
 #include <linux/filter.h>
-#include <sys/types.h>
 
 #include "launch.h"
 #include "line.h"

@@ -1,8 +1,5 @@
 /* What comes to a kernel of the sandbox's own beside the line (line.h). */
 #define _GNU_SOURCE
-#include <fcntl.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 #include "guest.h"
 #include "launch.h"

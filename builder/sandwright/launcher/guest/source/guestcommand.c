@@ -1,15 +1,8 @@
 /* The command in a kernel of the sandbox's own: what is said of it before it begins, and how it begins (guest.c). */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/seccomp.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "guest.h"
 #include "guestnet.h"

@@ -1,12 +1,8 @@
 /* The first moments of QEMU's machine: it has its drivers from the initial file system, and the host's files by 9p (guest.c). */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/mount.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #include "guest.h"
 #include "launch.h"

@@ -1,14 +1,9 @@
 /* The network of a kernel of its own: a loopback, some of whose ports lead out over the line (tunnels.c). */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
 #include <net/if.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "launch.h"
 #include "guest.h"

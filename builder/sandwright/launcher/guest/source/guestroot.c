@@ -1,14 +1,10 @@
 /* The root of a kernel of its own where nobody made one outside: the plan of mounts, made inside as bubblewrap makes it there.
  * What holds is the supervisor outside (paths.c), which judges each name by the same plan; this is what programs see. */
 #define _GNU_SOURCE
-#include <fcntl.h>
 #include <linux/magic.h>
-#include <string.h>
 #include <sys/mount.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
-#include <unistd.h>
 
 #include "guest.h"
 #include "launch.h"

@@ -1,16 +1,11 @@
 /* What a kernel of the sandbox's own has beside the host's files: devices, /proc and /sys, mounts, limits, the line (guest.c). */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/random.h>
-#include <string.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
-#include <unistd.h>
 
 #include "guest.h"
 #include "launch.h"

@@ -7,11 +7,7 @@
  *   COMMAND ...                      becomes it: what brings the bridge in, before init
  * Or, on the host: launch-init --restrict RULE ... -- COMMAND ... (restrict.c). */
 #define _GNU_SOURCE
-#include <fcntl.h>
 #include <poll.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "filter.h"
 #include "inside.h"

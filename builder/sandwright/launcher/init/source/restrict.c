@@ -7,13 +7,8 @@
  *   die-with-parent    the kernel kills it when its parent has ended
  * A kernel whose Landlock is older, or off, holds what it can: the filter and no_new_privs always hold. */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
-#include <unistd.h>
 
 #include "filter.h"
 #include "inside.h"

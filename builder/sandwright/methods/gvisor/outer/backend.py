@@ -17,7 +17,7 @@ from sandwright.methods.podman.backend import Podman
 from sandwright.methods.shared.engine.backend import EngineBackend
 from sandwright.methods.shared.engine.loading import load_image
 from sandwright.methods.shared.images import our_layout, rootfs
-from sandwright.methods.shared.launched import Launched, signalled
+from sandwright.methods.shared.launched import Launched, signal_all
 from sandwright.methods.shared.runtime_spec.backend import DIRECTORIES
 from sandwright.methods.shared.trial import IMAGE_ROOT, judged, try_out
 from sandwright.policy.names import EngineName
@@ -58,75 +58,79 @@ class OuterGvisor(Launched):
 
     def programs(self) -> Sequence[str]:
         """Those of the engine; runsc is the image's."""
-        return self._engine.programs()
+        return self._engine_backend.programs()
 
     def depends(self, host: MachineFacts) -> Iterator[Question]:
         """On what the engine depends on."""
-        yield from self._engine.depends(host)
+        yield from self._engine_backend.depends(host)
 
     def environment(
         self, policy: ResolvedPolicy, inputs: LiveHost | None = None, *, notify: Notify = quiet
     ) -> Mapping[str, str]:
         """Where the policy's image is unpacked, and what the client needs. Raise HostError."""
-        self._load(collect_host(), notify)
+        self._load_image(collect_host(), notify)
         root = rootfs(policy, inputs or LiveHost(), notify=notify)
-        return {**self._engine.settings(collect_host()), ROOTFS: str(root)}
+        return {**self._engine_backend.settings(collect_host()), ROOTFS: str(root)}
 
-    def _load(self, host: MachineFacts, notify: Notify = quiet) -> None:
+    def _load_image(self, host: MachineFacts, notify: Notify = quiet) -> None:
         """Give the engine the container's image as it was built here, if it lacks that very one."""
         if layout := our_layout(NAME):
-            load_image(self._engine.client(), NAME, layout, host.platform, notify=notify)
+            load_image(self._engine_backend.client(), NAME, layout, host.platform, notify=notify)
 
     def preflight(self, host: MachineFacts, *, limit: float = LIMIT) -> Preflight:
         """Start the container, and in it gVisor on a root of empty directories."""
-        if missing := self._missing(host):
+        if missing := self._missing_requirement(host):
             return missing
         with scratch_directory() as scratch:
             for name in DIRECTORIES:
                 (scratch / name).mkdir(exist_ok=True)
             for name in _FILES:
                 (scratch / name).touch()
-            own = {**client_environment(), **self._engine.settings(host), ROOTFS: str(scratch)}
-            failed = try_out(self, IMAGE_ROOT, limit=limit, environment=own)
+            environment = {
+                **client_environment(),
+                **self._engine_backend.settings(host),
+                ROOTFS: str(scratch),
+            }
+            failed = try_out(self, IMAGE_ROOT, limit=limit, environment=environment)
         return judged(self.name, failed, self.explained)
 
-    def _missing(self, host: MachineFacts) -> Preflight | None:
+    def _missing_requirement(self, host: MachineFacts) -> Preflight | None:
         """What is not there: the engine, or the image in it."""
         if not any(name in host.programs for name in self.programs()[:1]):
             return Preflight(self.name, "program-missing", f"{self.engine} is not installed")
-        if dead := self._engine.dead():
+        if dead := self._engine_backend.dead():
             return replace(dead, method=self.name)
         try:
-            self._load(host)
-            if self._engine.client().image_id(IMAGE, timeout=_ASKING):
+            self._load_image(host)
+            if self._engine_backend.client().image_id(IMAGE, timeout=_ASKING):
                 return None
         except SandwrightError as error:
             return Preflight(self.name, "not-started", str(error))
         return Preflight(
-            self.name, "image-missing", f"{self.engine} has no image {IMAGE}", _load(self.engine)
+            self.name, "image-missing", f"{self.engine} has no image {IMAGE}", _build_advice(self.engine)
         )
 
     def explained(self, failed: Failed) -> tuple[Code, str, str]:
         """What a start that failed means: the session program has said why in words."""
-        message = failed.said
+        message = failed.output
         if "namespaces" in message or "pivot_root" in message:
             return "container-filter", message, "something around the engine takes away what gVisor needs"
-        return self._engine.explained(failed)
+        return self._engine_backend.explained(failed)
 
     def send_signal(self, launcher: int, number: int) -> Delivery:
         """Signal the launcher; it reaches the command through the client, the container and runsc."""
-        return signalled([launcher], number)
+        return signal_all([launcher], number)
 
     def leftovers(self, running: Iterable[str]) -> Iterable[Leftover]:  # noqa: ARG002
         """Nothing of its own: the container is the engine's, and has its label; the rest goes with it."""
         return ()
 
     @property
-    def _engine(self) -> EngineBackend:
+    def _engine_backend(self) -> EngineBackend:
         return engine_backend(self.engine)
 
 
-def _load(engine: str) -> str:
+def _build_advice(engine: str) -> str:
     built = f"sandwright build-images --name {NAME}"
     return f"{built}, and where that is not below this checkout or $SANDWRIGHT_BUILD, load it into {engine}"
 

@@ -19,10 +19,10 @@ from sandwright.methods.gvisor.outer.backend import IMAGE, engine_backend
 from sandwright.methods.gvisor.outer.render import SESSION, Grant, outer_options
 from sandwright.methods.shared.engine.arguments import mount_argument
 from sandwright.methods.shared.engine.backend import LABEL, PREFIX
-from sandwright.methods.shared.rundirs import recorded
+from sandwright.methods.shared.rundirs import record_directory
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.runtime.scratch import scratch_directory
-from sandwright.watchdog import base_environment
+from sandwright.watchdog import runtime_environment
 
 LIMIT = 60.0
 """Seconds that anything asked of a container may take."""
@@ -51,7 +51,7 @@ class OuterContainer:
         125 says that nothing was run, 127 that the command isn't there. `variables` are added to those that
         the policy sets. Raise CommandFailed when it runs out of time.
         """
-        return self._ask("run", *argv, stdin=stdin, variables=variables, limit=limit)
+        return self._exec_in_container("run", *argv, stdin=stdin, variables=variables, limit=limit)
 
     def create(self, sandbox: str, *argv: str, variables: Mapping[str, str] | None = None) -> None:
         """Make a sandbox whose command waits for `start`. What it writes is kept. Raise HostError."""
@@ -63,15 +63,15 @@ class OuterContainer:
 
     def exec(self, sandbox: str, *argv: str, limit: float = LIMIT) -> process.Result:
         """Run another command in a sandbox that was started."""
-        return self._ask("exec", sandbox, *argv, limit=limit)
+        return self._exec_in_container("exec", sandbox, *argv, limit=limit)
 
     def wait(self, sandbox: str, *, limit: float = LIMIT) -> int:
         """Wait for the command to end; 128 + n says that signal n ended it. Raise CommandFailed in time."""
-        return self._ask("wait", sandbox, limit=limit).status
+        return self._exec_in_container("wait", sandbox, limit=limit).status
 
     def output(self, sandbox: str) -> process.Result:
         """What the command has written so far, to standard output and to standard error."""
-        return self._ask("output", sandbox)
+        return self._exec_in_container("output", sandbox)
 
     def kill(self, sandbox: str, signal: str = "TERM") -> None:
         """Send the command a signal. Raise HostError when it is not running."""
@@ -86,14 +86,14 @@ class OuterContainer:
         return tuple(self._must("list").text.splitlines())
 
     def _must(self, *words: str, variables: Mapping[str, str] | None = None) -> process.Result:
-        result = self._ask(*words, variables=variables)
+        result = self._exec_in_container(*words, variables=variables)
         if not result:
             raise HostError(
                 f"gVisor's {words[0]} {' '.join(words[1:2])}: {result.stderr.strip() or result.status}"
             )
         return result
 
-    def _ask(
+    def _exec_in_container(
         self,
         *words: str,
         stdin: bytes | None = None,
@@ -122,18 +122,25 @@ def outer_container(
 
     `rootfs` is the unpacked root that its sandboxes share. With it go all sandboxes in it, and everything
     that they and runsc kept. `image` is the reference of the image `gvisor`, `environment` that of the
-    engine's client in place of ours; `given` is for measuring. The network is none or the host's: a proxy
+    engine's client in place of ours; `granted` is for measuring. The network is none or the host's: a proxy
     comes with `sandwright run`, as do guards for protected names that don't exist yet; Git's directories that
     need those are read-only instead. Raise HostError when the container can't be started, RenderError like
     rendering.
     """
     name, container = policy.gvisor_engine, f"{PREFIX}{uuid.uuid4().hex}"
-    with scratch_directory() as scratch, recorded(name, container):
-        own = {**base_environment(), **client_environment(), **engine_backend(name).settings(collect_host())}
-        environment = own if environment is None else environment
+    with scratch_directory() as scratch, record_directory(name, container):
+        client_env = {
+            **runtime_environment(),
+            **client_environment(),
+            **engine_backend(name).settings(collect_host()),
+        }
+        environment = client_env if environment is None else environment
         program = shutil.which(name, path=environment.get("PATH")) or process.which(name)
         engine = EngineClient(name, environment, program=program)
-        options = (f"--label={LABEL}=outer-{container}", *_options(policy, rootfs, scratch, granted))
+        options = (
+            f"--label={LABEL}=outer-{container}",
+            *_outer_run_options(policy, rootfs, scratch, granted),
+        )
         started = engine.run_detached(container, options, image, SESSION, "idle")
         try:
             if not started:
@@ -158,7 +165,9 @@ def own_limits() -> Iterator[str]:
         yield f"--ulimit={name}={limit}:{limit}"
 
 
-def _options(policy: ResolvedPolicy, rootfs: Path, scratch: Path, granted: Grant | None) -> Iterator[str]:
+def _outer_run_options(
+    policy: ResolvedPolicy, rootfs: Path, scratch: Path, granted: Grant | None
+) -> Iterator[str]:
     options = outer_options(policy, granted=granted)
     for name, content in options.files.items():
         (scratch / name).write_bytes(content)

@@ -83,15 +83,17 @@ def render_in_engine(policy: ResolvedPolicy, *, granted: Grant | None = None) ->
     """The artifacts for a policy whose `gvisor.engine` names an engine.
 
     `config.json` is the sandbox's, `seccomp.json` is the container's, `launch` starts both.
-    `given` is for measuring: what the container gets in place of what was measured. Raise RenderError for
+    `granted` is for measuring: what the container gets in place of what was measured. Raise RenderError for
     what neither can be told.
     """
-    _check(policy)
+    _check_expressible(policy)
     granted = granted or grant(rootless=policy.facts.uid != 0)
     plan = mount_plan(policy, root="image")
     document = inner_config(policy, plan)
-    points = list(_points(document))
-    made = outer_container(policy, plan, _engine(policy.gvisor_engine), granted, private=_private(document))
+    points = list(_outer_mount_points(document))
+    made = outer_container(
+        policy, plan, _outer_engine(policy.gvisor_engine), granted, private=_private_root_names(document)
+    )
     config = Artifact("config.json", _json(document).encode("utf-8", "surrogateescape"), _CONFIG)
     files = (
         config,
@@ -108,10 +110,12 @@ def render_in_engine(policy: ResolvedPolicy, *, granted: Grant | None = None) ->
     )
     policy = _without_own(policy)
     inside = (("config.json", "dst=/sandwright/config.json"), *accounts)
-    own = OuterPlan(policy.image, tuple(points), (SESSION, "run"), inside)
+    outer_plan = OuterPlan(policy.image, tuple(points), (SESSION, "run"), inside)
     return (
         *files,
-        *engine_launcher(policy, engine_plan(policy, plan, made, _words(made, granted), own), files),
+        *engine_launcher(
+            policy, engine_plan(policy, plan, made, _outer_run_arguments(made, granted), outer_plan), files
+        ),
     )
 
 
@@ -136,12 +140,14 @@ def outer_options(policy: ResolvedPolicy, *, granted: Grant | None = None) -> Op
     if policy.network.mode == "proxy":
         raise RenderError("network.mode: proxy comes with a launcher, and a container that stays has none")
     granted = granted or grant(rootless=policy.facts.uid != 0)
-    _check(policy)
+    _check_expressible(policy)
     plan = plan_without_covers(policy, root="image")
     document = inner_config(policy, plan)
-    made = outer_container(policy, plan, _engine(policy.gvisor_engine), granted, private=_private(document))
+    made = outer_container(
+        policy, plan, _outer_engine(policy.gvisor_engine), granted, private=_private_root_names(document)
+    )
     files = {"config.json": _json(document), "seccomp.json": json_text(granted.filter())}
-    words = [word for word in _words(made, granted) if word not in ("--rm", "--interactive")]
+    words = [word for word in _outer_run_arguments(made, granted) if word not in ("--rm", "--interactive")]
     encoded = {name: text.encode("utf-8", "surrogateescape") for name, text in files.items()}
     encoded |= {each.name: each.content for each in root_accounts(policy)}
     return Options(tuple(words), encoded, made.files)
@@ -159,7 +165,7 @@ FLAGS = "SANDWRIGHT_FLAGS"
 _OWN_VARIABLES = frozenset((FLAGS, "SANDWRIGHT_PASSED", "SANDWRIGHT_PRIVATE"))
 
 
-def _check(policy: ResolvedPolicy) -> None:
+def _check_expressible(policy: ResolvedPolicy) -> None:
     """Refuse what an outer container has no place for."""
     if policy.credentials.shims:
         source = policy.source("credentials.shims")
@@ -174,7 +180,7 @@ def _check(policy: ResolvedPolicy) -> None:
 _CONFIG = "the sandbox's configuration (OCI runtime-spec), for runsc"
 
 
-def _engine(engine: GvisorEngine) -> EngineName:
+def _outer_engine(engine: GvisorEngine) -> EngineName:
     if engine == "none":
         raise AssertionError("there is no outer container to render")
     return engine
@@ -188,8 +194,10 @@ def outer_container(
     `private` are the names at the sandbox's root that are not the image's.
     """
     check_image_masks(plan, "gvisor", accounts=policy.mapping != "off")
-    shown = tuple(replace(each, of_image=False) for each in plan.mounts)  # runsc binds each from below /host
-    made = container(policy, replace(plan, mounts=shown), engine)
+    host_mounts = tuple(
+        replace(each, of_image=False) for each in plan.mounts
+    )  # runsc binds each from below /host
+    made = container(policy, replace(plan, mounts=host_mounts), engine)
     facts = policy.facts
     environment = {
         FLAGS: " ".join(runsc_flags(policy)),
@@ -204,17 +212,17 @@ def outer_container(
         capabilities=granted.capabilities,
         gains_rights=False,
         directory="/",
-        binds=tuple(Bind(each.source, _shown(each.target), each.writable) for each in made.binds),
-        folders=tuple(map(_shown, (*made.folders, *made.ignored))),
+        binds=tuple(Bind(each.source, _host_path_inside(each.target), each.writable) for each in made.binds),
+        folders=tuple(map(_host_path_inside, (*made.folders, *made.ignored))),
         ignored=(),
-        files=tuple(map(_shown, made.files)),
+        files=tuple(map(_host_path_inside, made.files)),
         scratch=("/tmp",),  # noqa: S108 - the container's own
         environment=environment,
         limits=replace(policy.resources, files=None),
     )
 
 
-def _shown(path: str) -> str:
+def _host_path_inside(path: str) -> str:
     return f"{HOST}{path}"
 
 
@@ -238,9 +246,9 @@ def inner_config(policy: ResolvedPolicy, plan: MountPlan) -> dict[str, Any]:
     The container may make no namespace of users: its filter and its capabilities are those of runsc alone.
     """
     document = runtime_config(replace(policy, resources=_per_process(policy.resources)), plan, gvisor=True)
-    document["mounts"] = [*_mounts(document["mounts"]), *_names(), *_account_mounts(policy)]
+    document["mounts"] = [*_outer_mounts(document["mounts"]), *_name_file_mounts(), *_account_mounts(policy)]
     if policy.network.mode == "proxy":
-        document["process"]["env"] = list(_way_out(policy, document["process"]["env"]))
+        document["process"]["env"] = list(_proxy_variables_inside(policy, document["process"]["env"]))
     document["linux"]["resources"] = {}
     linux = document["linux"]
     linux["namespaces"] = [each for each in linux["namespaces"] if each["type"] != "user"]
@@ -266,7 +274,7 @@ def _json(document: dict[str, Any]) -> str:
     return text
 
 
-def _points(document: dict[str, Any]) -> Iterator[str]:
+def _outer_mount_points(document: dict[str, Any]) -> Iterator[str]:
     """What the image must have, since it is mounted on in one of its own directories."""
     targets = [each["destination"] for each in document["mounts"]]
     for path in targets:
@@ -274,7 +282,7 @@ def _points(document: dict[str, Any]) -> Iterator[str]:
             yield path
 
 
-def _private(document: dict[str, Any]) -> list[str]:
+def _private_root_names(document: dict[str, Any]) -> list[str]:
     """The names at the root in which mount points are made. Raise RenderError for one with a line break."""
     firsts = {each["destination"].split("/")[1] for each in document["mounts"]} - IMAGE_DIRECTORIES
     if any("\n" in name for name in firsts):
@@ -288,20 +296,20 @@ def _per_process(limits: Resources) -> Resources:
     return replace(limits, memory=None, cpus=None, pids=None)
 
 
-def _mounts(mounts: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def _outer_mounts(mounts: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """With the host's paths where the container has them; /sys is the sentry's own, also without root."""
-    own = {mount.destination: mount for mount in load_baseline().mounts}
+    baseline_mounts = {mount.destination: mount for mount in load_baseline().mounts}
     for mount in mounts:
         if mount["destination"] == "/sys":
-            sysfs = own["/sys"]
+            sysfs = baseline_mounts["/sys"]
             yield {**mount, "type": sysfs.type, "source": sysfs.source, "options": list(sysfs.options)}
         elif mount["type"] == "bind" and mount["source"] != NOTHING:
-            yield {**mount, "source": _shown(mount["source"])}
+            yield {**mount, "source": _host_path_inside(mount["source"])}
         else:
             yield mount
 
 
-def _names() -> Iterator[dict[str, Any]]:
+def _name_file_mounts() -> Iterator[dict[str, Any]]:
     """The container's own names of hosts, which its engine or its launcher put there."""
     for path in ("/etc/hosts", "/etc/resolv.conf"):
         options = ["bind", "rprivate", "nosuid", "nodev", "ro"]
@@ -315,7 +323,7 @@ def _account_mounts(policy: ResolvedPolicy) -> Iterator[dict[str, Any]]:
         yield {"destination": f"/etc/{each.name}", "type": "bind", "source": source, "options": options}
 
 
-def _way_out(policy: ResolvedPolicy, environment: Iterable[str]) -> Iterator[str]:
+def _proxy_variables_inside(policy: ResolvedPolicy, environment: Iterable[str]) -> Iterator[str]:
     """The variables with the proxy's name in the container, instead of a port of the sandbox's localhost."""
     found = dict(each.split("=", 1) for each in environment)
     found |= policy.environment.set
@@ -323,13 +331,13 @@ def _way_out(policy: ResolvedPolicy, environment: Iterable[str]) -> Iterator[str
     yield from (f"{name}={value}" for name, value in sorted(found.items()))
 
 
-def _words(made: Container, granted: Grant) -> list[str]:
+def _outer_run_arguments(made: Container, granted: Grant) -> list[str]:
     """The options of `run`."""
     words = [*run_arguments(made), f"--tmpfs={STATE}:{_STATE_OPTIONS}"]
     if granted.masked:
         return words
-    kept = [word for word in words if not word.startswith("--security-opt=mask=")]
-    return [*kept, _UNMASKED[made.engine]]
+    unmasked = [word for word in words if not word.startswith("--security-opt=mask=")]
+    return [*unmasked, _UNMASKED[made.engine]]
 
 
 _STATE_OPTIONS = "rw,exec,suid,dev,mode=1777,size=1048576k"

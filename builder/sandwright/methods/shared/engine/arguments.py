@@ -29,13 +29,13 @@ def run_arguments(container: Container) -> tuple[str, ...]:
     Raise RenderError for a path that the engine has no spelling for.
     """
     return (
-        *_base(container),
+        *_base_arguments(container),
         *_own_base(container),
-        *_rights(container),
-        *_limits(container.limits),
-        *_places(container),
+        *_rights_arguments(container),
+        *_limit_arguments(container.limits),
+        *_mount_arguments(container),
         *(f"--env={name}={value}" for name, value in sorted(container.environment.items())),
-        *_unset(container),
+        *_unset_arguments(container),
     )
 
 
@@ -54,7 +54,7 @@ def mount_fields(*fields: str) -> str:
 
     Raise RenderError for a field with a line break of two characters, which CSV readers make one.
     """
-    return ",".join(map(_field, fields))
+    return ",".join(map(_csv_field, fields))
 
 
 def limits_of_processors(cpus: float) -> tuple[int, int]:
@@ -71,11 +71,11 @@ def ulimits(limits: Resources) -> dict[str, int]:
 
 def scratch_options() -> str:
     """The options of a directory that can be written, as in mount(8): the baseline's for /tmp, and `exec`."""
-    own = next(mount for mount in load_baseline().mounts if mount.destination == "/tmp")  # noqa: S108
-    return ",".join(("rw", "exec", *own.options))
+    tmp_mount = next(mount for mount in load_baseline().mounts if mount.destination == "/tmp")  # noqa: S108
+    return ",".join(("rw", "exec", *tmp_mount.options))
 
 
-def _base(container: Container) -> Iterator[str]:
+def _base_arguments(container: Container) -> Iterator[str]:
     yield from ("--rm", "--interactive", "--pull=never", "--read-only", "--entrypoint=", "--no-healthcheck")
     yield from ("--log-driver=none", f"--detach-keys={DETACH_KEYS}")
     yield from ("--ipc=private", "--cgroupns=private")
@@ -96,7 +96,7 @@ def _own_base(container: Container) -> Iterator[str]:
     yield f"--tmpfs=/dev/shm:{','.join(('rw', *shared.options))}"
 
 
-def _rights(container: Container) -> Iterator[str]:
+def _rights_arguments(container: Container) -> Iterator[str]:
     yield "--cap-drop=ALL"
     for capability in container.capabilities:
         yield f"--cap-add={capability}"
@@ -109,7 +109,7 @@ def _rights(container: Container) -> Iterator[str]:
         yield "--userns=keep-id"
 
 
-def _limits(limits: Resources) -> Iterator[str]:
+def _limit_arguments(limits: Resources) -> Iterator[str]:
     if limits.memory is not None:
         yield from (f"--memory={limits.memory}b", f"--memory-swap={limits.memory}b")
     if limits.cpus is not None:
@@ -121,10 +121,10 @@ def _limits(limits: Resources) -> Iterator[str]:
         yield f"--ulimit={name}={limit}:{limit}"
 
 
-def _places(container: Container) -> Iterator[str]:
+def _mount_arguments(container: Container) -> Iterator[str]:
     """An engine sorts them by depth itself."""
     for bind in container.binds:
-        yield _bind(bind)
+        yield _bind_argument(bind)
     for path in container.folders:
         more = ("notmpcopyup",) if container.engine == "podman" else ()
         yield mount_argument("type=tmpfs", f"dst={path}", "ro", "tmpfs-mode=0555", *more)
@@ -134,7 +134,7 @@ def _places(container: Container) -> Iterator[str]:
         yield f"--tmpfs={path}:{scratch_options()}"
 
 
-def _bind(bind: Bind) -> str:
+def _bind_argument(bind: Bind) -> str:
     """With `--volume` where newer clients of Docker cut white space off, or CSV changes a line break."""
     source, target = bind.source, bind.target
     if any(path != path.rstrip() or "\r\n" in path for path in (source, target)):
@@ -145,7 +145,7 @@ def _bind(bind: Bind) -> str:
     return mount_argument("type=bind", f"src={source}", f"dst={target}", "bind-propagation=rprivate", *access)
 
 
-def _field(field: str) -> str:
+def _csv_field(field: str) -> str:
     if "\r\n" in field:
         raise RenderError(f"{field!r} can't be told to an engine: rename it, or take another method")
     return f'"{field.replace(_QUOTE, 2 * _QUOTE)}"' if _SPECIAL.search(field) else field
@@ -155,7 +155,7 @@ _QUOTE = '"'
 _SPECIAL = re.compile('[,"\r\n]')
 
 
-def _unset(container: Container) -> Iterator[str]:
+def _unset_arguments(container: Container) -> Iterator[str]:
     """A name alone is the client's value, or none; `launch` takes it away before."""
     if container.engine == "docker":
         yield from (f"--env={name}" for name in container.unset)

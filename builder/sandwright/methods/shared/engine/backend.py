@@ -16,9 +16,9 @@ from sandwright.host import MachineFacts, collect_host
 from sandwright.inputs import LiveHost
 from sandwright.methods.contract import LIMIT, Code, Delivery, Leftover, Notify, Preflight, quiet
 from sandwright.methods.shared.engine.loading import load_built
-from sandwright.methods.shared.images import HOW_TO_BUILD, default_image, missing
-from sandwright.methods.shared.launched import Launched, signalled
-from sandwright.methods.shared.rundirs import abandoned
+from sandwright.methods.shared.images import HOW_TO_BUILD, default_image, why_missing
+from sandwright.methods.shared.launched import Launched, signal_all
+from sandwright.methods.shared.rundirs import abandoned_directories
 from sandwright.methods.shared.trial import IMAGE_ROOT, judged, try_out
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.questions import Question
@@ -75,15 +75,15 @@ class EngineBackend(Launched):
             return dead
         try:
             with empty_image(EngineClient(self.name), host.platform, purpose="preflight") as image:
-                own = {**client_environment(), **self.settings(host)}
-                failed = try_out(self, IMAGE_ROOT, limit=limit, image=image, environment=own)
+                environment = {**client_environment(), **self.settings(host)}
+                failed = try_out(self, IMAGE_ROOT, limit=limit, image=image, environment=environment)
         except SandwrightError as error:
             failed = Failed("not-started", _telling(str(error)))
         return judged(self.name, failed, self.explained)
 
     def without_image(self) -> Preflight | None:
         """What is wrong where neither the engine nor a build has the image that a policy has by default."""
-        if not (message := missing(image := default_image())):
+        if not (message := why_missing(image := default_image())):
             return None
         if self.client().image_id(f"sandwright/{image}:latest", timeout=ASKING):
             return None
@@ -112,14 +112,14 @@ class EngineBackend(Launched):
 
     def explained(self, failed: Failed) -> tuple[Code, str, str]:
         """What a start that failed means, and what helps."""
-        message = failed.said
+        message = failed.output
         if "cgroup" in message:
             return "cgroups", message, "give the engine a cgroup hierarchy that it can use"
         return "not-started", message, ""
 
     def send_signal(self, launcher: int, number: int) -> Delivery:
         """Signal the launcher, which passes it on to the client, and that to the container."""
-        return signalled([launcher], number)
+        return signal_all([launcher], number)
 
     def leftovers(self, running: Iterable[str]) -> Iterator[Leftover]:  # noqa: ARG002 - by directories
         """What runs left that nobody looks after any more, in the order in which it can go.
@@ -127,7 +127,7 @@ class EngineBackend(Launched):
         A run is known by its directory, which only its launcher makes; labels and names of containers are
         anybody's who may use the engine. Raise SandwrightError when no engine answers.
         """
-        gone = list(abandoned(self.name))
+        gone = list(abandoned_directories(self.name))
         if not gone or process.find(self.name) is None:
             return
         runs = {directory.name for directory in gone}
@@ -144,7 +144,7 @@ class EngineBackend(Launched):
     def remove(self, leftover: Leftover) -> None:
         """Remove a container, network or directory of ours. Raise CommandFailed when the engine does not."""
         name = Path(leftover.name).name
-        gone = {directory.name: directory for directory in abandoned(self.name)}
+        gone = {directory.name: directory for directory in abandoned_directories(self.name)}
         if name.removesuffix(PROXY).removesuffix(INSIDE) not in gone:
             raise HostError(f"{leftover} is not ours")
         if leftover.kind == "network":

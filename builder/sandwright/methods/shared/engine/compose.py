@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sandwright.methods.shared.engine.arguments import limits_of_processors, scratch_options, ulimits
-from sandwright.methods.shared.engine.container import Container, network_files, placed
-from sandwright.methods.shared.yamltext import quoted, yaml_text
+from sandwright.methods.shared.engine.container import Container, network_files, with_mounts
+from sandwright.methods.shared.yamltext import yaml_quoted, yaml_text
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.values import loads_code
 from sandwright.render.mounts import MountPlan
@@ -35,21 +35,21 @@ def compose_file(policy: ResolvedPolicy, plan: MountPlan, container: Container) 
     `plan` is what the launcher's `container` was made of. Paths of its own are relative to the file. Raise
     RenderError for a colon in a temporary directory's path.
     """
-    container = placed(container, without_covers(policy, plan))
+    container = with_mounts(container, without_covers(policy, plan))
     service = {
-        **_image(container),
-        **_rights(container),
-        **_limits(container),
-        "environment": list(_environment(policy, container)),
+        **_image_keys(container),
+        **_rights_keys(container),
+        **_limit_keys(container),
+        "environment": list(_environment_items(policy, container)),
         "tmpfs": [f"{path}:{scratch_options()}" for path in container.scratch],
     }
     document = {"name": "sandwright", "services": {SERVICE: _literal(service)}}
-    text = yaml_text(document, note=_note(policy, plan, container))
-    volumes = "".join(f"    - {volume}\n" for volume in _volumes(container))
+    text = yaml_text(document, note=_header_comment(policy, plan, container))
+    volumes = "".join(f"    - {volume}\n" for volume in _volume_items(container))
     return f"{text}    volumes:\n{volumes}"
 
 
-def _image(container: Container) -> Json:
+def _image_keys(container: Container) -> Json:
     return {
         "image": container.image,
         "pull_policy": "never",
@@ -66,7 +66,7 @@ def _image(container: Container) -> Json:
     }
 
 
-def _rights(container: Container) -> Json:
+def _rights_keys(container: Container) -> Json:
     nothing_gained = [] if container.gains_rights else ["no-new-privileges:true"]
     masks = [f"mask={':'.join(container.masked)}"] if container.masked else []
     rights: Json = {
@@ -86,7 +86,7 @@ def _rights(container: Container) -> Json:
     return rights
 
 
-def _limits(container: Container) -> Json:
+def _limit_keys(container: Container) -> Json:
     limits = container.limits
     found: Json = {
         "ulimits": {name: {"soft": limit, "hard": limit} for name, limit in sorted(ulimits(limits).items())},
@@ -101,7 +101,7 @@ def _limits(container: Container) -> Json:
     return found
 
 
-def _environment(policy: ResolvedPolicy, container: Container) -> Iterator[str]:
+def _environment_items(policy: ResolvedPolicy, container: Container) -> Iterator[str]:
     """Values, then names whose values Compose takes from its own environment, then what stays empty."""
     yield from (f"{name}={value}" for name, value in sorted(container.environment.items()))
     for pattern in policy.environment.passed:
@@ -110,27 +110,28 @@ def _environment(policy: ResolvedPolicy, container: Container) -> Iterator[str]:
     yield from (f"{name}=" for name in container.unset)
 
 
-def _volumes(container: Container) -> Iterator[str]:
+def _volume_items(container: Container) -> Iterator[str]:
     """The items of the list that is last in the service, a line each: there may be thousands."""
     for bind in container.binds:
-        yield _bind(bind.source, bind.target, writable=bind.writable)
+        yield _bind_volume(bind.source, bind.target, writable=bind.writable)
     for path in container.files:
-        yield _bind("/dev/null", path)
+        yield _bind_volume("/dev/null", path)
     for path in container.folders:
-        yield f"{{type: tmpfs, target: {_text(path)}, read_only: true, tmpfs: {{mode: {0o555}}}}}"
+        yield f"{{type: tmpfs, target: {_compose_text(path)}, read_only: true, tmpfs: {{mode: {0o555}}}}}"
     accounts = ("passwd", "group") if container.account is not None else ()
     for name in (*accounts, *network_files(container)):
-        yield _bind(f"./{name}", f"/etc/{name}")
+        yield _bind_volume(f"./{name}", f"/etc/{name}")
 
 
-def _bind(source: str, target: str, *, writable: bool = False) -> str:
+def _bind_volume(source: str, target: str, *, writable: bool = False) -> str:
     access = f"read_only: {'false' if writable else 'true'}"
     options = "bind: {create_host_path: false, propagation: rprivate}"
-    return f"{{type: bind, source: {_text(source)}, target: {_text(target)}, {access}, {options}}}"
+    paths = f"source: {_compose_text(source)}, target: {_compose_text(target)}"
+    return f"{{type: bind, {paths}, {access}, {options}}}"
 
 
-def _text(text: str) -> str:
-    return f'"{text}"' if _PLAIN.fullmatch(text) else quoted(_literal(text))
+def _compose_text(text: str) -> str:
+    return f'"{text}"' if _PLAIN.fullmatch(text) else yaml_quoted(_literal(text))
 
 
 _PLAIN = re.compile(r"[A-Za-z0-9/._ -]*")
@@ -149,7 +150,7 @@ def _literal(value: Any) -> Any:  # noqa: ANN401 - whatever the file holds
             return value
 
 
-def _note(policy: ResolvedPolicy, plan: MountPlan, container: Container) -> Iterator[str]:
+def _header_comment(policy: ResolvedPolicy, plan: MountPlan, container: Container) -> Iterator[str]:
     engine = "podman" if container.engine == "podman" else "docker"
     yield f"{engine} compose --file compose.yaml run --rm {SERVICE} COMMAND"
     yield "Rendered from the policy beside the launcher, which does more. Not here:"

@@ -76,9 +76,9 @@ def read_compose(rendered: Rendered, _policy: ResolvedPolicy) -> tuple[ComposeSa
     data: Any = document.data
     check_shape(document, _FILE, data)
     service = data["services"][SERVICE]
-    options = list(_options(document, service))
+    options = list(_service_options(document, service))
     check_options(options, filters=True)
-    mode, environment = service["network_mode"], list(_words(document, "environment"))
+    mode, environment = service["network_mode"], list(_service_list(document, "environment"))
     filtered = is_filtered(service["security_opt"], "seccomp:./seccomp.json")
     return (
         ComposeSandbox(
@@ -98,10 +98,10 @@ _LISTS = {"cap_drop": "--cap-drop", "cap_add": "--cap-add", "security_opt": "--s
 _WORDS = {"ipc": "--ipc", "cgroup": "--cgroupns", "userns_mode": "--userns"}
 
 
-def _options(document: Document, service: dict[str, Any]) -> Iterator[Option]:
+def _service_options(document: Document, service: dict[str, Any]) -> Iterator[Option]:
     """What decides about the container's rights, as the options of `run` that say the same."""
     for key, name in _LISTS.items():
-        yield from ((name, text, position) for text, position in _words(document, key))
+        yield from ((name, text, position) for text, position in _service_list(document, key))
     for key, name in _WORDS.items():
         if key in service:
             yield name, str(service[key]), _position(document, (key,), str(service[key]))
@@ -110,25 +110,25 @@ def _options(document: Document, service: dict[str, Any]) -> Iterator[Option]:
 
 
 def _mounts(document: Document, service: dict[str, Any]) -> Iterator[PlacedMount]:
-    found = [(tmpfs_of(text), at) for text, at in _words(document, "tmpfs")]
+    found = [(tmpfs_of(text), at) for text, at in _service_list(document, "tmpfs")]
     for index, volume in enumerate(service["volumes"]):
-        fields = {"type": volume["type"], "dst": _plain(volume["target"])}
-        fields |= {"src": _plain(volume["source"])} if "source" in volume else {}
+        fields = {"type": volume["type"], "dst": _unescape_dollars(volume["target"])}
+        fields |= {"src": _unescape_dollars(volume["source"])} if "source" in volume else {}
         fields |= {"readonly": ""} if volume.get("read_only") else {}
         mount = mount_of(fields, _position(document, ("volumes", index), fields["dst"]))
         access = "rw" if mount.writable else "ro"
         found.append(
             (mount, _position(document, ("volumes", index), f"{mount.kind} {mount.target}, {access}"))
         )
-    words = _words(document, "security_opt")
+    words = _service_list(document, "security_opt")
     masks = [each for text, at in words for each in masks_of("--security-opt", text, at)]
     yield from in_order(found, masks, FILE)
 
 
-def _words(document: Document, name: str) -> Iterator[tuple[str, ArtifactPosition]]:
+def _service_list(document: Document, name: str) -> Iterator[tuple[str, ArtifactPosition]]:
     data: Any = document.data
     for index, text in enumerate(data["services"][SERVICE].get(name, ())):
-        yield _plain(text), _position(document, (name, index), _plain(text))
+        yield _unescape_dollars(text), _position(document, (name, index), _unescape_dollars(text))
 
 
 def _position(document: Document, path: Path, text: str) -> ArtifactPosition:
@@ -136,6 +136,6 @@ def _position(document: Document, path: Path, text: str) -> ArtifactPosition:
     return ArtifactPosition(FILE, f"{field_name(path)}: {text}", line, column)
 
 
-def _plain(text: str) -> str:
+def _unescape_dollars(text: str) -> str:
     """What Compose makes of a text without variables."""
     return text.replace("$$", "$")

@@ -17,7 +17,7 @@ from sandwright.render.baseline import load_baseline
 from sandwright.render.hostnames import name_files
 from sandwright.render.imagemasks import check_image_masks, masked_paths
 from sandwright.render.mounts import MountPlan
-from sandwright.render.placeholders import ignored
+from sandwright.render.placeholders import ignored_directories
 from sandwright.render.proxy_env import proxy_environment
 from sandwright.resources import shipped_images
 
@@ -88,8 +88,8 @@ def container(policy: ResolvedPolicy, plan: MountPlan, engine: EngineName) -> Co
 
     Raise RenderError for what the engine can't be told: a path that is not UTF-8, less memory than it takes.
     """
-    name = _own(policy.image)
-    user = _user(policy, engine)
+    name = _shipped_image_name(policy.image)
+    user = _container_user(policy, engine)
     account = None if user is None else account_of(policy, *user)
     made = Container(
         engine=engine,
@@ -111,25 +111,25 @@ def container(policy: ResolvedPolicy, plan: MountPlan, engine: EngineName) -> Co
         masked=(),
         scratch=(),
         environment=_environment(policy, account),
-        unset=tuple(_unset(policy)),
+        unset=tuple(_unset_proxies(policy)),
         limits=policy.resources,
     )
-    made = placed(made, plan)
+    made = with_mounts(made, plan)
     if policy.facts.os != "linux":  # where the launcher is shell, which makes no file to lie there
         made = replace(made, folders=(*made.folders, *made.ignored), ignored=())
-    made = replace(made, directory=_directory(policy, made.binds))
-    _check(made)
+    made = replace(made, directory=_working_directory(policy, made.binds))
+    _check_container(made)
     return made
 
 
-def placed(container: Container, plan: MountPlan) -> Container:
+def with_mounts(container: Container, plan: MountPlan) -> Container:
     """The same container, with what another plan has of mounts. Raise RenderError like `container`."""
     masked: tuple[str, ...] = ()
     if container.engine == "podman":
         plan, masked = masked_paths(plan)
     else:
         check_image_masks(plan, container.engine, accounts=container.account is not None)
-    places = _places(plan)
+    places = _sort_mounts(plan)
     return replace(
         container,
         binds=tuple(places.binds),
@@ -154,7 +154,7 @@ def _network(policy: ResolvedPolicy) -> Literal["none", "host"]:
     return "host" if policy.network.mode == "host" else "none"
 
 
-def _user(policy: ResolvedPolicy, engine: EngineName) -> tuple[int, int] | None:
+def _container_user(policy: ResolvedPolicy, engine: EngineName) -> tuple[int, int] | None:
     """Root inside for what may gain rights, which is the caller already where Podman runs without root."""
     facts = policy.facts
     if policy.process.sandbox_root and (policy.mapping != "required" or engine == "podman"):
@@ -163,21 +163,21 @@ def _user(policy: ResolvedPolicy, engine: EngineName) -> tuple[int, int] | None:
 
 
 def _environment(policy: ResolvedPolicy, account: Account | None) -> dict[str, str]:
-    given = dict(policy.environment.set)
+    variables = dict(policy.environment.set)
     if account is not None and not policy.environment.passes("HOME"):
-        given.setdefault("HOME", account.home)  # engines look it up in the image's own file
-    return {**given, **_way_out(policy)}
+        variables.setdefault("HOME", account.home)  # engines look it up in the image's own file
+    return {**variables, **_proxy_variables(policy)}
 
 
-def _way_out(policy: ResolvedPolicy) -> dict[str, str]:
+def _proxy_variables(policy: ResolvedPolicy) -> dict[str, str]:
     """The variables for the proxy, by the name that the launcher gives it in /etc/hosts."""
     return proxy_environment(policy.environment.set, host=PROXY) if policy.network.mode == "proxy" else {}
 
 
-def _unset(policy: ResolvedPolicy) -> Iterator[str]:
+def _unset_proxies(policy: ResolvedPolicy) -> Iterator[str]:
     for name in (*PROXIES, *map(str.lower, PROXIES)):
-        given = name in policy.environment.set or name in _way_out(policy)
-        if not given and not policy.environment.passes(name):
+        is_set = name in policy.environment.set or name in _proxy_variables(policy)
+        if not is_set and not policy.environment.passes(name):
             yield name
 
 
@@ -192,7 +192,7 @@ class _Places:
     scratch: list[str] = field(default_factory=list)
 
 
-def _places(plan: MountPlan) -> _Places:
+def _sort_mounts(plan: MountPlan) -> _Places:
     places = _Places()
     for mount in plan.mounts:
         match mount.kind:
@@ -208,7 +208,7 @@ def _places(plan: MountPlan) -> _Places:
                 raise AssertionError(f"a plan over an image holds no {mount.kind}")  # pragma: no cover
             case _:
                 assert_never(mount.kind)
-    places.ignored += ignored(plan.placeholders)
+    places.ignored += ignored_directories(plan.placeholders)
     for placeholder in plan.placeholders:
         if placeholder.path in places.ignored:
             continue
@@ -221,14 +221,14 @@ def _places(plan: MountPlan) -> _Places:
     return places
 
 
-def _directory(policy: ResolvedPolicy, binds: Sequence[Bind]) -> str:
+def _working_directory(policy: ResolvedPolicy, binds: Sequence[Bind]) -> str:
     """The directory that the command starts in: the host's current one, where it is brought in."""
     cwd = policy.canonical(policy.facts.variables["CWD"])
     there = any(cwd == each.target or cwd.startswith(f"{each.target}/") for each in binds)
     return cwd if there and policy.is_path_readable(cwd) else "/"
 
 
-def _check(made: Container) -> None:
+def _check_container(made: Container) -> None:
     """Refuse what reaches the engine as JSON and can't be said there, and what the engine refuses later."""
     if any(":" in path for path in made.masked):
         raise RenderError(f"podman can't be told to hide a path with a colon: {', '.join(made.masked)}")
@@ -242,6 +242,6 @@ def _check(made: Container) -> None:
         raise RenderError(f"resources.memory: Docker starts nothing with less than 6MiB, not with {memory} B")
 
 
-def _own(image: str) -> str:
+def _shipped_image_name(image: str) -> str:
     """The name of an image of this project, empty for any other reference."""
     return image if image in shipped_images() else ""

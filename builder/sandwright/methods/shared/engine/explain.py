@@ -10,7 +10,7 @@ from sandwright.evaluate.explain import calls
 from sandwright.evaluate.explain.enclosure import Calls, Enclosure
 from sandwright.evaluate.explain.isolation import refuse_unknown
 from sandwright.evaluate.explain.plans import ReadPlan, read_plan
-from sandwright.evaluate.explain.squid import Squid, parsed
+from sandwright.evaluate.explain.squid import Squid, parse_squid
 from sandwright.evaluate.explain.variables import rows_of
 from sandwright.evaluate.explain.verdict import ArtifactPosition
 from sandwright.launcher.plan import NAME, LaunchPlan
@@ -31,13 +31,13 @@ def read_engine(rendered: Rendered, _policy: ResolvedPolicy) -> Enclosure:
     read = read_launch(rendered)
     options = engine_options(read)
     hidden = [
-        ("--mount", f"type=bind,hidden,{fields}", at) for fields, at in read.placed("engine.hidden_files")
+        ("--mount", f"type=bind,hidden,{fields}", at) for fields, at in read.words_of("engine.hidden_files")
     ]
-    hidden += [("--mount", f"type=tmpfs,ro,{fields}", at) for fields, at in read.placed("ignored")]
+    hidden += [("--mount", f"type=tmpfs,ro,{fields}", at) for fields, at in read.words_of("ignored")]
     return Enclosure(
         "image",
         tuple(mounts_of([*options, *hidden])),
-        network=network_of(options) or next((at for _, at in read.placed("sw_proxied")), None),
+        network=network_of(options) or next((at for _, at in read.words_of("sw_proxied")), None),
         environment={
             value.partition("=")[0]: at for name, value, at in options if name == "--env" and "=" in value
         },
@@ -53,13 +53,17 @@ def read_engine(rendered: Rendered, _policy: ResolvedPolicy) -> Enclosure:
 
 def proxy_of(rendered: Rendered) -> Callable[[], Squid] | None:
     """The proxy that the launcher starts beside the container; None where it starts none."""
-    own = next((each for each in rendered.artifacts if each.name.endswith("/squid.conf")), None)
-    return None if own is None else lambda: parsed(own.content.decode(), own.name)
+    squid_artifact = next((each for each in rendered.artifacts if each.name.endswith("/squid.conf")), None)
+    return (
+        None
+        if squid_artifact is None
+        else lambda: parse_squid(squid_artifact.content.decode(), squid_artifact.name)
+    )
 
 
 def engine_options(read: ReadPlan) -> list[Option]:
     """The options that the launcher gives the engine. Raise DocumentError for one that is not rendered."""
-    options = [option(word, at) for word, at in read.placed("engine.options")]
+    options = [option(word, at) for word, at in read.words_of("engine.options")]
     check_options(options)
     return options
 
@@ -123,12 +127,12 @@ def _mount(name: str, value: str, position: ArtifactPosition) -> Iterator[Mount]
     if name == "--tmpfs":
         yield tmpfs_of(value)
     elif name == "--mount":
-        yield mount_of(dict(_field(each) for each in next(csv.reader([value]))), position)
+        yield mount_of(dict(_split_field(each) for each in next(csv.reader([value]))), position)
     elif name == "--volume":
-        yield _volume(value, position)
+        yield _volume_mount(value, position)
 
 
-def _volume(value: str, position: ArtifactPosition) -> Mount:
+def _volume_mount(value: str, position: ArtifactPosition) -> Mount:
     """The mount of `SOURCE:TARGET[:OPTIONS]`, which can be written unless it says `ro`."""
     source, target, *options = value.split(":")[:3] if value.count(":") in (1, 2) else ("", "")
     words = ",".join(options).split(",") if options else []
@@ -169,6 +173,6 @@ def mount_of(fields: Mapping[str, str], position: ArtifactPosition) -> Mount:
     return Mount(target, "bind", writable, source=source)
 
 
-def _field(text: str) -> tuple[str, str]:
+def _split_field(text: str) -> tuple[str, str]:
     name, _, value = text.partition("=")
     return name, value

@@ -75,7 +75,7 @@ def engine_script(plan: LaunchPlan, others: Sequence[Artifact]) -> tuple[Artifac
     return values, plain_script("oci", "launchers/engine.sh", name="launch", values=values, purpose=purpose)
 
 
-def closed(container: Container) -> Iterator[str]:
+def covered_files(container: Container) -> Iterator[str]:
     """The files that are put over the image's as they are: not those of which each run has its own."""
     return (name for name in network_files(container) if not (container.proxied and name == "hosts"))
 
@@ -88,7 +88,7 @@ def controllers(container: Container) -> Iterator[str]:
             yield name
 
 
-def shown(container: Container) -> Iterator[str]:
+def visible_paths(container: Container) -> Iterator[str]:
     """What is shown of the host, after `r` or `w`: none where nothing is read-only."""
     if any(not each.writable for each in container.binds):
         for bind in container.binds:

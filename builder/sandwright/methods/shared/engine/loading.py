@@ -32,7 +32,7 @@ def load_built(
     Raise HostError when an image lies where the sandbox could
     write, or the engine does not take it; IntegrityError when it is not whole.
     """
-    for name in _needed(policy):
+    for name in _needed_images(policy):
         for layout in layouts(policy, name, inputs):
             load_image(engine, name, layout, policy.facts.platform, notify=notify)
             break
@@ -62,7 +62,7 @@ def load_image(
         raise HostError(f"{engine.name} does not take {reference}, which was built here: {error}") from error
 
 
-def _needed(policy: ResolvedPolicy) -> Iterator[str]:
+def _needed_images(policy: ResolvedPolicy) -> Iterator[str]:
     """Names of images; those that are not ours are in no build."""
     if "/" not in policy.image and ":" not in policy.image:
         yield policy.image

@@ -13,12 +13,12 @@ from sandwright.methods.shared.engine.container import CLIENTS, Container
 from sandwright.methods.shared.engine.launch import (
     OUTSIDE,
     PROXY_IMAGE,
-    closed,
     controllers,
+    covered_files,
     engine_script,
     image_missing,
     proxy_missing,
-    shown,
+    visible_paths,
 )
 from sandwright.methods.shared.shims import shim_plan
 from sandwright.policy.resolved import ResolvedPolicy
@@ -64,11 +64,11 @@ def engine_plan(
             started=(made.image, *(outer.command if outer else ())),
             image_missing=image_missing(made),
             files_inside=(
-                *((name, f"dst=/etc/{name}") for name in closed(made)),
+                *((name, f"dst=/etc/{name}") for name in covered_files(made)),
                 *(outer.files if outer else ()),
             ),
             hidden_files=tuple(mount_fields(f"dst={path}") for path in made.files),
-            binds=tuple(shown(made)),
+            binds=tuple(visible_paths(made)),
             owner=policy.facts.uid if made.user is not None else None,
             controllers=tuple(controllers(made)),
             home=made.account.home if made.account else None,

@@ -12,9 +12,9 @@ from sandwright.errors import HostError
 from sandwright.host import MachineFacts
 from sandwright.inputs import LiveHost
 from sandwright.methods.contract import LIMIT, Code, Delivery, Leftover, Notify, Preflight, quiet
-from sandwright.methods.shared.images import HOW_TO_BUILD, default_image, missing, rootfs
-from sandwright.methods.shared.launched import Launched, signalled
-from sandwright.methods.shared.rundirs import abandoned
+from sandwright.methods.shared.images import HOW_TO_BUILD, default_image, rootfs, why_missing
+from sandwright.methods.shared.launched import Launched, signal_all
+from sandwright.methods.shared.rundirs import abandoned_directories
 from sandwright.methods.shared.trial import IMAGE_ROOT, judged, try_out
 from sandwright.mountinfo import unmount_below
 from sandwright.policy.resolved import ResolvedPolicy
@@ -58,7 +58,7 @@ class Runtime(Launched):
 
     def without_image(self) -> Preflight | None:
         """What is wrong where the image that a policy has by default is not here."""
-        message = missing(image := default_image())
+        message = why_missing(image := default_image())
         return Preflight(self.name, "image-missing", message, HOW_TO_BUILD.format(image)) if message else None
 
     def runtime_version(self, host: MachineFacts) -> str:
@@ -68,7 +68,7 @@ class Runtime(Launched):
 
     def explained(self, failed: Failed, host: MachineFacts) -> tuple[Code, str, str]:
         """What a start that failed means, and what helps."""
-        message = failed.said
+        message = failed.output
         if "cgroups in hybrid mode" in message:
             return "cgroups", "crun refuses control groups of both versions at once", "install runc beside it"
         if "cgroup" in message and (
@@ -85,17 +85,17 @@ class Runtime(Launched):
 
     def send_signal(self, launcher: int, number: int) -> Delivery:
         """Signal the launcher, which knows who is meant."""
-        return signalled((launcher,), number)
+        return signal_all((launcher,), number)
 
     def leftovers(self, running: Iterable[str]) -> Iterator[Leftover]:  # noqa: ARG002 - by processes
         """Directories of runs of this user that nobody looks after any more."""
-        for directory in abandoned(self.name):
+        for directory in abandoned_directories(self.name):
             yield Leftover(self.name, "directory", str(directory))
 
     def remove(self, leftover: Leftover) -> None:
         """End what its container still runs, forget its state, and remove it."""
         directory = Path(leftover.name)
-        if directory not in abandoned(self.name):
+        if directory not in abandoned_directories(self.name):
             raise HostError(f"{leftover} is not a directory that a run left behind")
         for name in filter(process.find, self.programs()):
             argv = (name, "--root", directory / "state", "delete", "--force", directory.name)

@@ -62,7 +62,7 @@ def read_runc(rendered: Rendered, _policy: ResolvedPolicy) -> Enclosure:
 
 def read_runsc(rendered: Rendered, _policy: ResolvedPolicy) -> Enclosure:
     """The container that runsc makes of `config.json`."""
-    return read_config(rendered, read_plan(rendered).placed("runtime.flags"))
+    return read_config(rendered, read_plan(rendered).words_of("runtime.flags"))
 
 
 def read_config(rendered: Rendered, flags: Sequence[Placed] | None) -> Enclosure:

@@ -16,7 +16,7 @@ from sandwright.render.hostnames import name_plan
 from sandwright.render.landlock_backstop import backstop_plan
 from sandwright.render.launcher import common_plan, launch_program
 from sandwright.render.mounts import MountPlan
-from sandwright.render.placeholders import ignored
+from sandwright.render.placeholders import ignored_directories
 
 _HOLES: Mapping[str, re.Pattern[bytes]] = {
     "args": re.compile(rb'^    "args": \[\s*("/bin/sh")', re.MULTILINE),
@@ -55,7 +55,7 @@ def runtime_launcher(
     limited = any(each is not None for each in (limits.memory, limits.cpus, limits.pids))
     rootless = policy.facts.uid != 0
     config = next(each.content for each in files if each.name == "config.json")
-    base = replace(base, ignored=() if gvisor else ignored(plan.placeholders))
+    base = replace(base, ignored=() if gvisor else ignored_directories(plan.placeholders))
     base = replace(with_authorities(policy, plan, base), names=name_plan(policy))
     every = replace(
         base,

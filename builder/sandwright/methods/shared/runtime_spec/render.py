@@ -26,7 +26,7 @@ from sandwright.render.hostnames import name_files, name_plan
 from sandwright.render.imagemasks import check_image_masks, masked_paths
 from sandwright.render.mount_watch import mounts_artifact
 from sandwright.render.mounts import Mount, MountPlan, mount_plan
-from sandwright.render.placeholders import Placeholder, ignored
+from sandwright.render.placeholders import Placeholder, ignored_directories
 from sandwright.render.proxy_env import sandbox_environment
 
 OCI_VERSION = "1.0.2"
@@ -74,7 +74,7 @@ def render_runtime(policy: ResolvedPolicy, *, gvisor: bool) -> tuple[Artifact, .
     else:
         plan, masked = masked_paths(plan)
     passed_over = (
-        () if gvisor else ignored(plan.placeholders)
+        () if gvisor else ignored_directories(plan.placeholders)
     )  # each bind costs gVisor threads, which pids counts
     document = runtime_config(policy, plan, gvisor=gvisor, passed_over=passed_over, masked=masked)
     config = json_artifact("config.json", document, "the runtime's configuration (OCI runtime-spec)")
@@ -84,12 +84,12 @@ def render_runtime(policy: ResolvedPolicy, *, gvisor: bool) -> tuple[Artifact, .
             "name directories in filesystem instead of each path in them"
         )
     shims = shim_place(policy, "gvisor" if gvisor else "oci", "")
-    points, private = list(_points(plan)), _private(plan, load_baseline(), shims)
+    points, private = list(_mount_points(plan)), _private_roots(plan, load_baseline(), shims)
     files = (
         config,
         *(() if gvisor else _asking(policy)),
         *root_accounts(policy),
-        *_names(policy),
+        *_name_files(policy),
         mounts_artifact(plan.mounts, plan.placeholders),
         *authority_store(policy),
     )
@@ -118,11 +118,11 @@ def root_accounts(policy: ResolvedPolicy) -> Iterator[Artifact]:
         yield Artifact("group", group_file(account), "their groups, over the image's /etc/group")
 
 
-def _names(policy: ResolvedPolicy) -> Iterator[Artifact]:
+def _name_files(policy: ResolvedPolicy) -> Iterator[Artifact]:
     """The names of hosts; in the host's network the launcher takes the host's."""
     proxied = policy.network.mode == "proxy"
-    own, resolver = policy.network.mode != "host", bool(name_plan(policy).patterns)
-    files = name_files(load_baseline().hostname, proxied=proxied, resolver=resolver) if own else {}
+    has_hosts, resolver = policy.network.mode != "host", bool(name_plan(policy).patterns)
+    files = name_files(load_baseline().hostname, proxied=proxied, resolver=resolver) if has_hosts else {}
     for name, content in files.items():
         yield Artifact(name, content, f"over the image's /etc/{name}")
 
@@ -143,14 +143,14 @@ def runtime_config(
     return {
         "ociVersion": OCI_VERSION,
         "hostname": baseline.hostname,
-        "process": _process(policy, baseline),
+        "process": _process_section(policy, baseline),
         "root": {"path": "rootfs", "readonly": True},
-        "mounts": list(_mounts(policy, plan, baseline, gvisor=gvisor, passed_over=passed_over)),
-        "linux": _linux(policy, baseline, gvisor=gvisor, masked=masked),
+        "mounts": list(_mount_entries(policy, plan, baseline, gvisor=gvisor, passed_over=passed_over)),
+        "linux": _linux_section(policy, baseline, gvisor=gvisor, masked=masked),
     }
 
 
-def _process(policy: ResolvedPolicy, baseline: Baseline) -> dict[str, Any]:
+def _process_section(policy: ResolvedPolicy, baseline: Baseline) -> dict[str, Any]:
     """Root of a user namespace where the caller is not root: one id is what can be mapped without help."""
     gains_rights = policy.process.sandbox_root
     held = sorted(baseline.capabilities["init" if gains_rights else "none"])
@@ -161,7 +161,7 @@ def _process(policy: ResolvedPolicy, baseline: Baseline) -> dict[str, Any]:
         "user": {"uid": 0, "gid": 0},
         "args": ["/bin/sh"],
         "env": [f"{name}={value}" for name, value in sorted(environment.items())],
-        "cwd": _start(policy),
+        "cwd": _start_directory(policy),
         "capabilities": {"bounding": held, "effective": held, "permitted": held},
         "rlimits": list(_rlimits(policy.resources, baseline)),
         "noNewPrivileges": not gains_rights,
@@ -175,19 +175,19 @@ def _rlimits(resources: Resources, baseline: Baseline) -> Iterator[dict[str, Any
         yield {"type": "RLIMIT_NOFILE", "soft": resources.files, "hard": resources.files}
 
 
-def _start(policy: ResolvedPolicy) -> str:
+def _start_directory(policy: ResolvedPolicy) -> str:
     """The directory that the command starts in, where a listed path brings it in."""
     cwd = policy.canonical(policy.facts.variables["CWD"])
     listed = (rule for rule in policy.filesystem.rules if rule.readable and rule.origin == "listed")
-    above = any(_inside(cwd, rule.path) for rule in listed if rule.path != "/")
+    above = any(_is_at_or_below(cwd, rule.path) for rule in listed if rule.path != "/")
     return cwd if above and policy.is_path_readable(cwd) else "/"
 
 
-def _inside(path: str, directory: str) -> bool:
+def _is_at_or_below(path: str, directory: str) -> bool:
     return path == directory or path.startswith(f"{directory}/")
 
 
-def _mounts(
+def _mount_entries(
     policy: ResolvedPolicy,
     plan: MountPlan,
     baseline: Baseline,
@@ -209,12 +209,12 @@ def _mounts(
             option for option in each.options if not (rootless and option.startswith(("uid=", "gid=")))
         ]
         options += [_RECURSIVE] if shared and not rootless else []
-        chosen[each.destination] = _mount(each.destination, each.type, each.source, options)
+        chosen[each.destination] = _mount_entry(each.destination, each.type, each.source, options)
     for planned in plan.mounts:
         if not (unreachable and planned.entry == "socket"):
-            chosen[planned.target] = _planned(planned, gvisor=gvisor)
+            chosen[planned.target] = _planned_mount(planned, gvisor=gvisor)
     for placeholder in plan.placeholders:
-        chosen[placeholder.path] = _covered(placeholder, passed_over)
+        chosen[placeholder.path] = _placeholder_mount(placeholder, passed_over)
     yield from sorted(chosen.values(), key=lambda each: (depth(each["destination"]), each["destination"]))
 
 
@@ -225,12 +225,12 @@ def _shares_sys(policy: ResolvedPolicy, *, gvisor: bool) -> bool:
     return not gvisor and (policy.facts.uid != 0 or not closed)
 
 
-def _covered(placeholder: Placeholder, passed_over: Collection[str]) -> dict[str, Any]:
+def _placeholder_mount(placeholder: Placeholder, passed_over: Collection[str]) -> dict[str, Any]:
     if placeholder.path in passed_over:
-        return _mount(placeholder.path, "bind", IGNORED, [*_BIND, "noexec", "ro"])
+        return _mount_entry(placeholder.path, "bind", IGNORED, [*_BIND, "noexec", "ro"])
     if placeholder.entry == "directory":
-        return _mount(placeholder.path, "tmpfs", "tmpfs", ["nosuid", "nodev", "ro", "mode=555"])
-    return _mount(placeholder.path, "bind", placeholder.path, [*_BIND, "ro"])
+        return _mount_entry(placeholder.path, "tmpfs", "tmpfs", ["nosuid", "nodev", "ro", "mode=555"])
+    return _mount_entry(placeholder.path, "bind", placeholder.path, [*_BIND, "ro"])
 
 
 _BIND = ("rbind", "rprivate", "nosuid", "nodev")
@@ -242,30 +242,30 @@ gofer keeps to `ro` for all that it serves. Below a file nothing is mounted, and
 there."""
 
 
-def _planned(mount: Mount, *, gvisor: bool) -> dict[str, Any]:
+def _planned_mount(mount: Mount, *, gvisor: bool) -> dict[str, Any]:
     access = "rw" if mount.writable else "ro"
     match mount.kind:
         case "bind":
             deep = mount.entry == "directory" and not (mount.writable or gvisor)
-            return _mount(
+            return _mount_entry(
                 mount.target, "bind", mount.source, [*_BIND, access, *([_RECURSIVE] if deep else [])]
             )
         case "mask" if mount.entry != "directory":
-            return _mount(mount.target, "bind", NOTHING if gvisor else "/dev/null", [*_BIND, "ro"])
+            return _mount_entry(mount.target, "bind", NOTHING if gvisor else "/dev/null", [*_BIND, "ro"])
         case "tmpfs" | "mask":
             options = ["nosuid", "nodev", access, f"mode={'1777' if mount.writable else '555'}"]
-            return _mount(mount.target, "tmpfs", "tmpfs", options)
+            return _mount_entry(mount.target, "tmpfs", "tmpfs", options)
         case "dev" | "proc" | "symlink":
             raise AssertionError(f"a plan over an image holds no {mount.kind}")  # pragma: no cover
         case _:
             assert_never(mount.kind)
 
 
-def _mount(destination: str, kind: str, source: str, options: Iterable[str]) -> dict[str, Any]:
+def _mount_entry(destination: str, kind: str, source: str, options: Iterable[str]) -> dict[str, Any]:
     return {"destination": destination, "type": kind, "source": source, "options": list(options)}
 
 
-def _points(plan: MountPlan) -> Iterator[str]:
+def _mount_points(plan: MountPlan) -> Iterator[str]:
     """What the image must have, since it is mounted on in one of its own directories."""
     targets = [mount.target for mount in plan.mounts] + [
         placeholder.path for placeholder in plan.placeholders
@@ -276,7 +276,7 @@ def _points(plan: MountPlan) -> Iterator[str]:
             yield path
 
 
-def _private(plan: MountPlan, baseline: Baseline, shims: ShimPlace | None) -> list[str]:
+def _private_roots(plan: MountPlan, baseline: Baseline, shims: ShimPlace | None) -> list[str]:
     """The directories at the root in which mount points are made: never the image's, which is shared."""
     firsts = {mount.destination.split("/")[1] for mount in baseline.mounts}
     firsts |= {shims.directory.split("/")[1]} if shims else set()
@@ -284,7 +284,7 @@ def _private(plan: MountPlan, baseline: Baseline, shims: ShimPlace | None) -> li
     return sorted(firsts - (_SYSTEM - _OWN))
 
 
-def _linux(
+def _linux_section(
     policy: ResolvedPolicy, baseline: Baseline, *, gvisor: bool, masked: Sequence[str]
 ) -> dict[str, Any]:
     host, rootless = policy.network.mode == "host", policy.facts.uid != 0
@@ -295,7 +295,7 @@ def _linux(
         "maskedPaths": [*baseline.masked, *(baseline.masked_rootless if shared else ()), *masked],
         "namespaces": [{"type": kind} for kind in kinds],
         "readonlyPaths": list(baseline.readonly),
-        "resources": _resources(policy.resources, rootless=rootless),
+        "resources": _resource_limits(policy.resources, rootless=rootless),
         "seccomp": (gvisor_filter if gvisor else oci_filter)(policy, host_sockets=host, caps=held),
     }
     if linux["resources"]:
@@ -320,7 +320,7 @@ _ALL_IDS = 2**32 - 1
 """All that a user namespace can map (user_namespaces(7))."""
 
 
-def _resources(resources: Resources, *, rootless: bool) -> dict[str, Any]:
+def _resource_limits(resources: Resources, *, rootless: bool) -> dict[str, Any]:
     limits: dict[str, Any] = {} if rootless else {"devices": [{"allow": False, "access": "rwm"}]}
     if resources.memory is not None:
         limits["memory"] = {"limit": resources.memory, "swap": resources.memory}

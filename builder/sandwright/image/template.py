@@ -1,0 +1,121 @@
+"""Writes the definition of a new image, for `sandwright init-image`."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import get_args
+
+from sandwright.errors import SandwrightError, UsageError
+from sandwright.image.definition import FILE, NAME, ImageDefinition, load_catalogue
+from sandwright.image.sections import DebianBase
+from sandwright.outputs import write_output
+from sandwright.render.quoting import Quoted
+from sandwright.render.templates import add_filter, render_template
+
+SUITES: tuple[str, ...] = get_args(DebianBase.__annotations__["debian"])
+_PLAIN = re.compile(r"(?:[A-Za-z/]|--)[A-Za-z0-9/._+-]*")
+_SPECIAL = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
+"""Words that YAML 1.1 reads as something else than text."""
+
+ALWAYS = ("ca-certificates", "tzdata", "usr-is-merged")
+"""Packages of every new image: without the last, apt adds usrmerge and a whole perl."""
+
+
+@dataclass(frozen=True)
+class LanguagePackages:
+    """Debian's packages of a language, and a program whose start shows that they work."""
+
+    packages: tuple[str, ...]
+    program: tuple[str, ...]
+
+
+LANGUAGES: Mapping[str, LanguagePackages] = {
+    "c": LanguagePackages(("g++", "gcc", "libc6-dev", "make", "pkg-config"), ("gcc", "--version")),
+    "go": LanguagePackages(("golang-go",), ("go", "version")),
+    "java": LanguagePackages(("default-jdk-headless", "maven"), ("javac", "--version")),
+    "node": LanguagePackages(("nodejs", "npm"), ("node", "--version")),
+    "python": LanguagePackages(("python3", "python3-pip", "python3-venv"), ("python3", "--version")),
+    "rust": LanguagePackages(("cargo", "rustc"), ("cargo", "--version")),
+}
+
+
+@dataclass(frozen=True)
+class NewImage:
+    """What a new image is to be. `base` is a suite, the name of an image, or a reference in a registry."""
+
+    name: str
+    base: str
+    packages: Sequence[str] = ()
+    languages: Sequence[str] = ()
+    user: str = "agent"
+    description: str = ""
+
+    def definition(self) -> str:
+        """The text of its `image.yaml`. Raise UsageError for packages on a base that takes none."""
+        is_suite = self.base in SUITES
+        if (self.packages or self.languages) and not is_suite:
+            raise UsageError(f"--package and --language need a Debian suite as base: {', '.join(SUITES)}")
+        languages = [LANGUAGES[name] for name in self.languages]
+        wanted = {*ALWAYS, *self.packages, *(name for each in languages for name in each.packages)}
+        return render_template(
+            "images",
+            "new/image.yaml.j2",
+            description=self.description or f"The image {self.name}.",
+            base=self._base(),
+            suite=self.base if is_suite else "",
+            packages=sorted(wanted),
+            programs=[list(each.program) for each in languages],
+            user=self.user,
+            home=f"/home/{self.user}",
+            shell="/bin/bash" if is_suite else "/bin/sh",
+        )
+
+    def write(self, images: Path, *, bases: Path) -> ImageDefinition:
+        """Write the definition into its directory below `images`, and read it back with its base.
+
+        `bases` is as for `load_catalogue`. Raise UsageError when it exists, DocumentError when it would be no
+        definition; then nothing is left.
+        """
+        folder = images / self.name
+        if not re.fullmatch(NAME, self.name):
+            raise UsageError(f"'{self.name}' can't name an image: words of a-z and 0-9, joined by '-'")
+        if (folder / FILE).exists():
+            raise UsageError(f"{folder / FILE} exists already")
+        text = self.definition()
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            write_output(str(folder / FILE), text.encode(), mode=0o644)
+            return load_catalogue(images, bases=bases)[self.name]
+        except SandwrightError:
+            (folder / FILE).unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+            raise
+
+    def _base(self) -> dict[str, str]:
+        if self.base in SUITES:
+            return {"debian": self.base}
+        return {"registry" if re.search(r"[/:@.]", self.base) else "image": self.base}
+
+
+def quote_yaml(value: object) -> Quoted:
+    """A value as YAML in one line: plain text where it means itself, else JSON, which is YAML."""
+    match value:
+        case str() if _PLAIN.fullmatch(value) and value.lower() not in _SPECIAL:
+            return Quoted(value)
+        case dict():
+            return Quoted(
+                f"{{{', '.join(f'{quote_yaml(key)}: {quote_yaml(each)}' for key, each in value.items())}}}"
+            )
+        case list():
+            return Quoted(f"[{', '.join(quote_yaml(each) for each in value)}]")
+        case _:
+            return Quoted(json.dumps(value, ensure_ascii=False))
+
+
+add_filter("yaml", quote_yaml)

@@ -1,0 +1,33 @@
+"""What the tests of this room share: our programs, ready to be called."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+import sandwright
+from sandwright import process
+from support import fronts, standby
+
+
+@pytest.fixture(scope="session")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A directory with `sandwright` and `invoke`, which answer without starting Python anew."""
+    with standby.calls(tmp_path_factory.mktemp("programs")) as directory:
+        yield directory
+
+
+@pytest.fixture(scope="session")
+def environment_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The programs of a virtual environment with the installed command, into which a test may install."""
+    folder = tmp_path_factory.mktemp("environment")
+    process.run(sys.executable, "-m", "venv", "--without-pip", folder, timeout=60)
+    (packages,) = folder.glob("lib/python3*/site-packages")
+    shared = (Path(yaml.__file__).parents[1], Path(sandwright.__file__).parents[1])
+    (packages / "shared.pth").write_text("".join(f"{path}\n" for path in shared))
+    fronts.installed(folder / "bin", str(folder / "bin" / "python3"))
+    return folder / "bin"

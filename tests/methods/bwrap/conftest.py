@@ -1,0 +1,5 @@
+"""Fixtures of runs."""
+
+from session.conftest import project
+
+__all__ = ["project"]

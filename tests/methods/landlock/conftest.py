@@ -1,0 +1,5 @@
+"""Fixtures of runs."""
+
+from session.conftest import host, project
+
+__all__ = ["host", "project"]

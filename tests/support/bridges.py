@@ -1,0 +1,98 @@
+"""A small world for the bridge: a project, a home, a policy, and a bridge that runs."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sandwright import process
+from sandwright.api import Policy
+from sandwright.bridge.configuration import CallLimits
+from sandwright.bridge.start import Bridge, serve
+from sandwright.policy.collect import collect_facts
+from sandwright.policy.resolved import ResolvedPolicy
+
+IDENTITY = {
+    "GIT_AUTHOR_NAME": "A", "GIT_AUTHOR_EMAIL": "a@example.org",
+    "GIT_COMMITTER_NAME": "A", "GIT_COMMITTER_EMAIL": "a@example.org",
+    "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null", "PATH": "/usr/local/bin:/usr/bin:/bin",
+}  # fmt: skip
+
+
+@dataclass
+class World:
+    """Where everything is. Paths are short, as that of a socket has to be."""
+
+    root: Path
+
+    @property
+    def project(self) -> Path:
+        """The workspace."""
+        return self.root / "p"
+
+    @property
+    def log(self) -> Path:
+        """The audit log."""
+        return self.root / "audit.jsonl"
+
+    def policy(self, text: str) -> ResolvedPolicy:
+        """A policy for the project, on this host."""
+        loaded = Policy.from_text(f"schema: 1\nmethod: bwrap\n{text}")
+        environ = {"HOME": str(self.root / "home"), "PATH": os.environ["PATH"]}
+        return loaded.resolve(collect_facts(loaded, project=self.project, environ=environ))
+
+    @contextlib.contextmanager
+    def bridge(
+        self, text: str, *, environment: Mapping[str, str] | None = None, limits: CallLimits | None = None
+    ) -> Iterator[Bridge]:
+        """A bridge for a policy. Programs are looked for in the world's `tools` first."""
+        path = f"{self.root / 'tools'}:{os.environ['PATH']}"
+        with serve(
+            self.policy(text), directory=self.root / "b", audit=self.log, limits=limits,
+            environment={"PATH": path, "HOME": str(self.root / "home"), **(environment or {})},
+        ) as bridge:  # fmt: skip
+            yield bridge
+
+    def tool(self, name: str, script: str) -> None:
+        """A program of the host's."""
+        path = self.root / "tools" / name
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
+
+    def call(self, bridge: Bridge, *argv: str, cwd: Path | None = None, stdin: bytes = b"") -> process.Result:
+        """Call a shim as a program of the sandbox would."""
+        where = cwd or self.project
+        return process.run(
+            bridge.bin / argv[0], *argv[1:], cwd=where, stdin=stdin, check=False, timeout=60, env={}
+        )
+
+    def audit(self, event: str, count: int = 1) -> list[dict[str, Any]]:
+        """The lines of an event, at least so many: a line is written after the shim was answered."""
+        until = time.monotonic() + 40
+        while True:
+            lines = [json.loads(line) for line in self.log.read_text().splitlines()]
+            found = [line for line in lines if line["event"] == event]
+            if len(found) >= count or time.monotonic() > until:
+                return found
+            time.sleep(0.02)
+
+    def git(self, *argv: str, cwd: Path | None = None) -> str:
+        """git on the host's side, as the owner of everything."""
+        return process.run("git", *argv, cwd=cwd or self.project, env=IDENTITY, timeout=60).text
+
+
+@contextlib.contextmanager
+def world(base: str | None = None) -> Iterator[World]:
+    """A new world, removed at the end. `base` is where, if not where temporary files are."""
+    with tempfile.TemporaryDirectory(prefix="sw-", dir=base) as name:
+        root = Path(name).resolve()
+        for each in ("p", "home", "tools"):
+            (root / each).mkdir()
+        yield World(root)

@@ -1,0 +1,116 @@
+"""Tests that share one thing of the machine run one at a time: `pytest.mark.exclusive("accounts")`.
+
+A module keeps what its tests locked until the last of them in this worker has run, as its fixtures do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+FOLDER = "TESTS_LOCKS"
+"""Environment variable: the directory of a run's locks, which its workers inherit."""
+
+CHANGE_WAIT = 30.0
+"""Seconds."""
+SANDBOXES = {
+    "bridge", "cli", "documentation", "egress", "launcher", "methods", "policy",
+    "render", "session", "verify",
+}  # fmt: skip
+"""The directories of tests that start sandboxes with the files of this machine."""
+
+_held: dict[str, int] = {}
+_shadow: list[int] = []
+"""This process's shared lock, while a test of SANDBOXES runs."""
+
+
+def start(stack: contextlib.ExitStack) -> None:
+    """Make the directory of this run's locks, until the stack is closed."""
+    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="test-locks-"))
+    stack.enter_context(pytest.MonkeyPatch.context()).setenv(FOLDER, folder)
+
+
+def acquire(item: pytest.Item) -> None:
+    """Wait for everything that a test wants for itself, in one order everywhere."""
+    for name in sorted({name for mark in item.iter_markers("exclusive") for name in mark.args} - set(_held)):
+        _held[name] = _open(name)
+        fcntl.flock(_held[name], fcntl.LOCK_EX)
+
+
+@contextlib.contextmanager
+def accounts_as_they_are(item: pytest.Item) -> Iterator[None]:
+    """Let nobody change accounts while a test starts sandboxes.
+
+    useradd(8) replaces /etc/shadow. A sandbox that hides that file ends when its mount is replaced.
+    """
+    if not SANDBOXES & set(item.path.parts):
+        yield
+        return
+    with _locked("gate", fcntl.LOCK_SH):
+        shared = _open("shadow")
+        fcntl.flock(shared, fcntl.LOCK_SH)
+    _shadow.append(shared)
+    try:
+        yield
+    finally:
+        _shadow.remove(shared)
+        os.close(shared)
+
+
+@contextlib.contextmanager
+def accounts_change() -> Iterator[None]:
+    """Wait for the tests that start sandboxes, CHANGE_WAIT seconds at most, and let no other one begin.
+
+    Who waits for its turn lets go first: another one that changes accounts would wait for it.
+    """
+    for own in _shadow:
+        fcntl.flock(own, fcntl.LOCK_UN)
+    with _locked("gate", fcntl.LOCK_EX):
+        shadow = _open("shadow")
+        until = time.monotonic() + CHANGE_WAIT
+        try:
+            while time.monotonic() < until:
+                with contextlib.suppress(BlockingIOError):
+                    fcntl.flock(shadow, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                time.sleep(0.05)
+            yield
+        finally:
+            os.close(shadow)
+            for own in _shadow:
+                fcntl.flock(own, fcntl.LOCK_SH)
+
+
+@contextlib.contextmanager
+def alone(name: str) -> Iterator[Path]:
+    """One process of this run at a time; gives the directory of what the run's workers share."""
+    with _locked(name, fcntl.LOCK_EX):
+        yield Path(os.environ[FOLDER])
+
+
+@contextlib.contextmanager
+def _locked(name: str, kind: int) -> Iterator[None]:
+    lock = _open(name)
+    try:
+        fcntl.flock(lock, kind)
+        yield
+    finally:
+        os.close(lock)
+
+
+def _open(name: str) -> int:
+    return os.open(Path(os.environ[FOLDER]) / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+
+def release(item: pytest.Item, following: pytest.Item | None) -> None:
+    """Give back what the next test of this worker can't use, as it is of another module."""
+    if following is None or following.path != item.path:
+        while _held:
+            os.close(_held.popitem()[1])

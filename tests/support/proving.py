@@ -1,0 +1,68 @@
+"""What tests of proofs share: a policy in a project of its own, proved, and what of it is not green."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from sandwright.api import Policy
+from sandwright.launcher.plan import BackstopPlan, parse_plan
+from sandwright.policy.collect import collect_facts
+from sandwright.policy.facts import HostFacts
+from sandwright.policy.load import layer, run_layer
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.render.artifact import Artifact
+from sandwright.verify.prove import Resolve, Weaken, prove
+from sandwright.verify.subject import ProofSubject
+from sandwright.verify.verdict import Verdict
+from support.weakening import launcher, plan
+
+Prove = Callable[..., dict[str, str]]
+"""Proves a method with a policy's text, weakened or not; gives the evidence of each probe that is red."""
+
+
+def resolver(text: str, project: Path) -> Resolve:
+    """Resolves a policy that lies in a project, with settings of a run more."""
+    project.mkdir(exist_ok=True)
+    (project / "sandbox.yaml").write_text(text)
+
+    def resolve(
+        settings: Sequence[str], other: Callable[[HostFacts], HostFacts] | None = None
+    ) -> ResolvedPolicy:
+        added = run_layer(settings)
+        layers = [layer(text, file=str(project / "sandbox.yaml")), *([added] if added else [])]
+        policy = Policy.from_layers(layers)
+        facts = collect_facts(policy, project=project)
+        return policy.resolve(facts if other is None else other(facts))
+
+    return resolve
+
+
+def red(method: str, text: str, project: Path, weaken: Weaken | None, *, runs: bool) -> dict[str, str]:
+    """The probes that are not green, with their evidence; there must be many that are."""
+    secrets = runs and weaken is None  # what is taken away for those has tests of its own
+    without = None if weaken is None else unwatched(weaken)
+    proof = prove(resolver(text, project), method, weaken=without, runs=runs, secrets=secrets)
+    assert sum(each.verdict is Verdict.PASS for each in proof.outcomes) > 50
+    return {each.probe: each.evidence for each in proof.outcomes if each.verdict is not Verdict.PASS}
+
+
+def unwatched(weaken: Weaken, *, walled: bool = False) -> Weaken:
+    """What is weakened, by launchers that don't compare the mounts: they would start nothing of it.
+
+    `walled`: the second wall stays.
+    """
+    says_so = "char said;\n    while (write(over, (char[]){MOUNTED}, 1) == 1 && read(over, &said, 1) > 0);"
+    unwatching = launcher(
+        "watch.c", "    raise_limit();\n", f"    raise_limit();\n    {says_so}\n    _exit(0);\n"
+    )
+
+    def changed(subject: ProofSubject, artifacts: tuple[Artifact, ...]) -> tuple[Artifact, ...]:
+        artifacts = weaken(subject, artifacts)
+        plans = [parse_plan(each.content) for each in artifacts if each.name == "launch.plan"]
+        if not walled and any(each.backstop.enabled for each in plans):
+            artifacts = plan(lambda _, whole: replace(whole, backstop=BackstopPlan()))(subject, artifacts)
+        return unwatching(subject, artifacts) if plans else artifacts
+
+    return changed
