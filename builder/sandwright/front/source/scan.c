@@ -89,13 +89,13 @@ bool nothing_to_report(const struct entry *of, long long from)
 {
     static const struct timespec none, patience = {.tv_sec = PATIENCE};
     int status = 1, number = SIGCHLD;
-    sigset_t signals;
+    sigset_t signals, before;
     entry = of;
     since = from;
     sigemptyset(&signals);
     for (size_t index = 0; index < 4; index++)
         sigaddset(&signals, (int[]){SIGHUP, SIGINT, SIGTERM, SIGCHLD}[index]);
-    sigprocmask(SIG_BLOCK, &signals, NULL);
+    sigprocmask(SIG_BLOCK, &signals, &before);
     signal(SIGCHLD, SIG_DFL);
     while (sigtimedwait(&signals, NULL, &none) > 0) /* for the command, which has ended */
         ;
@@ -109,5 +109,6 @@ bool nothing_to_report(const struct entry *of, long long from)
         number = sigtimedwait(&signals, NULL, &patience);
     if (number != SIGCHLD)
         kill(child, SIGKILL);
+    sigprocmask(SIG_SETMASK, &before, NULL); /* Python's children may wait for SIGCHLD */
     return number == SIGCHLD ? status == 0 : number > 0;
 }
