@@ -207,6 +207,7 @@ COMMANDS = (
                 "to", "DIR", "directory for the OCI layout (default: OUTPUT/pulled/REPOSITORY)", written=True
             ),
             Option("platform", "PLATFORM", "platform, such as linux/amd64 (default: all)", repeatable=True),
+            Option("evidence", "", "also pull the attached signatures, SBOMs and provenance", negatable=True),
             OUTPUT,
             *REGISTRY,
         ),
