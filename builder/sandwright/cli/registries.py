@@ -12,6 +12,7 @@ from sandwright.cli.image_arguments import registry_settings
 from sandwright.errors import UsageError
 from sandwright.image.cache import Cache, default_cache
 from sandwright.image.remote import open_layout, pull_layout
+from sandwright.registry.attachments import push_attachments
 from sandwright.registry.push import push
 from sandwright.registry.reference import parse_reference
 from sandwright.registry.repository import open_repository
@@ -49,7 +50,11 @@ def push_image(
             mount_from=mount_from or (),
             progress=progress,
         )
-    sent = f"sent {len(done.sent)} of {len(layout.graph.nodes) + len(layout.graph.blobs)} parts"
+        more = push_attachments(
+            repository, layout.graph, layout.attachments, layout.open_blob, progress=progress
+        )
+    evidence = f", and {len(more)} of its evidence" if more else ""
+    sent = f"sent {len(done.sent)} of {len(layout.graph.nodes) + len(layout.graph.blobs)} parts{evidence}"
     moved = f", tagged {', '.join(done.tagged)}" if done.tagged else ""
     console.line(f"{target.name}@{done.digest}: {sent + moved if done.changed else 'nothing has changed'}")
 
@@ -59,6 +64,7 @@ def pull_image(
     reference: str,
     to: str = "",
     platform: Sequence[str] | None = None,
+    evidence: bool = True,
     output: str = "",
     insecure: Sequence[str] | None = None,
     ca_file: str = "",
@@ -72,6 +78,7 @@ def pull_image(
             source,
             where,
             platforms=platform or (),
+            evidence=evidence,
             settings=registry_settings(insecure or (), ca_file, authfile),
             cache=Cache(default_cache(os.environ)),
             progress=progress,

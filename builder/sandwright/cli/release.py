@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from sandwright.checked import Checked
@@ -14,12 +15,14 @@ from sandwright.cli.image_arguments import catalogue_of, fetcher, registry_setti
 from sandwright.errors import HostError, UsageError, VerdictError
 from sandwright.host import collect_host
 from sandwright.image.definition import ImageDefinition
+from sandwright.image.layoutrepository import LayoutRepository
 from sandwright.image.lock import Lock
+from sandwright.image.remote import open_layout
 from sandwright.outputs import write_output
 from sandwright.progress import Progress
 from sandwright.reading import read_named
 from sandwright.registry.reference import parse_reference
-from sandwright.registry.repository import open_repository
+from sandwright.registry.repository import Repository, open_repository
 from sandwright.registry.settings import RegistrySettings
 from sandwright.release import sources
 from sandwright.release.bundle import Signer
@@ -177,13 +180,15 @@ def verify_image(
     if not rebuild and (platform or mirror):
         raise UsageError("--platform and --mirror are for --rebuild; give that too")
     verifier = signers.verifier(key, identity=identity, issuer=issuer, trust=trust)
-    source = parse_reference(reference)
+    is_layout = (Path(reference) / "oci-layout").is_file()
+    if is_layout and not name:
+        raise UsageError("verify-image: a layout names no repository; give the name of the image with --name")
     settings = registry_settings(insecure or (), ca_file, authfile)
     failed, checked = False, Checked()
     with (
         console.watching() as progress,
         tempfile.TemporaryDirectory(prefix="sandwright-verify-") as scratch,
-        open_repository(source, settings) as repository,
+        _source(reference, settings, is_layout=is_layout) as (repository, what),
     ):
         again = (
             RebuildOptions(fetcher(mirror, registry=lambda: settings), list(platform or ()))
@@ -191,7 +196,7 @@ def verify_image(
             else None
         )
         for finding in check_image(
-            repository, source.what, verifier, Path(scratch), name=name, again=again, progress=progress
+            repository, what, verifier, Path(scratch), name=name, again=again, progress=progress
         ):
             checked.add()
             failed = failed or finding.verdict is not Verdict.PASS
@@ -199,6 +204,20 @@ def verify_image(
     if failed:
         raise VerdictError(f"{reference} is not what {verifier} vouches for; see the lines above")
     return checked
+
+
+@contextmanager
+def _source(
+    reference: str, settings: RegistrySettings, *, is_layout: bool
+) -> Iterator[tuple[Repository, str]]:
+    """Where a published image is, and what names it there."""
+    if is_layout:
+        path = Path(reference)
+        yield LayoutRepository(path), open_layout(path).graph.root.descriptor.digest
+        return
+    parsed = parse_reference(reference)
+    with open_repository(parsed, settings) as repository:
+        yield repository, parsed.what
 
 
 def _prepare_release(
