@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
 
@@ -58,6 +60,35 @@ def test_a_link_in_the_place_of_the_file(project: Path) -> None:
     write_output("file", b"report")
     assert (project / "file").read_bytes() == b"report"
     assert (project.parent / "other/file").read_text() == "mine"
+
+
+def test_a_fifo_is_written_to(project: Path) -> None:
+    os.mkfifo("fifo")
+    with pytest.raises(HostError, match="can't be written: No such device or address"):
+        write_output("fifo", b"nobody reads")
+    reader = os.open("fifo", os.O_RDONLY | os.O_NONBLOCK)
+    write_output("fifo", b"report")
+    assert os.read(reader, 100) == b"report"
+    os.close(reader)
+    assert [each.name for each in project.iterdir() if each.is_fifo()] == ["fifo"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="making devices takes root")
+def test_a_device_stays(project: Path) -> None:
+    """As root, `--output /dev/null` would replace the device for the whole system."""
+    os.mknod("null", stat.S_IFCHR | 0o666, os.makedev(1, 3))
+    os.mknod("disk", stat.S_IFBLK | 0o600, os.makedev(7, 250))
+    write_output(f"{project}/null", b"report")
+    with pytest.raises(HostError, match="neither a file nor a character device"):
+        write_output("disk", b"report")
+    assert (project / "null").is_char_device()
+    assert (project / "disk").is_block_device()
+
+
+def test_standard_output(capfd: pytest.CaptureFixture[str]) -> None:
+    write_output("/dev/stdout", b"report\n")
+    assert Path("/dev/stdout").is_symlink()
+    assert capfd.readouterr().out == "report\n"
 
 
 def test_what_cant_be_written(project: Path) -> None:

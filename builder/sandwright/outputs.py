@@ -9,6 +9,7 @@ import contextlib
 import errno
 import os
 import shutil
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -24,7 +25,8 @@ _APPENDED = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLO
 def write_output(file: str, content: bytes, *, mode: int | None = None) -> None:
     """Write a file whole or not at all, and missing directories; a link in the file's place is replaced.
 
-    Raise HostError for a link on the way, and where it can't be written.
+    A character device or FIFO, such as /dev/null, is written to. Raise HostError for a link on the way, and
+    where it can't be written.
     """
     with output_stream(file, mode=mode) as written:
         written.write(content)
@@ -34,6 +36,11 @@ def write_output(file: str, content: bytes, *, mode: int | None = None) -> None:
 def output_stream(file: str, *, mode: int | None = None) -> Iterator[BinaryIO]:
     """The same for what is written in pieces: the file appears when the block ends without an error."""
     with output_folder(file) as (folder, name):
+        special = _open_special(name, folder, file)
+        if special is not None:
+            with special:
+                yield special
+            return
         part = f".{name}.{os.getpid()}.part"
         try:
             with open(os.open(part, _NEW, 0o666, dir_fd=folder), "wb") as written:  # noqa: PTH123 - a descriptor
@@ -46,6 +53,27 @@ def output_stream(file: str, *, mode: int | None = None) -> Iterator[BinaryIO]:
         finally:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(part, dir_fd=folder)
+
+
+def _open_special(name: str, folder: int, file: str) -> BinaryIO | None:
+    """Open a character device or FIFO for writing: root would replace /dev/null for the whole system.
+
+    In /dev nothing is replaced, and links (stdout, stderr) are followed: no sandbox makes them. Raise
+    HostError for a block device or socket. None for anything else.
+    """
+    in_dev = os.path.samestat(os.fstat(folder), Path("/dev").stat())
+    try:
+        mode = os.stat(name, dir_fd=folder, follow_symlinks=in_dev).st_mode
+    except FileNotFoundError:
+        return None
+    if stat.S_ISCHR(mode) or stat.S_ISFIFO(mode) or (in_dev and stat.S_ISREG(mode)):
+        flags = os.O_WRONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK | (0 if in_dev else os.O_NOFOLLOW)
+        descriptor = os.open(name, flags, dir_fd=folder)
+        os.set_blocking(descriptor, True)
+        return open(descriptor, "wb")  # noqa: PTH123 - a descriptor
+    if stat.S_ISBLK(mode) or stat.S_ISSOCK(mode):
+        raise HostError(f"{file} can't be written: it is neither a file nor a character device")
+    return None
 
 
 def append_output(file: str, line: bytes) -> None:
