@@ -147,9 +147,15 @@ def test_every_feature_is_used_by_some_policy() -> None:
         "network: {own_sockets: false}",
     ]  # fmt: skip
     found = {use.feature for text in texts for use in uses(_resolve(text))}
-    repository = replace(FACTS, git_directories=(f"{FACTS.project}/.git",))
-    found |= {use.feature for use in uses(Policy.from_text("").resolve(repository))}
-    assert found == set(FEATURES) - {"process.root"}
+    assert found == set(FEATURES) - {"process.root", "filesystem.git-links"}
+
+
+def test_a_git_directory_is_used_where_it_may_be_written() -> None:
+    project = FACTS.project
+    with_git = replace(FACTS, git_directories=(f"{project}/.git",))
+    for text, used in (("", True), ("filesystem: {readonly: [$PROJECT/.git]}", False)):
+        features = {use.feature for use in uses(Policy.from_text(text).resolve(with_git))}
+        assert ("filesystem.git-links" in features) is used
 
 
 def test_who_runs_it_decides_what_is_said_of_root() -> None:

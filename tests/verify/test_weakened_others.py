@@ -210,13 +210,19 @@ PROFILE: dict[str, tuple[Weaken, str]] = {
     "a socket": (
         _appended('(allow network-outbound (literal "{read}/socket"))'), "network/unix-socket",
     ),
+    "links in a Git directory": (
+        _appended('(allow file-write-create (require-all (vnode-type SYMLINK) (subpath "{write}/.git")))'),
+        "links/git",
+    ),
 }  # fmt: skip
+_NOT_HELD = "links/git: not held"
+"""That a link is moved into a Git directory."""
 
 
 @pytest.mark.parametrize("policy", [PLAIN, "extends: [strict]\n"], ids=["plain", "strict"])
 def test_the_profile_of_seatbelt_is_green_as_simulated(policy: str, tmp_path: Path) -> None:
     proof = simulate(resolver(policy, tmp_path / "project"), "seatbelt")
-    assert {each.probe for each in proof.outcomes if each.verdict is not Verdict.PASS} == set()
+    assert {each.probe for each in proof.outcomes if each.verdict is not Verdict.PASS} == {_NOT_HELD}
     assert len(proof.outcomes) > 30
     assert all(each.simulated for each in proof.outcomes)
 
@@ -224,7 +230,8 @@ def test_the_profile_of_seatbelt_is_green_as_simulated(policy: str, tmp_path: Pa
 @pytest.mark.parametrize(("change", "red"), PROFILE.values(), ids=PROFILE)
 def test_one_rule_more_of_a_profile(change: Weaken, red: str, tmp_path: Path) -> None:
     proof = simulate(resolver(PLAIN, tmp_path / "project"), "seatbelt", weaken=change)
-    assert {each.probe for each in proof.outcomes if each.verdict is not Verdict.PASS} == set(red.split())
+    seen = {each.probe for each in proof.outcomes if each.verdict is not Verdict.PASS}
+    assert seen == {_NOT_HELD, *red.split()}
 
 
 def _argument(old: str, *new: str) -> Weaken:

@@ -155,7 +155,8 @@ def _macos_questions(operation: str, words: list[str]) -> Iterator[tuple[str, _R
         yield "network-outbound", {"unix": words[0]}
     else:
         for name, argument in _OPERATIONS.get(operation, ()):
-            yield name, {"path": os.path.normpath(words[argument])}
+            made = {"vnode-type": "SYMLINK"} if operation == "symlink" else {}
+            yield name, {"path": os.path.normpath(words[argument]), **made}
 
 
 def _expected_value(operation: str, words: list[str]) -> bytes:

@@ -12,8 +12,8 @@ _REFUSED = Answers("EPERM", "Seatbelt answers every refusal so")
 EXPECTED: Mapping[str, Answers] = {
     "readonly.write": _REFUSED,
     "readonly.move": _REFUSED,
-    "git.symlink": Answers("", reasons.GIT_LINKS),
-    "git.move": Answers("", reasons.GIT_LINKS),
+    "git.symlink": _REFUSED,
+    "git.move": Answers("", reasons.GIT_LINKS_MOVED),
     "covered.write": _REFUSED,
     "covered.make": _REFUSED,
     "covered.replace": _REFUSED,

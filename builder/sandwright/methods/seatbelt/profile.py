@@ -12,9 +12,11 @@ from sandwright.errors import RenderError
 from sandwright.methods.seatbelt.path_rules import Filter, Places, SeatbeltStatement, native, places
 from sandwright.methods.seatbelt.quoting import quote_sbpl
 from sandwright.policy.names import FRAGMENTS
+from sandwright.policy.paths import ancestors
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.values import mach_service
 from sandwright.render.artifact import Artifact
+from sandwright.render.placeholders import git_directories
 from sandwright.render.quoting import Quoted
 from sandwright.render.templates import add_filter, render_template
 
@@ -93,6 +95,7 @@ def seatbelt_profile(policy: ResolvedPolicy) -> Artifact:
         statements=found.statements,
         pinned=_batch(found.pinned),
         kept_names=_batch(found.kept),
+        repositories=_repositories(policy),
         seen=_batch(found.seen),
         network=network.mode,
         localhost=network.localhost,
@@ -113,6 +116,12 @@ def tag(policy: ResolvedPolicy) -> str:
 def temporary(policy: ResolvedPolicy) -> str:
     """The temporary directory that programs are told of."""
     return native(policy.canonical(policy.facts.tmp), policy)
+
+
+def _repositories(policy: ResolvedPolicy) -> list[str]:
+    """The writable Git directories, without those in others."""
+    found = [path for path in git_directories(policy) if policy.filesystem.tree.changes_host(path)]
+    return [native(path, policy) for path in found if not any(each in found for each in ancestors(path))]
 
 
 def _private_tmp(policy: ResolvedPolicy, found: Places) -> str | None:

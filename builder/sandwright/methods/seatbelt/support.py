@@ -24,7 +24,7 @@ DECLARATION = Declaration(
         ),
         "filesystem.protect-elsewhere": Support("exact"),
         "filesystem.links": Support("exact"),
-        "filesystem.git-links": Support("partly", reasons.GIT_LINKS),
+        "filesystem.git-links": Support("partly", reasons.GIT_LINKS_MOVED),
         "filesystem.tmp-private": Support(
             "exact", "the project's own in TMPDIR, kept between runs; /tmp can't be written"
         ),

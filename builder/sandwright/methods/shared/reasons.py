@@ -23,6 +23,10 @@ GIT_LINKS = (
     "a program can create a link in a Git directory, and Git on the host writes through it until the end of "
     "the run removes it"
 )
+GIT_LINKS_MOVED = (
+    "no link can be created in a Git directory, but one may be moved there, and Git on the host writes "
+    "through it until the end of the run removes it"
+)
 HOST_ROOT = "the root is the host's"
 HOSTS_AUTHORITIES = (
     "a copy of the host's CA bundle is mounted over the image's at the start of a run, also for Java"

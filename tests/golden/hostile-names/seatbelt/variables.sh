@@ -1,5 +1,5 @@
 # What the policy says, for the scripts beside this file.
-sw_profile=ddfdec20e00afaf53152c5d85c5308a95bd51ca3b80e01c41b0ad819bbae41ec
+sw_profile=044098b87befc5c49c6747646ce0207d7f07e8d008f6c5b628e4d0de019bf579
 inside() {
     "$@" \
         /Users/ada/-v \

@@ -1,5 +1,5 @@
 # What the policy says, for the scripts beside this file.
-sw_profile=3caecbd8fff665068308be71ad84100a7157b9239a1b64d5a27c9ba954e9cc59
+sw_profile=bfe9f81bda443e1186004361a6ce56c301458e2d55bdf17c3968017afea828b6
 inside() {
     "$@" \
         /Users/ada/project \
