@@ -72,8 +72,8 @@ class _Trial:
         if found is None or found.status != expected.status or self._other_output(found, expected, argv):
             ended = "did not end" if found is None else f"ended with {found.status}: {_last(found)}"
             raise BuildError(
-                f"in the minimal root, {command} {ended}; in the full image, it ended with {expected.status}: "
-                f"{_last(expected)}; --trace '{command}' keeps the files that it opens"
+                f"in the minimal root, {command} {ended}; in the full image, it ended with "
+                f"{expected.status}: {_last(expected)}; --trace '{command}' keeps the files that it opens"
             )
         return f"tried: {command}: {_last(found)}"
 
