@@ -30,7 +30,9 @@ DECLARATION = Declaration(
         "filesystem.protect": Support("stricter", "the directory of a repository is read-only as a whole"),
         "filesystem.protect-elsewhere": Support("exact", "the project is the only part of the host"),
         "filesystem.links": Support("cannot", reasons.LINKS),
-        "filesystem.git-links": Support("exact", "a Git directory is read-only as a whole"),
+        "filesystem.git-links": Support(
+            "exact", "a protected Git directory is read-only, and no link out of the project is copied back"
+        ),
         "filesystem.tmp-private": Support("exact"),
         "filesystem.tmp-shared": Support("stricter", "the host's files do not exist in the cluster"),
         "network.none": Support("stricter", "IP sockets cannot be created, not even for its own localhost"),

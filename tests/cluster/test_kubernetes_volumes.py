@@ -54,7 +54,7 @@ def test_no_protected_name_is_made(names: tuple[str, ...]) -> None:
         (PROJECT, "project", "", False),
         *sorted(
             [(f"{PROJECT}/{name}", "nothing", "", True) for name in names]
-            + ([(f"{PROJECT}/.git", "project", ".git", True)] if names == PROTECTED else [])
+            + [(f"{PROJECT}/.git", "project", ".git", names == PROTECTED)]
         ),
     ]
 
@@ -140,7 +140,7 @@ def test_a_repository_without_protection() -> None:
     names = [f"{{path: $PROJECT/.git/{name}, reason: mine}}" for name in lifted]
     text = f"filesystem: {{write: [$PROJECT], unprotect: [{', '.join(names)}]}}\n"
     found = _mounts(text, entries=entries, git_directories=(f"{PROJECT}/.git",))
-    assert found == [(PROJECT, "project", "", False)]
+    assert found == [(PROJECT, "project", "", False), (f"{PROJECT}/.git", "project", ".git", False)]
 
 
 def test_a_repository_below_the_project() -> None:
