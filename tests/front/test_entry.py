@@ -9,6 +9,7 @@ import shutil
 import socket
 import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -47,10 +48,22 @@ def harness(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-def _fed(harness: Path, inputs: list[bytes], note: str = "") -> list[str]:
+def _fed(harness: Path, inputs: list[bytes], writable: Path, note: str = "") -> list[str]:
+    """Feed entries to the harness in a sandbox where only `writable` can be written.
+
+    A scan replaces the file that the entry names. Hostile entries would replace /dev/null or /bin/sh as root.
+    """
+    options = ("--ro-bind", "/", "/", "--bind", writable, writable, "--die-with-parent")
     sent = b"".join(len(each).to_bytes(4, "little") + each for each in inputs)
     environ = {**os.environ, "ASAN_OPTIONS": "detect_leaks=0"}  # it ends or becomes another program soon
-    ended = subprocess.run([harness], input=sent, capture_output=True, timeout=600, check=False, env=environ)
+    ended = subprocess.run(
+        ["bwrap", *options, "--", harness],
+        input=sent,
+        capture_output=True,
+        timeout=600,
+        check=False,
+        env=environ,
+    )
     assert (ended.returncode, ended.stderr) == (0, b""), f"{note}: {ended.stderr.decode()[-3000:]}"
     return ended.stdout.decode(errors="replace").splitlines()
 
@@ -111,7 +124,7 @@ def _entry(recording: Recording) -> bytes:
     return entry_bytes(CacheEntry(questions=question_words(recording)))
 
 
-@pytest.mark.needs("cc")
+@pytest.mark.needs("cc", "bwrap")
 def test_both_have_the_same_answers(harness: Path, tmp_path: Path) -> None:
     """A kind that both answered otherwise would start Python for every run; of each kind one is shown."""
     with socket.socket(socket.AF_UNIX) as one, socket.socket(socket.AF_UNIX) as other:
@@ -123,13 +136,15 @@ def test_both_have_the_same_answers(harness: Path, tmp_path: Path) -> None:
         recording = asking.recording()
         assert {question[0] for question, _ in recording} == {*KINDS, "entries"} - {"minute"}
         each = [entry_bytes(CacheEntry(questions=question_words([question]))) for question in recording]
-        told = dict(zip((str(question) for question, _ in recording), _fed(harness, each), strict=True))
+        told = dict(
+            zip((str(question) for question, _ in recording), _fed(harness, each, tmp_path), strict=True)
+        )
         assert {question: said for question, said in told.items() if said != "holds"} == {}
         assert changed(recording) is None
     for index, (question, answer) in enumerate(recording):
         other_answer = (*answer[:-1], f"{answer[-1]}0") if answer else ("0",)
         each[index] = _entry([(question, other_answer)])
-    assert set(_fed(harness, each)) == {"differs"}
+    assert set(_fed(harness, each, tmp_path)) == {"differs"}
 
 
 WORDS = (*b"|0|1|2|99999999999999999999|-1|/|end|.|..|+|*".split(b"|"), b"x" * 5000)
@@ -156,7 +171,7 @@ def _mutated(chance: random.Random, whole: bytes, other: bytes) -> bytes:
             return whole[: chance.randrange(len(whole) + 1)] + other[chance.randrange(len(other) + 1) :]
 
 
-@pytest.mark.needs("cc")
+@pytest.mark.needs("cc", "bwrap")
 @pytest.mark.timeout(0)
 def test_hostile_entries(harness: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """Whatever an entry holds, it is read within its bounds, and holds only as it was recorded.
@@ -167,7 +182,7 @@ def test_hostile_entries(harness: Path, tmp_path: Path, request: pytest.FixtureR
     chance = random.Random(seed)
     until = time.monotonic() + request.config.getoption("--fuzz-seconds")
     base = _full_entry(tmp_path)
-    assert _fed(harness, [base]) == ["holds"]
+    assert _fed(harness, [base], tmp_path) == ["holds"]
     pool, tried, held = [base], 0, 0
     while tried < ROUNDS or time.monotonic() < until:
         inputs = []
@@ -176,7 +191,7 @@ def test_hostile_entries(harness: Path, tmp_path: Path, request: pytest.FixtureR
             for _ in range(chance.choice((1, 1, 2, 4, 8))):
                 made = _mutated(chance, made, base)
             inputs.append(made)
-        told = _fed(harness, inputs, f"seed {seed}, {tried} entries before")
+        told = _fed(harness, inputs, tmp_path, f"seed {seed}, {tried} entries before")
         assert len(told) == BATCH
         readable = [content for content, said in zip(inputs, told, strict=True) if said != "damaged"]
         held += told.count("holds")
@@ -186,6 +201,19 @@ def test_hostile_entries(harness: Path, tmp_path: Path, request: pytest.FixtureR
         pool = [base, *pool[-200:], *readable[:20]]  # what is read at all leads further in
         tried += BATCH
     print(f"{tried} entries of seed {seed}, {held} held")  # noqa: T201 - shown with -s
+
+
+@pytest.mark.needs("cc", "bwrap")
+def test_entries_change_nothing_elsewhere(harness: Path, tmp_path: Path) -> None:
+    """The harness of the fuzzer ran without a sandbox, and replaced /bin/sh of the machine."""
+    writable, elsewhere = tmp_path / "writable", tmp_path / "elsewhere"
+    (writable / "root").mkdir(parents=True)
+    base = replace(parse_entry(_full_entry(writable)), roots=(str(writable / "root"),))
+    for path in (writable / "known", elsewhere):
+        path.write_text('{"full": "1"}')
+        padded = [entry_bytes(replace(base, known=str(path), record="x" * size)) for size in range(16)]
+        assert set(_fed(harness, padded, writable)) == {"holds"}
+    assert (writable / "known").read_text() != elsewhere.read_text() == '{"full": "1"}'
 
 
 def _full_entry(folder: Path) -> bytes:
