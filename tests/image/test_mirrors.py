@@ -8,7 +8,7 @@ import pytest
 
 from sandwright import process
 from sandwright.errors import HostError, UsageError
-from sandwright.image.mirrors import Mirrors, find_mirrors, machine_mirrors, parse_mirrors, shown
+from sandwright.image.mirrors import Mirrors, find_mirrors, machine_mirrors, parse_mirrors, redact_address
 
 HINT = (
     "name a mirror with --mirror or SANDWRIGHT_MIRROR: one address, or debian=ADDRESS,debian-security=ADDRESS"
@@ -93,8 +93,8 @@ def test_an_archive_without_a_mirror() -> None:
 
 
 def test_secrets_are_not_shown() -> None:
-    assert shown("http://me:secret@one.example/debian") == "http://one.example/debian"
-    assert shown("http://one.example/a@b") == "http://one.example/a@b"
+    assert redact_address("http://me:secret@one.example/debian") == "http://one.example/debian"
+    assert redact_address("http://one.example/a@b") == "http://one.example/a@b"
 
 
 CONFIGURED: dict[str, tuple[str, Mirrors]] = {

@@ -24,7 +24,7 @@ from sandwright.image.aptsources import AptSource, apt_sources, debian_sources
 from sandwright.image.definition import ImageDefinition, package_name
 from sandwright.image.lock import Lock, LockedPackage, checksum
 from sandwright.image.lockfile import ARCHITECTURES
-from sandwright.image.mirrors import Mirrors, shown
+from sandwright.image.mirrors import Mirrors, redact_address
 from sandwright.locking import lock_within
 from sandwright.progress import SILENT, Progress
 
@@ -118,14 +118,14 @@ class PrivateApt:
                 (self.root / "status").write_text("")
                 self._copy_keys()
                 (self.root / "etc/sources.list").write_text(self._sources())
-                (self.root / "apt.conf").write_text(self._settings())
+                (self.root / "apt.conf").write_text(self._apt_settings())
             except OSError as error:
                 raise HostError(f"apt can't be set up in {self.root}: {error.strerror}") from error
             yield
 
     def update(self) -> None:
         """Fetch the indices that changed. All must come, and be signed by a key of the keyring."""
-        result = self._run("apt-get", "update", "-q", "--error-on=any", timeout=UPDATE_TIMEOUT)
+        result = self._run_apt("apt-get", "update", "-q", "--error-on=any", timeout=UPDATE_TIMEOUT)
         if result:
             return
         complaints = _complaints(result)
@@ -147,11 +147,11 @@ class PrivateApt:
         Raise LockError when that can't be.
         """
         self._pretend_installed(without)
-        wanted = [*packages, *([_ESSENTIAL] if essential else [])]
-        result = self._run("apt-get", "install", "--yes", "--print-uris", "-q", *wanted)
+        requested = [*packages, *([_ESSENTIAL] if essential else [])]
+        result = self._run_apt("apt-get", "install", "--yes", "--print-uris", "-q", *requested)
         if not result:
             raise LockError(f"apt can't resolve the packages:\n{_complaints(result)}")
-        found = self._described(re.findall(_ADDRESS, result.stdout.decode()))
+        found = self._locked_packages(re.findall(_ADDRESS, result.stdout.decode()))
         absent = sorted({*map(package_name, packages)} - {package.name for package in found})
         if absent:
             raise LockError(f"{self.suite} has no package {', '.join(absent)}")
@@ -170,7 +170,7 @@ class PrivateApt:
 
     def _pretend_installed(self, names: Sequence[str]) -> None:
         """Write a dpkg status in which these are there, in the version that the archive has, and stay so."""
-        records = {record["Package"]: record for record in self._records(sorted(names))}
+        records = {record["Package"]: record for record in self._index_paragraphs(sorted(names))}
         unknown = sorted({*names} - records.keys())
         if unknown:
             raise LockError(f"{self.suite} has no package {', '.join(unknown)}, which 'without' names")
@@ -181,38 +181,38 @@ class PrivateApt:
         ]
         (self.root / "status").write_text("\n".join(entries))
 
-    def _described(self, files: Iterable[tuple[str, str]]) -> tuple[LockedPackage, ...]:
+    def _locked_packages(self, files: Iterable[tuple[str, str]]) -> tuple[LockedPackage, ...]:
         """What the signed indices say of packages that apt gave by address and file name."""
         found = {address: urllib.parse.unquote(name).split("_") for address, name in files}
         versions = [f"{name}={version}" for name, version, _ in found.values()]
-        records = {record["Filename"]: record for record in self._records(versions)}
+        records = {record["Filename"]: record for record in self._index_paragraphs(versions)}
         packages = []
         for address in found:
             archive, path = self._archive_path(address)
             if path not in records:
-                raise LockError(f"apt wants {shown(address)}, of which the indices say nothing")
-            packages.append(_package(records[path], archive))
+                raise LockError(f"apt wants {redact_address(address)}, of which the indices say nothing")
+            packages.append(_locked_package(records[path], archive))
         return tuple(sorted(packages))
 
     def _archive_path(self, address: str) -> tuple[str, str]:
         """Archive, and path in it, of an address."""
         for archive in dict.fromkeys(source.archive for source in self.sources):
-            base = _plain(self.mirrors.bases(archive)[0])
-            if _plain(address).startswith(f"{base}/"):
-                return archive, _plain(address).removeprefix(f"{base}/")
-        raise LockError(f"apt wants {shown(address)}, which is on none of the mirrors")
+            base = _plain_address(self.mirrors.bases(archive)[0])
+            if _plain_address(address).startswith(f"{base}/"):
+                return archive, _plain_address(address).removeprefix(f"{base}/")
+        raise LockError(f"apt wants {redact_address(address)}, which is on none of the mirrors")
 
-    def _records(self, names: Sequence[str]) -> Iterator[Mapping[str, str]]:
+    def _index_paragraphs(self, names: Sequence[str]) -> Iterator[Mapping[str, str]]:
         """The index' paragraphs on these packages, `name` or `name=version`, as far as there are any."""
         if not names:
             return
-        result = self._run("apt-cache", "show", "--no-all-versions", *names)
+        result = self._run_apt("apt-cache", "show", "--no-all-versions", *names)
         for paragraph in result.stdout.decode().split("\n\n"):
             fields = dict(re.findall(r"^([A-Za-z0-9-]+): (.*)$", paragraph, re.MULTILINE))
             if fields:
                 yield fields
 
-    def _run(self, *words: str, timeout: float = RESOLVE_TIMEOUT) -> process.Result:
+    def _run_apt(self, *words: str, timeout: float = RESOLVE_TIMEOUT) -> process.Result:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("L")}
         environment |= {"APT_CONFIG": str(self.root / "apt.conf"), "LC_ALL": "C.UTF-8"}
         environment["PATH"] = process.search_path()
@@ -235,7 +235,7 @@ class PrivateApt:
                 self._key(source).parent.mkdir(exist_ok=True)
                 self._key(source).write_bytes(source.key.read_bytes())
 
-    def _settings(self) -> str:
+    def _apt_settings(self) -> str:
         dump = process.run("apt-config", "dump", "--no-empty", timeout=RESOLVE_TIMEOUT).text
         network = [line for line in dump.splitlines() if _NETWORK.fullmatch(line)]
         file, folder = logins.places()
@@ -291,9 +291,9 @@ def _naming(what: str) -> Iterator[None]:
         raise type(error)(f"{what}: {error}") from error
 
 
-def _plain(address: str) -> str:
+def _plain_address(address: str) -> str:
     """An address as both we and apt write it: no escapes, no password, one way to write a local file's."""
-    plain = shown(urllib.parse.unquote(address))
+    plain = redact_address(urllib.parse.unquote(address))
     return re.sub(r"^file:/*", "file:/", plain)
 
 
@@ -301,10 +301,12 @@ def _complaints(result: process.Result) -> str:
     """The errors and warnings of apt, or all it wrote when there is none, and which packages can't be had."""
     lines = [line for line in result.stderr.splitlines() if line.startswith(("E:", "W:", " ", "Err:"))]
     unmet = re.findall(r"^ \S+ : .*\n(?:  .*\n)*", result.stdout.decode(errors="replace"), re.MULTILINE)
-    return shown("\n".join([*(text.rstrip() for text in unmet), *(lines or result.stderr.splitlines())]))
+    return redact_address(
+        "\n".join([*(text.rstrip() for text in unmet), *(lines or result.stderr.splitlines())])
+    )
 
 
-def _package(record: Mapping[str, str], archive: str) -> LockedPackage:
+def _locked_package(record: Mapping[str, str], archive: str) -> LockedPackage:
     source = re.fullmatch(r"(\S+)(?: \((\S+)\))?", record.get("Source", record["Package"]))
     assert source is not None
     return LockedPackage(

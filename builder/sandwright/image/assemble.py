@@ -100,14 +100,17 @@ def from_packages(
     overlay = Overlay(tree, epoch=task.epoch)
     for path in unsettled(tree, [written.directories for written, _ in made]):
         overlay.again(path)
-    given = declared.Declared(
+    inputs = declared.Declared(
         task.architecture, brought, rules.wanted, definition.accounts.users, definition.accounts.groups
     )
     declared.mount_points(overlay)
     for name in declared.ORDER:
         if name in definition.declare:
-            declared.declare(name, overlay, given)
-    steps = [_step(layer, _names(group), task) for (_, layer), group in zip(made, groups, strict=True)]
+            declared.declare(name, overlay, inputs)
+    steps = [
+        _history_entry(layer, _package_names(group), task)
+        for (_, layer), group in zip(made, groups, strict=True)
+    ]
     made_layers = _with_last_layer(shop, task, overlay, steps)
     return replace(made_layers, notes=declared.skipped_scripts(brought))
 
@@ -138,8 +141,8 @@ def from_scripts(
     tree.kept = found.contents
     overlay = Overlay(tree, epoch=task.epoch)
     declared.mount_points(overlay)
-    said = f"mmdebstrap {definition.suite}: {_names(packages)}"
-    return _with_last_layer(shop, task, overlay, [_step(writer.layer, said, task)])
+    created_by = f"mmdebstrap {definition.suite}: {_package_names(packages)}"
+    return _with_last_layer(shop, task, overlay, [_history_entry(writer.layer, created_by, task)])
 
 
 def from_base(shop: BuildContext, task: PlatformBuild, base: BaseImage) -> PlatformLayers:
@@ -149,9 +152,11 @@ def from_base(shop: BuildContext, task: PlatformBuild, base: BaseImage) -> Platf
         tree = read_tree(base, image, additions.keeps, shop.cancelled, step.advance)
     steps = []
     parts = zip(image.layers, image.diff_ids, image.history, image.types, strict=True)
-    for blob, diff_id, told, media_type in parts:
+    for blob, diff_id, history, media_type in parts:
         shop.staging.adopt(blob, base.file(blob))
-        steps.append(LayerHistory(blob, diff_id, str(told["created_by"]), str(told["created"]), media_type))
+        steps.append(
+            LayerHistory(blob, diff_id, str(history["created_by"]), str(history["created"]), media_type)
+        )
     return _with_last_layer(shop, task, Overlay(tree, epoch=task.epoch), steps)
 
 
@@ -179,14 +184,14 @@ def _with_last_layer(
         overlay.file(INIT.lstrip("/").encode(), init.program(task.platform), mode=0o755)
     with shop.layer(task.compression) as writer:
         overlay.write(writer)
-    last = _step(writer.layer, f"sandwright: {task.definition.name}", task)
+    last = _history_entry(writer.layer, f"sandwright: {task.definition.name}", task)
     return PlatformLayers([*below, last], additions.account_names(overlay))
 
 
-def _names(packages: Sequence[PackageSource]) -> str:
+def _package_names(packages: Sequence[PackageSource]) -> str:
     # As files of packages are named. Scanners of secrets take `passwd=1:4.13` for a password.
     return " ".join(f"{each.name}_{each.version}" for each in packages)
 
 
-def _step(layer: WrittenLayer, created_by: str, task: PlatformBuild) -> LayerHistory:
+def _history_entry(layer: WrittenLayer, created_by: str, task: PlatformBuild) -> LayerHistory:
     return LayerHistory(layer.blob, layer.diff_id, created_by, timestamp(task.epoch), layer.media_type)

@@ -12,7 +12,8 @@ from typing import Annotated
 
 from sandwright.documents.decode import decode
 from sandwright.documents.model import ValueCheck
-from sandwright.errors import ArchiveRefused, UsageError
+from sandwright.errors import ArchiveRefused
+from sandwright.image.fields import check_reference
 from sandwright.image.lockfile import (
     FILE,
     SCHEMA,
@@ -114,14 +115,6 @@ def _pin_manifest(value: object) -> Descriptor:
     return _pin(value, MANIFEST_TYPES)
 
 
-def _reference(text: str) -> str:
-    try:
-        parse_reference(text)
-    except UsageError as error:
-        raise ValueError(str(error)) from None
-    return text
-
-
 def _not_empty(platforms: Mapping[str, Descriptor]) -> Mapping[str, Descriptor]:
     if not platforms:
         raise ValueError("must be a mapping that is not empty")
@@ -132,7 +125,7 @@ def _not_empty(platforms: Mapping[str, Descriptor]) -> Mapping[str, Descriptor]:
 class _BaseLockFile:
     schema: FormatVersion
     definition: Checksum
-    reference: Annotated[str, ValueCheck(_reference)]
+    reference: Annotated[str, ValueCheck(check_reference)]
     epoch: Time
     base: Annotated[Descriptor, ValueCheck(_pin_base, raw=True)]
     platforms: Annotated[

@@ -128,7 +128,7 @@ def load_definition(folder: Path) -> ImageDefinition:
 
     Raise DocumentError with all its faults, also for a `source` that is no regular file below the directory.
     """
-    source = _read(folder)
+    source = _read_definition(folder)
     definition = replace(decode(ImageDefinition, source), folder=folder)
     keys = source.data if isinstance(source.data, dict) else {}
     source.refuse([*_base_faults(definition, keys), *_path_faults(definition), *_account_faults(definition)])
@@ -245,7 +245,7 @@ def _any_of(globs: tuple[str, ...]) -> Callable[[str], bool]:
     return lambda path: pattern.match(path) is not None
 
 
-def _read(folder: Path) -> Document:
+def _read_definition(folder: Path) -> Document:
     path = folder / FILE
     try:
         raw = read_start(path, size=MAX_BYTES + 1)
@@ -272,7 +272,7 @@ def _line_of_bases(
     while (name := line[-1].parent) is not None:
         fault = _base_fault(line, name, definitions)
         if fault:
-            _read(line[-1].folder).refuse([fault])
+            _read_definition(line[-1].folder).refuse([fault])
         line.append(definitions[name])
     return line
 

@@ -11,7 +11,7 @@ from typing import BinaryIO
 from sandwright.errors import FetchError, IntegrityError
 from sandwright.image.cache import Cache
 from sandwright.image.lock import LockedPackage
-from sandwright.image.mirrors import Mirrors, shown
+from sandwright.image.mirrors import Mirrors, redact_address
 from sandwright.image.transfer import MIRROR_RETRIES, FileGone, Transfer, TransientError
 from sandwright.progress import ProgressStep
 from sandwright.registry.download import ByteProgress
@@ -133,4 +133,4 @@ class _Part:
 
 
 def _describe_failure(package: LockedPackage, address: str, error: Exception) -> str:
-    return f"{package} from {shown(address)}: {error}"
+    return f"{package} from {redact_address(address)}: {error}"

@@ -8,7 +8,7 @@ from pathlib import Path
 from sandwright.image.cache import Cache, default_cache
 from sandwright.image.download import download
 from sandwright.image.lock import LockedPackage, PackageGone
-from sandwright.image.mirrors import Mirrors, shown
+from sandwright.image.mirrors import Mirrors, redact_address
 from sandwright.progress import SILENT, Progress
 from sandwright.registry.retries import RetryPolicy
 
@@ -50,4 +50,4 @@ def fetch(
 
 def _bases(packages: Iterable[LockedPackage], mirrors: Mirrors) -> list[str]:
     archives = sorted({package.archive for package in packages})
-    return [shown(base) for archive in archives for base in mirrors.bases(archive)]
+    return [redact_address(base) for archive in archives for base in mirrors.bases(archive)]

@@ -56,8 +56,8 @@ def _check_glob(text: str) -> str:
 
 def _check_mode(text: object) -> int:
     if not isinstance(text, str) or not re.fullmatch(r"0?[0-7]{3,4}", text):
-        shown = quoted(text) if isinstance(text, str) else f"{text} without quotes"
-        raise ValueError(f'must be octal digits in quotes, like "0755", not {shown}')
+        written = quoted(text) if isinstance(text, str) else f"{text} without quotes"
+        raise ValueError(f'must be octal digits in quotes, like "0755", not {written}')
     return int(text, 8)
 
 
@@ -67,7 +67,8 @@ def _check_no_nul(text: str) -> str:
     return text
 
 
-def _check_reference(text: str) -> str:
+def check_reference(text: str) -> str:
+    """The name of an image in a registry. Raise ValueError."""
     try:
         parse_reference(text)
     except UsageError as error:
@@ -114,7 +115,7 @@ Mode = Annotated[int, ValueCheck(_check_mode, {"type": "string", "pattern": "^0?
 ImageName = Annotated[
     str, matching(r"[a-z0-9]+(?:-[a-z0-9]+)*", "an image name: words of a-z and 0-9, joined by '-'")
 ]
-RegistryReference = Annotated[str, ValueCheck(_check_reference, {"type": "string", "pattern": "^[^\\s]+$"})]
+RegistryReference = Annotated[str, ValueCheck(check_reference, {"type": "string", "pattern": "^[^\\s]+$"})]
 """An image in a registry: `host[:port]/repository[:tag][@digest]`; without a host it is Docker Hub's."""
 
 PackageName = Annotated[str, matching(r"[a-z0-9][a-z0-9+.-]+", "the name of a Debian package")]

@@ -8,7 +8,6 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -19,6 +18,7 @@ from sandwright.documents.model import ValueCheck, plain
 from sandwright.errors import LockError
 from sandwright.image.baselock import BaseLock
 from sandwright.image.definition import ImageDefinition
+from sandwright.image.documents import timestamp
 from sandwright.image.lockfile import (
     ARCHITECTURES,
     COMMAND,
@@ -124,7 +124,9 @@ class PackageGone(LockError):
 def checksum(definition: "ImageDefinition") -> str:
     """The checksum, `sha256:…`, of that part of a definition which decides what is locked."""
     if definition.reference is not None:
-        return _checksum({"registry": definition.reference, "platforms": sorted(definition.platforms)})
+        return _definition_checksum(
+            {"registry": definition.reference, "platforms": sorted(definition.platforms)}
+        )
     deciding = {
         "suite": definition.suite,
         "configure": definition.configure,
@@ -133,7 +135,7 @@ def checksum(definition: "ImageDefinition") -> str:
         "platforms": sorted(definition.platforms),
         **_other_sources(definition.base),
     }
-    return _checksum(deciding)
+    return _definition_checksum(deciding)
 
 
 def _other_sources(base: object) -> dict[str, object]:
@@ -144,7 +146,7 @@ def _other_sources(base: object) -> dict[str, object]:
     return {"base": plain(base)}
 
 
-def _checksum(deciding: Mapping[str, object]) -> str:
+def _definition_checksum(deciding: Mapping[str, object]) -> str:
     return f"sha256:{hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()}"
 
 
@@ -251,7 +253,7 @@ def lock_changes(old: Lock | None, new: Lock) -> list[str]:
     if old is not None and old.suite != new.suite:
         changes.insert(0, f"suite {old.suite} → {new.suite}")
     if old is not None and old.epoch != new.epoch:
-        changes.append(f"epoch {_date(old.epoch)} → {_date(new.epoch)}")
+        changes.append(f"epoch {timestamp(old.epoch)} → {timestamp(new.epoch)}")
     return changes
 
 
@@ -267,7 +269,3 @@ def _change(before: LockedPackage | None, after: LockedPackage | None) -> str | 
             return f"  {after.name} {after.version} has other bytes"
         case _:
             return None
-
-
-def _date(epoch: int) -> str:
-    return datetime.fromtimestamp(epoch, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

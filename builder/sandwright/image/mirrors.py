@@ -53,9 +53,9 @@ def find_mirrors(option: str | None, environment: Mapping[str, str]) -> Mirrors:
 
     Raise UsageError for an invalid address, HostError when no mirror is known.
     """
-    given = option or environment.get(VARIABLE)
-    if given:
-        return replace(parse_mirrors(given), logins=machine_logins())
+    setting = option or environment.get(VARIABLE)
+    if setting:
+        return replace(parse_mirrors(setting), logins=machine_logins())
     if process.find("apt-get") is None:
         raise HostError(f"no mirror is known: this machine has no apt to ask; {HINT}")
     return replace(machine_mirrors(), logins=machine_logins())
@@ -87,7 +87,7 @@ def machine_mirrors() -> Mirrors:
     """The mirrors and proxies of this host's apt. Raise HostError when none is Debian's."""
     archives: dict[str, tuple[str, ...]] = {}
     for archive, address in _debian_sources():
-        for base in _listed(address):
+        for base in _expand_mirror_list(address):
             if base not in archives.get(archive, ()):
                 archives[archive] = (*archives.get(archive, ()), base)
     if "debian" not in archives:
@@ -95,10 +95,10 @@ def machine_mirrors() -> Mirrors:
     if "debian-security" not in archives:
         archives["debian-security"] = _both(archives["debian"][0])["debian-security"]
     settings = process.run("apt-config", "dump", "--no-empty", timeout=60).text
-    return Mirrors(archives, _proxies(settings))
+    return Mirrors(archives, _apt_proxies(settings))
 
 
-def shown(address: str) -> str:
+def redact_address(address: str) -> str:
     """An address without the user and password it may hold."""
     return re.sub(r"//[^/@]*@", "//", address)
 
@@ -107,10 +107,10 @@ def _address(text: str) -> str:
     parts = urllib.parse.urlsplit(text)
     if parts.scheme not in SCHEMES or not (parts.netloc or parts.scheme == "file"):
         raise UsageError(
-            f"'{shown(text)}' is not the address of a mirror; it begins with http://, https:// or file:///"
+            f"'{redact_address(text)}' is not the address of a mirror; it begins with http://, https:// or file:///"
         )
     if re.search(r"[\s\"'\[\]<>\\]", text) or parts.query or parts.fragment:
-        raise UsageError(f"'{shown(text)}' holds what an address of a mirror can't hold")
+        raise UsageError(f"'{redact_address(text)}' holds what an address of a mirror can't hold")
     return text.rstrip("/")
 
 
@@ -145,7 +145,7 @@ def _labels(targets: str) -> dict[str, tuple[str, str]]:
     return found
 
 
-def _listed(address: str) -> Iterator[str]:
+def _expand_mirror_list(address: str) -> Iterator[str]:
     """The mirrors behind an address of apt's: the address itself, or a list in a file."""
     if address.startswith("mirror+file:"):
         try:
@@ -160,6 +160,6 @@ def _listed(address: str) -> Iterator[str]:
             yield word.rstrip("/")
 
 
-def _proxies(settings: str) -> dict[str, str]:
+def _apt_proxies(settings: str) -> dict[str, str]:
     found = re.findall(r'^Acquire::(https?)::Proxy "([^"]+)";$', settings, re.MULTILINE)
     return {scheme: proxy for scheme, proxy in found if proxy.upper() != "DIRECT"}

@@ -86,10 +86,10 @@ def publish(
     about = _description(share)
     images = dict(_adopted(shop.staging, share))
     for task, made in zip(tasks, built, strict=True):
-        own = settings[task.platform].with_user_id(made.names)
-        written = _write_documents(shop.staging, about, task.platform, own, made.layers)
+        identified = settings[task.platform].with_user_id(made.names)
+        written = _write_documents(shop.staging, about, task.platform, identified, made.layers)
         images[task.platform] = (*written, *(each.blob for each in made.layers))
-    return _put(shop.staging, share, about, images)
+    return _publish_layout(shop.staging, share, about, images)
 
 
 def _description(share: PlatformSplit) -> ImageDescription:
@@ -110,7 +110,7 @@ def _adopted(area: StagingArea, share: PlatformSplit) -> Iterator[tuple[str, tup
         yield platform, held.blobs
 
 
-def _put(
+def _publish_layout(
     area: StagingArea, share: PlatformSplit, about: ImageDescription, images: Mapping[str, tuple[Blob, ...]]
 ) -> ImageLayout:
     manifests = {platform: images[platform][0] for platform in share.platforms}

@@ -62,7 +62,7 @@ def open_layout(path: Path, ref: str | None = None) -> PushSource:
         index = parse_json(blobs.read(source, "index.json", limit=_LARGEST), f"{path}: index.json", INDEX)
         listed = sequence(index.get("manifests"), f"{path}: manifests")
         found = [read_descriptor(each, f"{path}: manifests[{number}]") for number, each in enumerate(listed)]
-        root = _chosen(found, ref, path)
+        root = _choose_root(found, ref, path)
 
         def load(descriptor: Descriptor) -> bytes:
             return blobs.read(source, descriptor.path, limit=_LARGEST)
@@ -99,16 +99,16 @@ def pull_layout(
     chosen = [parse_platform(each) for each in platforms]
 
     def wanted(platform: Platform | None) -> bool:
-        return not chosen or (platform is not None and any(_same(platform, each) for each in chosen))
+        return not chosen or (platform is not None and any(_is_platform(platform, each) for each in chosen))
 
     with open_repository(reference, settings) as repository:
         store = CacheStore(cache)
-        graph = pull(repository, reference.what, store, wanted=wanted, progress=progress)
+        graph = pull(repository, reference.what, store, platforms=wanted, progress=progress)
         attached = pull_attachments(repository, graph, store, progress=progress) if evidence else {}
-    own = _platforms(graph, cache)
-    if not own:
+    offered = _index_platforms(graph, cache)
+    if not offered:
         raise UsageError(f"{reference} is an index without images")
-    _check_there(own, chosen, reference)
+    _check_there(offered, chosen, reference)
     entries = [(graph.root.descriptor, reference.tag or ALL_PLATFORMS)]
     entries += [(root, name) for name, root in attached.items()]
     index = {
@@ -127,7 +127,7 @@ def pull_layout(
     return graph.root.descriptor.digest
 
 
-def _chosen(found: Sequence[Descriptor], ref: str | None, path: Path) -> Descriptor:
+def _choose_root(found: Sequence[Descriptor], ref: str | None, path: Path) -> Descriptor:
     documents = [each for each in found if each.media_type in INDEX_TYPES | MANIFEST_TYPES]
     images = [each for each in documents if ref is not None or not is_attachment(each.names)]
     if ref is not None:
@@ -143,7 +143,7 @@ def _chosen(found: Sequence[Descriptor], ref: str | None, path: Path) -> Descrip
     raise UsageError(f"{path}: {problem}; name one by its reference or digest: it has {there}")
 
 
-def _platforms(graph: ImageGraph, cache: Cache) -> set[Platform | None]:
+def _index_platforms(graph: ImageGraph, cache: Cache) -> set[Platform | None]:
     """The platforms of an index, None for a manifest without one; of a lone manifest what its config says."""
     if graph.root.descriptor.media_type in INDEX_TYPES:
         children = [each for node in graph.nodes for each in node.children]
@@ -155,15 +155,15 @@ def _platforms(graph: ImageGraph, cache: Cache) -> set[Platform | None]:
     return {parse_config(raw, config.digest, f"config {config.digest}").platform}
 
 
-def _check_there(own: set[Platform | None], chosen: Sequence[Platform], reference: Reference) -> None:
-    offered = [each for each in own if each is not None]
+def _check_there(there: set[Platform | None], chosen: Sequence[Platform], reference: Reference) -> None:
+    offered = [each for each in there if each is not None]
     for platform in chosen:
-        if not any(_same(each, platform) for each in offered):
+        if not any(_is_platform(each, platform) for each in offered):
             have = ", ".join(sorted(map(str, offered))) or "nothing that it names"
             raise UsageError(f"{reference} is not made for {platform}, only for {have}")
 
 
-def _same(one: Platform, other: Platform) -> bool:
+def _is_platform(one: Platform, other: Platform) -> bool:
     return (one.os, one.architecture) == (other.os, other.architecture) and (
         not other.variant or one.variant == other.variant
     )

@@ -21,7 +21,7 @@ from requests.auth import HTTPBasicAuth
 import sandwright
 from sandwright.errors import FetchError, IntegrityError
 from sandwright.image.logins import login_for
-from sandwright.image.mirrors import Mirrors, shown
+from sandwright.image.mirrors import Mirrors, redact_address
 from sandwright.registry.connections import REDIRECTS, Connections
 from sandwright.registry.failure import Cancelled, other_length
 from sandwright.registry.retries import TRANSIENT, RetryPolicy, causes, retry_after
@@ -184,4 +184,4 @@ def _local(address: str) -> Generator[tuple[int, bytes], None, None]:
 def _innermost_reason(error: Exception) -> str:
     """The innermost reason, which is the one that helps users."""
     *_, inner = causes(error)
-    return shown(str(inner)) or type(inner).__name__
+    return redact_address(str(inner)) or type(inner).__name__

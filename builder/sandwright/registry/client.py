@@ -96,7 +96,7 @@ class RegistryClient:
 
     def is_registry_url(self, url: str) -> bool:
         """Whether a URL is the registry's own, and may receive credentials."""
-        return _origin(url) == _origin(self.ready())
+        return _url_origin(url) == _url_origin(self.ready())
 
     def _redirect_fault(self, parts: urllib.parse.SplitResult, near: str) -> str:
         if parts.username is not None:
@@ -267,7 +267,7 @@ def within(seconds: float, work: Callable[[], T]) -> T:
     return result
 
 
-def _origin(url: str) -> tuple[str, str, int]:
+def _url_origin(url: str) -> tuple[str, str, int]:
     parts = urllib.parse.urlsplit(url)
     default = 443 if parts.scheme == "https" else 80
     return parts.scheme, (parts.hostname or "").lower(), parts.port or default

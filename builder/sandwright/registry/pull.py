@@ -36,18 +36,18 @@ def pull(
     what: str,
     store: ContentStore,
     *,
-    wanted: PlatformFilter = lambda _: True,
+    platforms: PlatformFilter = lambda _: True,
     jobs: int = JOBS,
     progress: Progress = SILENT,
 ) -> ImageGraph:
-    """Pull the image that a tag or digest names into a store, only for the `wanted` platforms.
+    """Pull the image that a tag or digest names into a store, only for the `platforms` platforms.
 
     Stored blobs are not fetched again. Everything is verified. Raise RegistryError, WrongContent,
     ArchiveRefused for invalid documents, and the errors of the store.
     """
     root = repository.manifest(what)
     keep_document(store, root)
-    return pull_pinned(repository, root.descriptor, store, wanted=wanted, jobs=jobs, progress=progress)
+    return pull_pinned(repository, root.descriptor, store, platforms=platforms, jobs=jobs, progress=progress)
 
 
 def pull_pinned(
@@ -55,7 +55,7 @@ def pull_pinned(
     root: Descriptor,
     store: ContentStore,
     *,
-    wanted: PlatformFilter = lambda _: True,
+    platforms: PlatformFilter = lambda _: True,
     jobs: int = JOBS,
     progress: Progress = SILENT,
 ) -> ImageGraph:
@@ -70,7 +70,7 @@ def pull_pinned(
         keep_document(store, document)
         return document.content
 
-    graph = walk(root, load, str(repository), platforms=wanted)
+    graph = walk(root, load, str(repository), platforms=platforms)
     fetch_blobs(repository, graph.blobs, store, jobs=jobs, progress=progress)
     return graph
 
@@ -89,11 +89,11 @@ def fetch_blobs(
         return
     largest_first = sorted(missing, key=lambda each: -each.size)
     with progress.step(f"pull {repository}", sum(blob.size for blob in missing)) as step:
-        tasks = [partial(_fetch, repository, store, step, blob) for blob in largest_first]
+        tasks = [partial(_fetch_blob, repository, store, step, blob) for blob in largest_first]
         run_parallel(tasks, stop=repository.client.transport.stop, jobs=jobs)
 
 
-def _fetch(repository: Repository, store: ContentStore, step: ProgressStep, blob: Descriptor) -> None:
+def _fetch_blob(repository: Repository, store: ContentStore, step: ProgressStep, blob: Descriptor) -> None:
     with store.adding(blob) as sink:
         repository.fetch_blob(blob, sink, step=step)
 

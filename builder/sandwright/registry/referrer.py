@@ -52,7 +52,7 @@ def fallback_tag(digest: str) -> str:
 
 def referrers(repository: Repository, digest: str, *, artifact_type: str | None = None) -> list[Referrer]:
     """The referrers of the manifest with this digest, of one type or of all. Raise RegistryError."""
-    listed = _listed(repository, digest)
+    listed = _referrers_by_api(repository, digest)
     found = _fallback(repository, digest) if listed is None else listed
     return [each for each in found if artifact_type in (None, each.artifact_type)]
 
@@ -77,7 +77,7 @@ def push_referrer(
     blobs = {EMPTY_TYPE: EMPTY, media_type: content}
     config, layer = (sha256_descriptor(kind, data) for kind, data in blobs.items())
     title = {"annotations": {TITLE: file_name}} if file_name else {}
-    document = _manifest(subject, artifact_type, config, layer.document(**title), annotations or {})
+    document = _artifact_manifest(subject, artifact_type, config, layer.document(**title), annotations or {})
     for descriptor, data in ((config, EMPTY), (layer, content)):
         repository.push_blob(descriptor, _opener(data))
     if repository.head(document.digest) is None:
@@ -93,9 +93,9 @@ def list_referrer(repository: Repository, subject: str, referrer: Referrer) -> N
     In a registry without the API, extend the list under the fallback tag. Raise RegistryError.
     """
     for _ in range(repository.client.settings.patience.attempts):
-        listed = _listed(repository, subject)
+        listed = _referrers_by_api(repository, subject)
         if listed is None:
-            listed = _extend(repository, subject, referrer)
+            listed = _extend_fallback(repository, subject, referrer)
         if any(each.descriptor.digest == referrer.descriptor.digest for each in listed):
             return
         repository.client.transport.wait(repository.client.settings.patience.pause)
@@ -103,7 +103,7 @@ def list_referrer(repository: Repository, subject: str, referrer: Referrer) -> N
     raise WrongContent(f"{operation}: {referrer.descriptor.digest} was attached, and is not listed")
 
 
-def _manifest(
+def _artifact_manifest(
     subject: Descriptor,
     artifact_type: str,
     config: Descriptor,
@@ -123,7 +123,7 @@ def _manifest(
     return RawManifest(OCI_MANIFEST, sha256_descriptor(OCI_MANIFEST, content).digest, content)
 
 
-def _listed(repository: Repository, digest: str) -> list[Referrer] | None:
+def _referrers_by_api(repository: Repository, digest: str) -> list[Referrer] | None:
     """The list of the registry's API; None without the API."""
     operation = repository.operation(f"referrers of {digest}")
     path, found = f"referrers/{digest}", []
@@ -155,7 +155,7 @@ def _fallback(repository: Repository, digest: str) -> list[Referrer]:
     return read_list(document.content, f"{repository}: {fallback_tag(digest)}")
 
 
-def _extend(repository: Repository, digest: str, referrer: Referrer) -> list[Referrer]:
+def _extend_fallback(repository: Repository, digest: str, referrer: Referrer) -> list[Referrer]:
     """Add to the list under the fallback tag; return the new list."""
     listed = _fallback(repository, digest)
     if all(each.descriptor.digest != referrer.descriptor.digest for each in listed):
@@ -166,7 +166,7 @@ def _extend(repository: Repository, digest: str, referrer: Referrer) -> list[Ref
 
 def list_document(listed: Iterable[Referrer]) -> RawManifest:
     """The list of referrers as a document."""
-    entries = [_entry(each) for each in listed]
+    entries = [_referrer_row(each) for each in listed]
     content = canonical({"schemaVersion": 2, "mediaType": OCI_INDEX, "manifests": entries})
     return RawManifest(OCI_INDEX, sha256_descriptor(OCI_INDEX, content).digest, content)
 
@@ -189,7 +189,7 @@ def _referrer(value: Any, where: str) -> Referrer:  # noqa: ANN401 - JSON
     )
 
 
-def _entry(referrer: Referrer) -> dict[str, Any]:
+def _referrer_row(referrer: Referrer) -> dict[str, Any]:
     """A referrer's row in the index, with its type and annotations."""
     annotations = {"annotations": dict(referrer.annotations)} if referrer.annotations else {}
     kind = {"artifactType": referrer.artifact_type} if referrer.artifact_type else {}

@@ -9,6 +9,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+from sandwright.rootfs.descriptor import shorten_repr
 from sandwright.rootfs.images.source import Image, open_image
 from sandwright.rootfs.tar.entry import TarEntry, show
 from sandwright.rootfs.tar.limits import DEFAULT
@@ -54,7 +55,7 @@ def of_values(one: object, other: object, where: str) -> str:
     if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
         pairs = enumerate(zip(one, other, strict=True))
         return next((found for n, each in pairs if (found := of_values(*each, f"{where}[{n}]"))), "")
-    return "" if one == other else f"{where}: {_shorten_repr(one)} published, {_shorten_repr(other)} made"
+    return "" if one == other else f"{where}: {shorten_repr(one)} published, {shorten_repr(other)} made"
 
 
 def _of_layers(left: ImageLayer, right: ImageLayer) -> str:
@@ -96,8 +97,3 @@ def _field(name: str, value: Any) -> str:  # noqa: ANN401 - any of an entry's fi
     if name == "kind":
         return str(value.value)
     return show(value) if isinstance(value, bytes) else str(value)
-
-
-def _shorten_repr(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 120 else f"{text[:100]}…"

@@ -130,13 +130,13 @@ def check_digest(value: object, where: str) -> str:
     """
     match = _DIGEST.fullmatch(value) if isinstance(value, str) else None
     if match is None:
-        raise ArchiveRefused(f"{where}: {_short(value)} is not a digest")
+        raise ArchiveRefused(f"{where}: {shorten_repr(value)} is not a digest")
     length = HEX_LENGTH.get(match[1])
     if length is None:
-        known = ", ".join(HEX_LENGTH)
-        raise ArchiveRefused(f"{where}: {_short(value)}: the algorithm is none of {known}")
+        algorithms = ", ".join(HEX_LENGTH)
+        raise ArchiveRefused(f"{where}: {shorten_repr(value)}: the algorithm is none of {algorithms}")
     if len(match[2]) != length or not re.fullmatch(r"[0-9a-f]+", match[2]):
-        raise ArchiveRefused(f"{where}: {_short(value)}: expected {length} lower-case hex digits")
+        raise ArchiveRefused(f"{where}: {shorten_repr(value)}: expected {length} lower-case hex digits")
     return match[0]
 
 
@@ -170,11 +170,11 @@ def read_descriptor(value: object, where: str) -> Descriptor:
     if not isinstance(media_type, str) or not media_type:
         raise ArchiveRefused(f"{where}: mediaType is required")
     if not media_type.isprintable():
-        raise ArchiveRefused(f"{where}: {_short(media_type)} is no media type")
+        raise ArchiveRefused(f"{where}: {shorten_repr(media_type)} is no media type")
     digest = check_digest(fields.get("digest"), f"{where}.digest")
     size = fields.get("size")
     if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size < 1 << 63:
-        raise ArchiveRefused(f"{where}: size {_short(size)} is not a number of bytes")
+        raise ArchiveRefused(f"{where}: size {shorten_repr(size)} is not a number of bytes")
     annotations = strings(fields.get("annotations"), f"{where}.annotations")
     return Descriptor(media_type, digest, size, read_platform(fields.get("platform"), where), annotations)
 
@@ -186,9 +186,9 @@ def check_document(document: Mapping[str, Any], media_type: str, where: str) -> 
     different. It must not hold fields of both a manifest and an index, in whatever case: Go's decoder
     ignores case.
     """
-    own = document.get("mediaType")
-    if own is not None and own != media_type:
-        raise ArchiveRefused(f"{where}: says it is {_short(own)}, its descriptor says {media_type}")
+    stated = document.get("mediaType")
+    if stated is not None and stated != media_type:
+        raise ArchiveRefused(f"{where}: says it is {shorten_repr(stated)}, its descriptor says {media_type}")
     keys = {fold(key) for key in document}
     shapes = {"index": {"manifests"}, "manifest": {"layers", "config"}}
     expected = "index" if media_type in INDEX_TYPES else "manifest"
@@ -235,6 +235,7 @@ def strings(value: object, where: str) -> dict[str, str]:
     return fields
 
 
-def _short(value: object) -> str:
+def shorten_repr(value: object) -> str:
+    """A value as a message shows it, cut where it is long."""
     text = repr(value)
     return text if len(text) <= 120 else f"{text[:100]}…"

@@ -15,6 +15,7 @@ from sandwright.image.build import Fetcher, SkippedImage, build_images
 from sandwright.image.definition import ImageDefinition, load_catalogue
 from sandwright.image.dockerfile.context import DockerfileContext
 from sandwright.image.dockerfile.recipe import REPOSITORY, BaseReferences, fingerprint, make_context
+from sandwright.image.documents import architecture
 from sandwright.image.existing import BaseImage, ImageLayout, read_layout
 from sandwright.image.export import write_image
 from sandwright.image.inherit import inherited
@@ -166,7 +167,7 @@ class _EngineBuild:
         label = f"{engine.name} build {name} {platform}"
         with self._progress.step(label, unit="instructions") as step:
             image = engine.build(context, platform, step)
-        references = [f"{self._wish.repository}/{name}:{_architecture(platform)}"]
+        references = [f"{self._wish.repository}/{name}:{architecture(platform)}"]
         if platform == self._own:
             references.insert(0, f"{self._wish.repository}/{name}:latest")
         found = engine.inspect_image(image)
@@ -348,7 +349,3 @@ def _builder_catalogue() -> dict[str, ImageDefinition]:
 
 def _why(error: Exception) -> str:
     return "registry unreachable" if isinstance(error, Unreachable) else "not locked"
-
-
-def _architecture(platform: str) -> str:
-    return platform.partition("/")[2]

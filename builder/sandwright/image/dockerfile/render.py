@@ -51,7 +51,7 @@ class Recipe:
 
 def render_dockerfile(definition: ImageDefinition, recipe: Recipe) -> str:
     """The Dockerfile. Raise BuildError when the definition says something that none can hold."""
-    kind = _kind(definition)
+    kind = _template_kind(definition)
     merged = (*MERGED, *MORE_MERGED[architecture(recipe.platform)]) if kind == "scripts" else MERGED
     try:
         return render_template(
@@ -68,7 +68,7 @@ def render_dockerfile(definition: ImageDefinition, recipe: Recipe) -> str:
             declared=[name for name in ORDER if name in definition.declare and name != "merged-usr"],
             accounts=adds_accounts(definition),
             additions=recipe.additions,
-            **_settings(definition, recipe.config, recipe.user),
+            **_container_settings(definition, recipe.config, recipe.user),
         )
     except RenderError as error:
         raise BuildError(f"image '{definition.name}' can't be written as a Dockerfile: {error}") from error
@@ -80,34 +80,34 @@ def adds_accounts(definition: ImageDefinition) -> bool:
     return "accounts" not in definition.declare and bool(listed.users or listed.groups)
 
 
-def _kind(definition: ImageDefinition) -> str:
+def _template_kind(definition: ImageDefinition) -> str:
     if definition.suite is None:
         return "derived"
     return "scripts" if definition.configure == "scripts" else "packages"
 
 
-def _settings(definition: ImageDefinition, whole: Config, user: str | None) -> dict[str, object]:
+def _container_settings(definition: ImageDefinition, whole: Config, user: str | None) -> dict[str, object]:
     """What containers do by default; what is absent is left to the base, as in the embedded builder.
 
     ENTRYPOINT drops the command of the base, so where it stands, CMD does.
     """
-    own = definition.config
-    in_front = own.entrypoint is not None or own.init is not None
+    config = definition.config
+    in_front = config.entrypoint is not None or config.init is not None
     return {
         "labels": [
             (f"{LABELS}title", definition.name),
             (f"{LABELS}description", definition.description),
-            *own.labels.items(),
+            *config.labels.items(),
         ],
-        "environment": sorted(own.environment.items()),
+        "environment": sorted(config.environment.items()),
         "user": user,
-        "workdir": own.workdir,
-        "stop_signal": own.stop_signal,
-        "ports": own.ports,
-        "volumes": own.volumes,
-        "healthcheck": own.healthcheck,
+        "workdir": config.workdir,
+        "stop_signal": config.stop_signal,
+        "ports": config.ports,
+        "volumes": config.volumes,
+        "healthcheck": config.healthcheck,
         "entrypoint": entrypoint(whole) if in_front else None,
-        "command": whole.command or () if in_front else own.command,
+        "command": whole.command or () if in_front else config.command,
     }
 
 

@@ -60,7 +60,7 @@ class Difference:
 
     def describe(self) -> str:
         """In one line."""
-        embedded, engine = _format_value(self.embedded), _format_value(self.engine)
+        embedded, engine = _show_value(self.embedded), _show_value(self.engine)
         return f"/{self.path}: {self.field}: embedded {embedded}, engine {engine}"
 
 
@@ -192,7 +192,7 @@ def _name_links(tree: Mapping[bytes, FileFacts]) -> None:
             tree[paths[0]].linked = tuple(sorted(paths))
 
 
-def _format_value(value: Any) -> str:  # noqa: ANN401 - whatever a field holds
+def _show_value(value: Any) -> str:  # noqa: ANN401 - whatever a field holds
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, tuple) and value and isinstance(value[0], bytes):

@@ -89,9 +89,17 @@ def bundle(
             image, bundle_dir, store=store, settings=settings, rootless=rootless, progress=progress
         )
         return _report(image, made)
-    wanted = MinimalOptions(tuple(minimal), tuple(keep), tuple(drop), tuple(map(tuple, trace)), dependencies)
+    minimal_options = MinimalOptions(
+        tuple(minimal), tuple(keep), tuple(drop), tuple(map(tuple, trace)), dependencies
+    )
     chosen = write_minimal_bundle(
-        image, bundle_dir, wanted, store=store, settings=settings, rootless=rootless, progress=progress
+        image,
+        bundle_dir,
+        minimal_options,
+        store=store,
+        settings=settings,
+        rootless=rootless,
+        progress=progress,
     )
     return _minimal_report(image, chosen)
 

@@ -78,7 +78,7 @@ class LayoutReader:
         """The image that fits, checked. See `source.open_image` for what is raised."""
         leaves = self._leaves()
         candidates = list(
-            self._candidates(
+            self._leaf_candidates(
                 each
                 for each in leaves
                 if each.descriptor.platform != _UNKNOWN or each.descriptor.digest == ref
@@ -86,19 +86,19 @@ class LayoutReader:
         )
         digest = choose(candidates, platform, ref, self.name)
         leaf, *others = (leaf for leaf in leaves if leaf.descriptor.digest == digest)
-        manifest = self._manifest(leaf.descriptor)
-        config = self._config(manifest, digest)
+        manifest = self._read_manifest(leaf.descriptor)
+        config = self._read_config(manifest, digest)
         for each in (leaf, *others):
-            self._check_platform(each.descriptor, config.platform)
+            self._check_declared_platform(each.descriptor, config.platform)
         names = tuple(dict.fromkeys(name for each in (leaf, *others) for name in each.names))
         alone = len({candidate.digest for candidate in candidates}) == 1
         return SelectedImage(digest, manifest, config, self._layers(manifest, config, digest), names, alone)
 
-    def _check_platform(self, descriptor: Descriptor, own: Platform) -> None:
+    def _check_declared_platform(self, descriptor: Descriptor, platform: Platform) -> None:
         declared = descriptor.platform
-        if declared and (declared.os, declared.architecture) != (own.os, own.architecture):
+        if declared and (declared.os, declared.architecture) != (platform.os, platform.architecture):
             raise ArchiveRefused(
-                f"{self.name}: {descriptor.digest}: an index says {declared}, its config {own}"
+                f"{self.name}: {descriptor.digest}: an index says {declared}, its config {platform}"
             )
 
     def select_all(self, platform: Platform | None, ref: str | None) -> list[ImageCandidate]:
@@ -106,11 +106,11 @@ class LayoutReader:
         leaves = self._leaves()
         for leaf in leaves:
             self._check_system(leaf.descriptor)
-        return choose_all(self._candidates(leaves), platform, ref, self.name)
+        return choose_all(self._leaf_candidates(leaves), platform, ref, self.name)
 
     def config_digests(self) -> set[str]:
         """The digests of the configurations of all manifests."""
-        manifests = (self._manifest(leaf.descriptor) for leaf in self._leaves())
+        manifests = (self._read_manifest(leaf.descriptor) for leaf in self._leaves())
         return {read_descriptor(each["config"], f"{self.name}: config").digest for each in manifests}
 
     def _check_system(self, descriptor: Descriptor) -> None:
@@ -119,22 +119,24 @@ class LayoutReader:
         if platform is None or platform == _UNKNOWN or platform.os == "linux":
             return
         named = read_descriptor(
-            self._manifest(descriptor)["config"], f"{self.name}: {descriptor.digest}: config"
+            self._read_manifest(descriptor)["config"], f"{self.name}: {descriptor.digest}: config"
         )
-        config = parse_json(self._read(named, LARGEST_CONFIG), f"{self.name}: config {named.digest}", CONFIG)
+        config = parse_json(
+            self._read_verified(named, LARGEST_CONFIG), f"{self.name}: config {named.digest}", CONFIG
+        )
         if config.get("os") != platform.os:
             raise ArchiveRefused(
                 f"{self.name}: {descriptor.digest}: an index says {platform}, its config {config.get('os')!r}"
             )
 
-    def _candidates(self, leaves: Iterable[_Leaf]) -> Iterator[ImageCandidate]:
+    def _leaf_candidates(self, leaves: Iterable[_Leaf]) -> Iterator[ImageCandidate]:
         for leaf in leaves:
             platform = leaf.descriptor.platform
             if platform is None or platform == _UNKNOWN:
-                manifest = self._manifest(leaf.descriptor)
+                manifest = self._read_manifest(leaf.descriptor)
                 if _config_type(manifest) not in CONFIG_TYPES or not _is_image(manifest, platform):
                     continue
-                platform = self._config(manifest, leaf.descriptor.digest).platform
+                platform = self._read_config(manifest, leaf.descriptor.digest).platform
             yield ImageCandidate(leaf.descriptor.digest, platform, leaf.names, leaf.above)
 
     def _leaves(self) -> list[_Leaf]:
@@ -145,12 +147,12 @@ class LayoutReader:
             raise ArchiveRefused(f"{self.name}: an OCI layout without index.json") from None
         where = f"{self.name}: index.json"
         index = parse_json(raw, where, INDEX)
-        own = index.get("mediaType")
-        known = isinstance(own, str) and own in INDEX_TYPES
-        check_document(index, str(own) if known else OCI_INDEX, where)
+        media_type = index.get("mediaType")
+        is_index = isinstance(media_type, str) and media_type in INDEX_TYPES
+        check_document(index, str(media_type) if is_index else OCI_INDEX, where)
         leaves: list[_Leaf] = []
         missing: list[_Leaf] = []
-        for number, leaf in enumerate(self._walk(index, where, _Leaf(_NOTHING), 0)):
+        for number, leaf in enumerate(self._walk_index(index, where, _Leaf(_NOTHING), 0)):
             if number >= MOST_DESCRIPTORS:
                 raise ArchiveRefused(f"{where}: more than {MOST_DESCRIPTORS} descriptors")
             there = self._place.size(leaf.descriptor.path) is not None
@@ -159,7 +161,7 @@ class LayoutReader:
             raise IntegrityError(f"{self.name}: the blob {missing[0].descriptor.digest} is missing")
         return leaves
 
-    def _walk(self, index: Mapping[str, Any], where: str, above: _Leaf, depth: int) -> Iterator[_Leaf]:
+    def _walk_index(self, index: Mapping[str, Any], where: str, above: _Leaf, depth: int) -> Iterator[_Leaf]:
         for number, item in enumerate(sequence(index["manifests"], f"{where}: manifests")):
             descriptor = read_descriptor(item, f"{where}: manifests[{number}]")
             if depth == 0 and is_attachment(descriptor.names):
@@ -171,23 +173,23 @@ class LayoutReader:
                 if depth >= DEEPEST:
                     raise ArchiveRefused(f"{where}: indexes nested more than {DEEPEST} deep")
                 nested = f"{self.name}: index {descriptor.digest}"
-                document = parse_json(self._read(descriptor, LARGEST_DOCUMENT), nested, INDEX)
+                document = parse_json(self._read_verified(descriptor, LARGEST_DOCUMENT), nested, INDEX)
                 check_document(document, descriptor.media_type, nested)
-                yield from self._walk(document, nested, leaf, depth + 1)
+                yield from self._walk_index(document, nested, leaf, depth + 1)
 
-    def _manifest(self, descriptor: Descriptor) -> dict[str, Any]:
+    def _read_manifest(self, descriptor: Descriptor) -> dict[str, Any]:
         where = f"{self.name}: manifest {descriptor.digest}"
-        manifest = parse_json(self._read(descriptor, LARGEST_DOCUMENT), where, MANIFEST)
+        manifest = parse_json(self._read_verified(descriptor, LARGEST_DOCUMENT), where, MANIFEST)
         check_document(manifest, descriptor.media_type, where)
         return manifest
 
-    def _config(self, manifest: Mapping[str, Any], digest: str) -> ImageConfig:
+    def _read_config(self, manifest: Mapping[str, Any], digest: str) -> ImageConfig:
         descriptor = read_descriptor(manifest["config"], f"{self.name}: manifest {digest}: config")
         if descriptor.media_type not in CONFIG_TYPES:
             raise ArchiveRefused(
                 f"{self.name}: {digest} is no container image: its config is {descriptor.media_type}"
             )
-        raw = self._read(descriptor, LARGEST_CONFIG)
+        raw = self._read_verified(descriptor, LARGEST_CONFIG)
         return parse_config(raw, descriptor.digest, f"{self.name}: config {descriptor.digest}")
 
     def _layers(
@@ -201,15 +203,15 @@ class LayoutReader:
             )
         descriptors = [read_descriptor(item, f"{where}[{number}]") for number, item in enumerate(listed)]
         return tuple(
-            self._layer(descriptor, diff_id, f"{where}[{number}]")
+            self._image_layer(descriptor, diff_id, f"{where}[{number}]")
             for number, (descriptor, diff_id) in enumerate(zip(descriptors, config.diff_ids, strict=True))
         )
 
-    def _layer(self, descriptor: Descriptor, diff_id: str, where: str) -> ImageLayer:
+    def _image_layer(self, descriptor: Descriptor, diff_id: str, where: str) -> ImageLayer:
         if descriptor.media_type not in LAYER_TYPES:
             raise ArchiveRefused(f"{where}: {descriptor.media_type} is not a layer that can be unpacked here")
         path = descriptor.path
-        self._check_size(path, descriptor)
+        self._check_descriptor_size(path, descriptor)
         return ImageLayer(
             descriptor.digest,
             descriptor.size,
@@ -218,17 +220,17 @@ class LayoutReader:
             partial(self._place.open, path),
         )
 
-    def _read(self, descriptor: Descriptor, limit: int) -> bytes:
+    def _read_verified(self, descriptor: Descriptor, limit: int) -> bytes:
         """A blob whose size and digest are right."""
         path = descriptor.path
-        self._check_size(path, descriptor)
+        self._check_descriptor_size(path, descriptor)
         content = blobs.read(self._place, path, limit=limit)
         algorithm, _, expected = descriptor.digest.partition(":")
         if hashlib.new(algorithm, content).hexdigest() != expected:
             raise IntegrityError(f"{self.name}: {path} does not have the digest that names it")
         return content
 
-    def _check_size(self, path: str, descriptor: Descriptor) -> None:
+    def _check_descriptor_size(self, path: str, descriptor: Descriptor) -> None:
         size = self._place.size(path)
         if size is None:
             raise IntegrityError(f"{self.name}: the blob {descriptor.digest} is missing")

@@ -80,40 +80,40 @@ class MinimalBundle:
 def write_minimal_bundle(
     image: Image,
     bundle: Path,
-    wanted: MinimalOptions,
+    options: MinimalOptions,
     *,
     store: Path,
     settings: BundleOptions = PLAIN,
     rootless: bool | None = None,
     progress: Progress = SILENT,
 ) -> MinimalBundle:
-    """Write a bundle over a root that holds what `wanted` needs, and `why.json` beside its `config.json`.
+    """Write a bundle over a root that holds what `options` needs, and `why.json` beside its `config.json`.
 
     The image is unpacked into `store` as for any bundle; the minimal root is a copy of its chosen files,
     in the store too, shared by all bundles with the same choice. A bundle whose image starts a program
     that was not asked for starts the first of `wanted.programs`. Raise BuildError for a program that
     could not start in the image.
     """
-    if not wanted.programs:
+    if not options.programs:
         raise UsageError("a minimal bundle needs at least one program to keep")
     if settings.writable:
         raise UsageError("a minimal root is shared and stays read-only")
     caller = caller_of(rootless)
-    check(image, settings if settings.command else replace(settings, command=wanted.programs[:1]))
+    check(image, settings if settings.command else replace(settings, command=options.programs[:1]))
     full = unpacked(image, store, rootless=caller is not None, progress=progress)
     with progress.step("choose what to keep", unit="files"), Root(full.path) as root:
-        selection = select(image, root, full, wanted, settings)
+        selection = select(image, root, full, options, settings)
         settings, notes = _with_command(image, root, selection, settings)
     rootfs = _minimal(image, full, selection, store, rootless=caller is not None)
     written = finish(image, bundle, rootfs, settings=settings, caller=caller)
     with explained(bundle):
         changed = write_atomically(bundle / WHY, encode(selection.as_dict()))
     written = replace(written, notes=(*written.notes, *notes), changed=written.changed or changed)
-    return MinimalBundle(written, selection, _size(full.path), _size(rootfs.path), full.path)
+    return MinimalBundle(written, selection, _measure(full.path), _measure(rootfs.path), full.path)
 
 
 def select(
-    image: Image, root: Root, rootfs: Rootfs, wanted: MinimalOptions, settings: BundleOptions
+    image: Image, root: Root, rootfs: Rootfs, options: MinimalOptions, settings: BundleOptions
 ) -> Selection:
     """Choose what to keep of a root that is unpacked and prepared."""
     section = convert.image_section(image.config)
@@ -124,15 +124,15 @@ def select(
         root,
         search=[os.fsencode(folder) for folder in path.split(":") if folder.startswith("/")],
         library_path=environment.get("LD_LIBRARY_PATH", ""),
-        drop=map(os.fsencode, wanted.drop),
-        dependencies=wanted.dependencies,
+        drop=map(os.fsencode, options.drop),
+        dependencies=options.dependencies,
     )
-    for name in wanted.programs:
+    for name in options.programs:
         closure.program(_located(root, name, path))
-    for pattern in wanted.keep:
+    for pattern in options.keep:
         closure.declared(_absolute(pattern), "asked for by name")
     _keep_ground(closure, section, rootfs, identity)
-    for argv in wanted.trace:
+    for argv in options.trace:
         user = (identity.uid, identity.gid) if identity.uid else None
         run = TracedCommand(argv, environment, convert.process_cwd(section, settings), user)
         closure.traced(trace(rootfs.path, run), " ".join(argv))
@@ -229,6 +229,6 @@ def _absolute(pattern: str) -> bytes:
     return os.fsencode(pattern)
 
 
-def _size(rootfs: Path) -> RootfsSize:
+def _measure(rootfs: Path) -> RootfsSize:
     with Root(rootfs) as root:
         return RootfsSize(*root.measure())

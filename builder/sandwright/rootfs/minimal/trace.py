@@ -94,35 +94,38 @@ def read_logs(logs: Mapping[int, Path]) -> Trace:
     """What the command of a trace used; one log a process, as `strace -ff -xx -y` writes them."""
     found = Trace()
     children = {
-        int(line[3]) for path in logs.values() for line in _lines(path) if line[0] in _FORKS and line[3]
+        int(line[3])
+        for path in logs.values()
+        for line in _successful_calls(path)
+        if line[0] in _FORKS and line[3]
     }
     ahead = deque(_Process(pid, False, b"/") for pid in sorted(logs) if pid not in children)
     first = True
     while ahead:
         current = ahead.popleft()
         skip_first_exec, first = first, False
-        for call, args, result, translated in _lines(logs[current.pid]):
+        for call, args, result, translated in _successful_calls(logs[current.pid]):
             if call == "execve" and not current.counts:
                 current.counts = not skip_first_exec
                 skip_first_exec = False
             if call in _FORKS and int(translated or result) in logs:
                 ahead.append(_Process(int(translated or result), current.counts, current.cwd))
-            _take(call, args, current, found)
+            _record_call(call, args, current, found)
     return found
 
 
-def _take(call: str, args: str, current: _Process, found: Trace) -> None:
+def _record_call(call: str, args: str, current: _Process, found: Trace) -> None:
     if call == "getdents64" and (folder := _DIRECTORY.match(args)) and current.counts:
-        found.listed[_bytes(folder[1])] = None
+        found.listed[_unhex(folder[1])] = None
     match = _PATH.match(args) if call in _USES else None
     if match is None or not match[2]:
         return
     if match[1]:
-        base = _bytes(match[1])
+        base = _unhex(match[1])
         current.cwd = base if args.startswith("AT_FDCWD") else current.cwd
     else:
         base = current.cwd
-    name = _bytes(match[2])
+    name = _unhex(match[2])
     path = name if name.startswith(b"/") else base + b"/" + name
     if call == "chdir":
         current.cwd = path
@@ -130,7 +133,7 @@ def _take(call: str, args: str, current: _Process, found: Trace) -> None:
         found.used[path] = None
 
 
-def _lines(path: Path) -> Iterator[tuple[str, str, str, str]]:
+def _successful_calls(path: Path) -> Iterator[tuple[str, str, str, str]]:
     """Call, arguments, result and the translated process id, of the calls that succeeded."""
     with path.open(encoding="ascii", errors="replace") as log:
         for line in log:
@@ -139,6 +142,6 @@ def _lines(path: Path) -> Iterator[tuple[str, str, str, str]]:
                 yield match[1], match[2], match[3], match[4] or ""
 
 
-def _bytes(text: str) -> bytes:
+def _unhex(text: str) -> bytes:
     """A string as `-xx` writes it, every byte in hex."""
     return bytes.fromhex(text.replace("\\x", ""))

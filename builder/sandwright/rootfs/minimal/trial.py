@@ -25,7 +25,7 @@ _STARTED_BY = b"bwrap: "
 def try_minimal(
     image: Image,
     made: MinimalBundle,
-    wanted: MinimalOptions,
+    options: MinimalOptions,
     checks: Sequence[tuple[str, ...]],
     settings: BundleOptions = PLAIN,
 ) -> Iterator[str]:
@@ -37,7 +37,7 @@ def try_minimal(
     trial = _Trial.of(image, made, settings)
     for program in made.selection.programs:
         yield trial.compare((program.decode(errors="surrogateescape"), "--version"))
-    for argv in (*wanted.trace, *checks):
+    for argv in (*options.trace, *checks):
         yield trial.must_pass(argv)
 
 
@@ -62,38 +62,38 @@ class _Trial:
 
     def compare(self, argv: tuple[str, ...]) -> str:
         """Run a command line in both roots; the ends must be the same."""
-        shown = " ".join(argv)
-        expected = self._run(self.full, argv)
+        command = " ".join(argv)
+        expected = self._run_in_root(self.full, argv)
         if expected is None:
-            return f"not tried: {shown} does not end in the full image; name another with --check"
+            return f"not tried: {command} does not end in the full image; name another with --check"
         if _STARTED_BY in expected.stderr.encode():
-            raise BuildError(f"{shown} can't be started here, even in the full image: {_last(expected)}")
-        found = self._run(self.minimal, argv)
-        if found is None or found.status != expected.status or self._differs(found, expected, argv):
+            raise BuildError(f"{command} can't be started here, even in the full image: {_last(expected)}")
+        found = self._run_in_root(self.minimal, argv)
+        if found is None or found.status != expected.status or self._differs_by_root(found, expected, argv):
             ended = "did not end" if found is None else f"ended with {found.status}: {_last(found)}"
             raise BuildError(
-                f"in the minimal root, {shown} {ended}; in the full image, it ended with {expected.status}: "
-                f"{_last(expected)}; --trace '{shown}' keeps the files that it opens"
+                f"in the minimal root, {command} {ended}; in the full image, it ended with {expected.status}:"
+                f" {_last(expected)}; --trace '{command}' keeps the files that it opens"
             )
-        return f"tried: {shown}: {_last(found)}"
+        return f"tried: {command}: {_last(found)}"
 
     def must_pass(self, argv: tuple[str, ...]) -> str:
         """Run a command line in the minimal root; it must end with status 0."""
-        shown = " ".join(argv)
-        found = self._run(self.minimal, argv)
+        command = " ".join(argv)
+        found = self._run_in_root(self.minimal, argv)
         if found is None or found.status:
             ended = "did not end" if found is None else f"ended with {found.status}: {_last(found)}"
-            raise BuildError(f"in the minimal root, {shown} {ended}; --trace and --keep add files")
-        return f"tried: {shown}: {_last(found)}"
+            raise BuildError(f"in the minimal root, {command} {ended}; --trace and --keep add files")
+        return f"tried: {command}: {_last(found)}"
 
-    def _differs(self, found: Result, expected: Result, argv: tuple[str, ...]) -> bool:
+    def _differs_by_root(self, found: Result, expected: Result, argv: tuple[str, ...]) -> bool:
         """Whether another output is to blame on the root: some programs print times or addresses."""
         if found.stdout == expected.stdout:
             return False
-        again = self._run(self.full, argv)
+        again = self._run_in_root(self.full, argv)
         return again is not None and again.stdout == expected.stdout
 
-    def _run(self, rootfs: Path, argv: tuple[str, ...]) -> Result | None:
+    def _run_in_root(self, rootfs: Path, argv: tuple[str, ...]) -> Result | None:
         """The end of a command line in a root; None when it does not end."""
         # In `/`: the user namespace maps one user, so that the home of another is closed even to root.
         command = TracedCommand(argv, self.environment, "/", self.user)
