@@ -69,11 +69,11 @@ class _Trial:
         if _STARTED_BY in expected.stderr.encode():
             raise BuildError(f"{command} can't be started here, even in the full image: {_last(expected)}")
         found = self._run_in_root(self.minimal, argv)
-        if found is None or found.status != expected.status or self._other_output(found, expected, argv):
+        if found is None or found.status != expected.status or self._differs_by_root(found, expected, argv):
             ended = "did not end" if found is None else f"ended with {found.status}: {_last(found)}"
             raise BuildError(
-                f"in the minimal root, {command} {ended}; in the full image, it ended with "
-                f"{expected.status}: {_last(expected)}; --trace '{command}' keeps the files that it opens"
+                f"in the minimal root, {command} {ended}; in the full image, it ended with {expected.status}:"
+                f" {_last(expected)}; --trace '{command}' keeps the files that it opens"
             )
         return f"tried: {command}: {_last(found)}"
 
@@ -86,7 +86,7 @@ class _Trial:
             raise BuildError(f"in the minimal root, {command} {ended}; --trace and --keep add files")
         return f"tried: {command}: {_last(found)}"
 
-    def _other_output(self, found: Result, expected: Result, argv: tuple[str, ...]) -> bool:
+    def _differs_by_root(self, found: Result, expected: Result, argv: tuple[str, ...]) -> bool:
         """Whether another output is to blame on the root: some programs print times or addresses."""
         if found.stdout == expected.stdout:
             return False
