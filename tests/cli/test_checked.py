@@ -22,6 +22,7 @@ CHECK_NOTHING = {
     *("init", "run", "fleet", "learn", "explain", "doctor", "status", "cleanup", "setup", "lock-diff"),
     *(
         "init-image",
+        "prune-images",
         "export-image",
         "dockerfile",
         "push-image",

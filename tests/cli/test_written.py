@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from sandwright.cli.arguments import build_directory
 from sandwright.cli.artifacts import changes
 from sandwright.cli.commands.command import Command, Option
 from sandwright.cli.commands.table import COMMANDS
+from sandwright.cli.functions import function_of
 from sandwright.cli.program import main
 from sandwright.errors import HostError, LockError, SandwrightError
 from sandwright.image.dockerfile.context import DockerfileContext
@@ -48,6 +51,17 @@ WRITTEN = [
     for option in command.arguments
     if option.metavar in ("FILE", "DIR") and option.written
 ]
+
+
+@pytest.mark.parametrize("name", ["build-images", "lint-image", "bundle", "push-image", "sbom", "publish"])
+def test_images_are_where_the_variable_says(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert inspect.signature(function_of(name)).parameters["output"].default == ""
+    monkeypatch.setenv("SANDWRIGHT_BUILD", str(tmp_path))
+    assert (build_directory(""), build_directory("other")) == (tmp_path, Path("other"))
+    monkeypatch.delenv("SANDWRIGHT_BUILD")
+    assert build_directory("") == Path("build")
 
 
 def test_each_file_is_read_or_written() -> None:

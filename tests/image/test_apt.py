@@ -17,8 +17,9 @@ from sandwright import process
 from sandwright.errors import FetchError, HostError, IntegrityError, LockError, SandwrightError, ToolMissing
 from sandwright.image import apt
 from sandwright.image.apt import lock_image
+from sandwright.image.aptsources import debian_sources
 from sandwright.image.definition import ImageDefinition, load_definition
-from sandwright.image.lock import Lock, LockedPackage, checksum
+from sandwright.image.lock import Lock, LockedPackage, checksum, load_lock, write_lock
 from sandwright.image.mirrors import Mirrors, find_mirrors
 from sandwright.resources import data_path
 
@@ -59,12 +60,14 @@ class Archive:
     gnupg: Path
     keyring: Path
     indices: dict[tuple[str, str], str] = field(default_factory=dict)
+    suites: dict[str, str] = field(default_factory=SUITES.copy)
+    user: str = "archive@example.invalid"
 
     def add(self, *stanzas: str, suite: str = "bookworm", architecture: str = "amd64") -> None:
         self.indices[suite, architecture] = self.indices.get((suite, architecture), "") + "".join(stanzas)
 
     def publish(self, *, signed: bool = True) -> Mirrors:
-        for suite, archive in SUITES.items():
+        for suite, archive in self.suites.items():
             dist = self.root / archive / "dists" / suite
             sums = []
             for architecture in ("amd64", "arm64"):
@@ -74,13 +77,17 @@ class Archive:
                 path.write_text(self.indices.get((suite, architecture), ""))
                 sums.append(f" {hashlib.sha256(path.read_bytes()).hexdigest()} {path.stat().st_size} {name}")
             release = (
-                f"Origin: Debian\nLabel: Debian\nSuite: {suite}\nCodename: {suite}\nDate: {DATES[suite]}\n"
-                "Architectures: all amd64 arm64\nComponents: main\nSHA256:\n" + "\n".join(sums) + "\n"
+                f"Origin: Debian\nLabel: Debian\nSuite: {suite}\nCodename: {suite}\n"
+                f"Date: {DATES.get(suite, DATES['bookworm'])}\n"
+                "Architectures: all amd64 arm64\nComponents: main\n"
+                + ("NotAutomatic: yes\nButAutomaticUpgrades: yes\n" if "backports" in suite else "")
+                + "SHA256:\n"
+                + "".join(f"{line}\n" for line in sums)
             )
             (dist / "InRelease").unlink(missing_ok=True)
             (dist / "Release").write_text(release)
             if signed:
-                self.sign(dist)
+                self.sign(dist, user=self.user)
         return self.mirrors
 
     def sign(self, dist: Path, *, user: str = "archive@example.invalid") -> None:
@@ -119,10 +126,17 @@ def archive(tmp_path: Path, keys: Path) -> Archive:
     return Archive(tmp_path / "mirror", keys, keyring)
 
 
-def image(folder: Path, packages: Sequence[str], *, more: str = "", arm: bool = False) -> ImageDefinition:
+def image(
+    folder: Path,
+    packages: Sequence[str],
+    *,
+    more: str = "",
+    arm: bool = False,
+    base: str = "debian: bookworm",
+) -> ImageDefinition:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "image.yaml").write_text(
-        "schema: 1\ndescription: An image.\nbase: {debian: bookworm}\n"
+        f"schema: 1\ndescription: An image.\nbase: {{{base}}}\n"
         + ("" if "configure" in more else "configure: declared\n")
         + f"packages: [{', '.join(packages)}]\n"
         + f"platforms: [linux/amd64{', linux/arm64' if arm else ''}]\n{more}"
@@ -149,6 +163,75 @@ def refusal(
     prefix = "image 'small', linux/amd64: "
     assert str(caught.value).startswith(prefix)
     return str(caught.value).removeprefix(prefix)
+
+
+@pytest.fixture
+def vendor(tmp_path: Path, keys: Path) -> Archive:
+    """An archive that is not Debian's, with another key."""
+    keyring = tmp_path / "small/vendor.gpg"
+    keyring.parent.mkdir()
+    _gpg(keys, "--export", "--output", keyring, "stranger@example.invalid")
+    root = tmp_path / "vendor"
+    return Archive(root, keys, keyring, suites={"stable": "."}, user="stranger@example.invalid")
+
+
+def locked(archive: Archive, tmp_path: Path, *packages: str, base: str) -> Lock:
+    definition = image(tmp_path / "small", packages, base=base)
+    return lock_image(
+        definition, mirrors=archive.publish(), cache=tmp_path / "cache", keyring=archive.keyring
+    )
+
+
+@pytest.mark.needs("gpg")
+class TestOtherSources:
+    def test_another_archive(self, archive: Archive, vendor: Archive, tmp_path: Path) -> None:
+        archive.add(stanza("base-thing"))
+        vendor.add(
+            stanza("tool", Depends="base-thing", Filename="deb/t/tool_1.0-1_amd64.deb"), suite="stable"
+        )
+        vendor.publish()
+        base = f"debian: bookworm, sources: [{{url: 'file://{vendor.root}', suite: stable, key: vendor.gpg}}]"
+        lock = locked(archive, tmp_path, "tool", base=base)
+        thing, tool = lock.packages("linux/amd64")
+        assert (thing.archive, tool.archive) == ("debian", f"file://{vendor.root}")
+        assert tool.path == "deb/t/tool_1.0-1_amd64.deb"
+        assert archive.mirrors.bases(tool.archive) == (tool.archive,)
+        write_lock(tmp_path / "small", lock)
+        assert load_lock(tmp_path / "small") == lock
+
+    def test_another_archive_with_a_key_that_is_not_its_own(
+        self, archive: Archive, vendor: Archive, tmp_path: Path
+    ) -> None:
+        vendor.add(stanza("tool"), suite="stable")
+        vendor.publish()
+        shutil.copy(archive.keyring, vendor.keyring)
+        base = f"debian: bookworm, sources: [{{url: 'file://{vendor.root}', suite: stable, key: vendor.gpg}}]"
+        with pytest.raises(IntegrityError, match="an archive is not what was signed"):
+            locked(archive, tmp_path, "tool", base=base)
+
+    def test_backports_are_for_packages_that_say_so(self, archive: Archive, tmp_path: Path) -> None:
+        archive.suites["bookworm-backports"] = "debian"
+        archive.add(stanza("one"), stanza("two"))
+        archive.add(
+            stanza("one", "2.0-1~bpo12+1"), stanza("two", "2.0-1~bpo12+1"), suite="bookworm-backports"
+        )
+        base = "debian: bookworm, backports: true"
+        lock = locked(archive, tmp_path, "one/bookworm-backports", "two", base=base)
+        versions = {each.name: each.version for each in lock.packages("linux/amd64")}
+        assert versions == {"one": "2.0-1~bpo12+1", "two": "1.0-1"}
+
+    def test_a_version(self, archive: Archive, tmp_path: Path) -> None:
+        archive.add(stanza("one", "1.0-1"))
+        archive.add(stanza("one", "1.5-1"), suite="bookworm-updates")
+        assert resolve(archive, tmp_path, "one") == {"one": "1.5-1"}
+        assert resolve(archive, tmp_path, "one=1.0-1") == {"one": "1.0-1"}
+        assert "Version '3*' for 'one' was not found" in refusal(LockError, archive, tmp_path, "one=3*")
+
+    def test_usual_sources_have_the_checksum_that_they_had(self, tmp_path: Path) -> None:
+        plain = image(tmp_path / "one", ["one"])
+        told = image(tmp_path / "two", ["one"], base="debian: bookworm, components: [main], backports: false")
+        other = image(tmp_path / "three", ["one"], base="debian: bookworm, components: [main, contrib]")
+        assert checksum(plain) == checksum(told) != checksum(other)
 
 
 @pytest.mark.needs("gpg")
@@ -470,7 +553,10 @@ def test_a_lock_of_apts_directory_is_not_waited_for_without_an_end(
     monkeypatch.setattr(apt, "WAITING", 0.3, raising=False)
     mirrors = Mirrors(dict.fromkeys(("debian", "debian-security"), ("http://192.0.2.1/debian",)))
     own, other = (
-        apt.PrivateApt(tmp_path / "own", "bookworm", "amd64", mirrors, tmp_path / "keys") for _ in range(2)
+        apt.PrivateApt(
+            tmp_path / "own", "bookworm", "amd64", mirrors, tmp_path / "keys", debian_sources("bookworm")
+        )
+        for _ in range(2)
     )
     said = "own is locked by another process, and stays so"
     with own.opened(), pytest.raises(HostError, match=said), other.opened():

@@ -17,7 +17,7 @@ from sandwright.image.existing import read_layout
 from sandwright.image.lock import Lock, PackageGone
 from sandwright.image.packages import PackageSource
 from sandwright.image.plan import plan_build
-from support.debs import promise
+from support.debs import Member, deb, folder, promise
 from support.smallworld import EPOCH, World, contents, document, small_world
 
 ARM = {"os": "linux", "architecture": "arm64", "variant": "v8"}
@@ -561,6 +561,23 @@ def test_the_user_is_written_as_numbers(world: World, user: str, written: str) -
     assert config["config"]["User"] == written
 
 
+def test_ports_volumes_and_health(world: World) -> None:
+    edit(world, "base", "config:\n", "config:\n  ports: ['80']\n  volumes: [/srv]\n")
+    check = "healthcheck: {command: [/bin/run, --check], interval: 5, start-period: 2}"
+    edit(world, "app", "config:\n", f"config:\n  ports: ['80', 53/udp]\n  volumes: [/data]\n  {check}\n")
+    app = world.build("app")["app"]
+    config = document(app.layout, app.images["linux/amd64"].config.digest)["config"]
+    assert config["ExposedPorts"] == {"80/tcp": {}, "53/udp": {}}
+    assert config["Volumes"] == {"/srv": {}, "/data": {}}
+    assert config["Healthcheck"] == {
+        "Test": ["CMD", "/bin/run", "--check"],
+        "Interval": 5_000_000_000,
+        "Timeout": 30_000_000_000,
+        "StartPeriod": 2_000_000_000,
+        "Retries": 3,
+    }
+
+
 def test_a_user_of_the_base_is_written_as_a_number(world: World) -> None:
     edit(world, "base", "config:\n", "config:\n  user: root\n")
     edit(world, "app", "user: app\n  env", "env")
@@ -574,6 +591,19 @@ def test_a_user_that_runs_and_is_not_there(world: World) -> None:
     edit(world, "app", "user: app\n  env", "user: nobody\n  env")
     with pytest.raises(BuildError, match="user 'nobody' is not in the image's etc/passwd"):
         world.build("app")
+
+
+def test_packages_whose_scripts_are_not_run_are_named(world: World) -> None:
+    scripts = {"postinst": "#!/bin/sh\n", "prerm": "#!/bin/sh\n"}
+    offered = world.packages()
+    for architecture in ("amd64", "arm64"):
+        members = [folder("./"), Member("./usr/bin/more", "x", mode=0o755)]
+        raw = deb(members, name="more", version="1", architecture=architecture, files=scripts)
+        package = world.offer(raw, name="more", version="1", architecture=architecture)
+        offered[f"linux/{architecture}"].append(package)
+    world.lock(world.catalogue["base"], offered)
+    world.build("base")
+    assert world.notes == ["base: declared, so scripts of these packages are not run: more"]
 
 
 def test_an_output_that_can_not_be_made(world: World) -> None:

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from sandwright.documents.decode import decode
 from sandwright.documents.yaml import parse_yaml
 from sandwright.errors import DocumentError, UsageError
-from sandwright.image.apt import SUITES
+from sandwright.image.aptsources import SUITES
 from sandwright.image.definition import ImageDefinition, load_catalogue, load_definition
 from sandwright.image.schema import definition_schema
 from sandwright.image.sections import Config, DebianBase, Directory, ImageFile, ImageGroup, ImageUser, Link
@@ -195,9 +195,9 @@ REFUSALS: dict[str, tuple[str, str]] = {
     ),
     "packages that can't be": (
         DEBIAN.replace("[libc6]", "[libc6, Git, 'a b', libc6, -x]"),
-        "image.yaml:5:19: packages[1]: 'Git' is not the name of a Debian package\n"
-        "image.yaml:5:24: packages[2]: 'a b' is not the name of a Debian package\n"
-        "image.yaml:5:38: packages[4]: '-x' is not the name of a Debian package",
+        "image.yaml:5:19: packages[1]: 'Git' is not a Debian package: name, name=version or name/suite\n"
+        "image.yaml:5:24: packages[2]: 'a b' is not a Debian package: name, name=version or name/suite\n"
+        "image.yaml:5:38: packages[4]: '-x' is not a Debian package: name, name=version or name/suite",
     ),
     "a package twice": (
         DEBIAN.replace("[libc6]", "[libc6, git, libc6]"),

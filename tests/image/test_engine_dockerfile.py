@@ -132,12 +132,12 @@ def test_another_builder() -> None:
 
 def test_a_builder_without_a_digest_is_refused() -> None:
     with pytest.raises(UsageError, match=r"^the builder 'debian:12' is not pinned: write name@sha256:…$"):
-        build_in_engine(wish("distroless", builder="debian:12"), None, own=AMD)  # type: ignore[arg-type]
+        build_in_engine(wish("distroless", builder="debian:12"), None, host_platform=AMD)  # type: ignore[arg-type]
 
 
 def test_an_unknown_image_is_refused() -> None:
     with pytest.raises(UsageError, match="there is no image 'nothing'; there is alpine, "):
-        build_in_engine(wish("nothing"), None, own=AMD)  # type: ignore[arg-type]
+        build_in_engine(wish("nothing"), None, host_platform=AMD)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -152,6 +152,14 @@ def test_an_unknown_image_is_refused() -> None:
         pytest.param('config: {workdir: "/a b"}', 'WORKDIR "/a b"', id="a directory"),
         pytest.param("config: {stop_signal: SIGINT}", "STOPSIGNAL SIGINT", id="a signal"),
         pytest.param("config: {user: '1000:100'}", "USER 1000:100", id="a user"),
+        pytest.param("config: {user: nobody}", "USER 65534", id="a user by name"),
+        pytest.param("config: {ports: ['80', 53/udp]}", "EXPOSE 80/tcp 53/udp", id="ports"),
+        pytest.param("config: {volumes: [/data]}", 'VOLUME ["/data"]', id="volumes"),
+        pytest.param(
+            "config: {healthcheck: {command: [/run, -c], retries: 2}}",
+            'CMD ["/run", "-c"]',
+            id="a health check",
+        ),
         pytest.param("config: {entrypoint: [/run]}", "CMD []", id="an entrypoint drops the command"),
     ],
 )

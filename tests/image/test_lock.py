@@ -208,7 +208,10 @@ CHANGES: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
         _with(sha256="b" * 64 + "\n"),
         f"{SECOND}.sha256: must be a SHA-256 in 64 hexadecimal digits",
     ),
-    "an unknown archive": (_with(archive="x"), f"{SECOND}.archive: must be one of debian, debian-security"),
+    "an unknown archive": (
+        _with(archive="x"),
+        f"{SECOND}.archive: must be one of debian, debian-security, or the address of an archive",
+    ),
     "a path that climbs": (
         _with(path="pool/../../x.deb"),
         f"{SECOND}.path: must be a path like pool/…/name.deb",
@@ -224,7 +227,8 @@ CHANGES: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     ),
     "several faults": (
         _with(size="1", archive=None),
-        f"{SECOND}.archive: must be one of debian, debian-security\n{SECOND}.size: must be a number of bytes",
+        f"{SECOND}.archive: must be one of debian, debian-security, or the address of an archive\n"
+        f"{SECOND}.size: must be a number of bytes",
     ),
 }
 

@@ -41,6 +41,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty directory to work in, with a cache of its own and nobody's logins."""
+    monkeypatch.delenv("SANDWRIGHT_BUILD", raising=False)
     monkeypatch.setenv("SANDWRIGHT_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)

@@ -13,6 +13,8 @@ import pytest
 from sandwright import process
 from sandwright.cli.program import main
 from sandwright.image.build import BuiltImage
+from sandwright.image.remote import open_layout
+from sandwright.registry.referrer import fallback_tag
 from sandwright.release.evidence import write_matrix
 from sandwright.verify.smoke.report import write_report
 from sandwright.verify.verdict import ProbeFinding, Verdict
@@ -60,6 +62,7 @@ def place(
     for name in ("base", "app"):
         write_matrix(matrix_of(built, name), tmp_path / "build/release" / name)
     write_key(tmp_path)
+    monkeypatch.delenv("SANDWRIGHT_BUILD", raising=False)
     monkeypatch.setenv("SANDWRIGHT_CACHE", str(world.cache.root))
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
@@ -128,6 +131,50 @@ def test_publish_and_verify_elsewhere(  # noqa: PLR0917 - fixtures
     digest = told[1].partition("@")[2].partition(": ")[0]
     assert lines[-1] == f"pass: rebuild: made again, it is {digest}"
     assert {path.name for path in elsewhere.iterdir()} == {"key.pub"}, "nothing is left"
+
+
+def test_the_evidence_crosses_an_air_gap(
+    place: Path, server: Server, access: list[str], run: Command
+) -> None:
+    run("publish", "app", f"{server.host}/one", "--key", "key.pem", *IMAGES, *access)
+    run("pull-image", f"{server.host}/one/app", "--to", "carried", *access)
+    checks = [["pass", check] for check in CHECKS if check != "rebuild"]
+    verify = ("--key", "key.pub", "--name", "app")
+    lines = run("verify-image", "carried", *verify).splitlines()
+    assert [line.split(": ")[:2] for line in lines] == checks
+    rebuilt = run("verify-image", "carried", *verify, "--rebuild").splitlines()
+    assert rebuilt[-1].startswith("pass: rebuild: made again, it is sha256:")
+
+    told = run("push-image", "carried", f"{server.host}/two/app:1", *access)
+    assert "of its evidence" in told
+    lines = run("verify-image", f"{server.host}/two/app:1", "--key", "key.pub", *access).splitlines()
+    assert [line.split(": ")[:2] for line in lines] == checks
+    assert run("push-image", "carried", f"{server.host}/two/app:1", *access).endswith("nothing has changed")
+    repository = server.storage / "docker/registry/v2/repositories/two/app/_manifests/tags"
+    assert {path.name.rpartition(".")[2] for path in repository.iterdir()} >= {"1", "sig", "att"}
+
+
+def test_a_layout_is_verified_to_the_last_byte(
+    place: Path, server: Server, access: list[str], run: Command
+) -> None:
+    run("publish", "app", f"{server.host}/flip", "--key", "key.pem", *IMAGES, *access)
+    run("pull-image", f"{server.host}/flip/app", "--to", "carried", *access)
+    verify = ("verify-image", "carried", "--key", "key.pub")
+    assert "give the name of the image with --name" in run(*verify, status=64)
+    run(*verify, "--name", "base", status=12)
+    run("pull-image", f"{server.host}/flip/app", "--to", "bare", "--no-evidence", *access)
+    assert "is not what" in run("verify-image", "bare", "--key", "key.pub", "--name", "app", status=12)
+    source = open_layout(place / "carried")
+    listed = source.attachments[fallback_tag(source.graph.root.descriptor.digest)]
+    for graph in (source.graph, listed):
+        for descriptor in (*(node.descriptor for node in graph.nodes), *graph.blobs):
+            blob = place / "carried" / descriptor.path
+            content = blob.read_bytes()
+            blob.unlink()  # the cache has the same file
+            blob.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+            assert main((*verify, "--name", "app")) != 0, descriptor
+            blob.write_bytes(content)
+    run(*verify, "--name", "app")
 
 
 def test_without_a_key(place: Path, server: Server, access: list[str], run: Command) -> None:

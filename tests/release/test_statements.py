@@ -43,7 +43,7 @@ def test_the_signature(release: Release) -> None:
     assert found["predicateType"] == "https://sigstore.dev/cosign/sign/v1"
     assert found["predicate"] == {}
     digests = [release.root.digest, *(each.digest for each in release.manifests.values())]
-    assert [f"sha256:{each['digest']['sha256_digest']}" for each in found["subject"]] == digests
+    assert [f"sha256:{each['digest']['sha256']}" for each in found["subject"]] == digests
     assert [each["name"] for each in found["subject"]] == ["app", "app linux/amd64", "app linux/arm64"]
 
 
@@ -58,8 +58,7 @@ def test_the_provenance(world: World, release: Release) -> None:
     assert details["builder"]["id"] == "urn:sandwright:builder"
     assert details["builder"]["version"] == {"sandwright": "0.1.0", "code": builder_checksum()}
     named = {
-        each["name"]: f"sha256:{each['digest']['sha256_digest']}"
-        for each in definition["resolvedDependencies"]
+        each["name"]: f"sha256:{each['digest']['sha256']}" for each in definition["resolvedDependencies"]
     }
     files = {
         path: sha256_digest((world.images / path).read_bytes())
@@ -73,9 +72,7 @@ def test_the_provenance(world: World, release: Release) -> None:
     byproducts = {each["name"]: each for each in details["byproducts"]}
     assert byproducts.keys() == {each.name for each in release.documents}
     for document in release.documents:
-        assert f"sha256:{byproducts[document.name]['digest']['sha256_digest']}" == sha256_digest(
-            document.content
-        )
+        assert f"sha256:{byproducts[document.name]['digest']['sha256']}" == sha256_digest(document.content)
         annotated = byproducts[document.name]["annotations"]["dev.sandwright.attached-to"]
         assert annotated == document.subject.digest
 

@@ -13,6 +13,7 @@ import shutil
 import time
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,10 @@ from sandwright import process
 from sandwright.errors import BuildError, CommandFailed
 from sandwright.rootfs.bundles.assemble import BundleReport, bundle
 from sandwright.rootfs.bundles.convert import BundleOptions
+from sandwright.rootfs.images.source import open_image
+from sandwright.rootfs.minimal.minimal import MinimalOptions, write_minimal_bundle
 from sandwright.rootfs.minimal.trace import TracedCommand, trace
+from sandwright.rootfs.minimal.trial import try_minimal
 from sandwright.rootfs.securejoin import Root
 from support import layouts
 
@@ -330,3 +334,57 @@ def test_settings_reach_the_minimal_bundle(image: Path, store: Path, tmp_path: P
         "/tmp",
         ["bash"],
     )
+
+
+def _tried(
+    image: Path, store: Path, bundle: Path, wanted: MinimalOptions, *checks: tuple[str, ...]
+) -> list[str]:
+    opened = open_image(image)
+    made = write_minimal_bundle(opened, bundle, wanted, store=store)
+    return list(try_minimal(opened, made, wanted, checks))
+
+
+@pytest.mark.needs("bwrap")
+def test_the_result_is_run(image: Path, store: Path, tmp_path: Path) -> None:
+    wanted = MinimalOptions(("/usr/bin/git", "bash"), trace=(("git", "--exec-path"),))
+    lines = _tried(image, store, tmp_path / "b", wanted, ("bash", "-c", "git init -q /tmp/a && echo made"))
+    version = process.run("git", "--version").text
+    assert lines[0] == f"tried: /usr/bin/git --version: {version}"
+    assert lines[1].startswith("tried: /usr/bin/bash --version: GNU bash")
+    assert lines[2].startswith("tried: git --exec-path: /usr/lib/git-core")
+    assert lines[3].endswith(": made")
+
+
+@pytest.mark.needs("bwrap")
+def test_a_result_that_does_not_start_is_an_error(image: Path, store: Path, tmp_path: Path) -> None:
+    wanted = MinimalOptions(("/usr/bin/git",), drop=("/usr/lib/**/libpcre2*",))
+    with pytest.raises(BuildError) as caught:
+        _tried(image, store, tmp_path / "b", wanted)
+    assert str(caught.value).startswith("in the minimal root, /usr/bin/git --version ended with 127: ")
+    assert "in the full image, it ended with 0: git version" in str(caught.value)
+
+
+@pytest.mark.needs("bwrap")
+def test_a_check_that_fails_is_an_error(image: Path, store: Path, tmp_path: Path) -> None:
+    wanted = MinimalOptions(("/usr/bin/git",))
+    with pytest.raises(BuildError, match=r"in the minimal root, git log ended with 128: fatal: not a git"):
+        _tried(image, store, tmp_path / "b", wanted, ("git", "log"))
+
+
+@pytest.mark.needs("bwrap")
+def test_a_program_that_refuses_the_option_does_so_in_both_roots(
+    image: Path, store: Path, tmp_path: Path
+) -> None:
+    (line,) = _tried(image, store, tmp_path / "b", MinimalOptions(("/usr/bin/false",)))
+    assert line.startswith("tried: /usr/bin/false --version: ")
+
+
+@pytest.mark.needs("bwrap")
+def test_what_can_not_be_started_at_all_is_an_error(image: Path, store: Path, tmp_path: Path) -> None:
+    """As for another processor without an emulator: equal ends would prove nothing."""
+    opened, wanted = open_image(image), MinimalOptions(("/usr/bin/git",))
+    made = write_minimal_bundle(opened, tmp_path / "b", wanted, store=store)
+    elsewhere = replace(made, full_path=tmp_path / "none")
+    elsewhere.full_path.joinpath("etc").mkdir(parents=True)
+    with pytest.raises(BuildError, match="can't be started here, even in the full image"):
+        list(try_minimal(opened, elsewhere, wanted, ()))

@@ -11,6 +11,7 @@ from pathlib import Path
 from sandwright import process
 from sandwright.errors import HostError, SandwrightError
 from sandwright.image.apt import PrivateApt
+from sandwright.image.aptsources import debian_sources
 from sandwright.image.cache import default_cache
 from sandwright.image.mirrors import machine_mirrors
 
@@ -40,7 +41,7 @@ def unpacked(package: str, program: str) -> Path:
 
 
 def _fetch(kept: Path, package: str, root: Path) -> None:
-    apt = PrivateApt(kept / "apt", "trixie", "amd64", machine_mirrors(), KEYRING)
+    apt = PrivateApt(kept / "apt", "trixie", "amd64", machine_mirrors(), KEYRING, debian_sources("trixie"))
     settings = {**os.environ, "APT_CONFIG": str(kept / "apt/apt.conf"), "LC_ALL": "C.UTF-8"}
     with apt.opened():
         apt.update()

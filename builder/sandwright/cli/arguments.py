@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from sandwright.environment import BUILD
 from sandwright.errors import UsageError
 
 MAX_BYTES = 16 << 20
@@ -21,6 +22,11 @@ def read_file(file: str) -> bytes:
     if len(data) > MAX_BYTES:
         raise UsageError(f"{file} is larger than {MAX_BYTES >> 20} MiB")
     return data
+
+
+def build_directory(output: str) -> Path:
+    """The value of `--output`, else of SANDWRIGHT_BUILD, else `build`."""
+    return Path(output or os.environ.get(BUILD.name) or "build")
 
 
 def image_path(image: str, output: Path, *, kind: str = "file or directory") -> Path:

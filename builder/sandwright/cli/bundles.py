@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sandwright.cli import console
-from sandwright.cli.arguments import image_path
+from sandwright.cli.arguments import build_directory, image_path
 from sandwright.errors import UsageError
 from sandwright.host import collect_host
 from sandwright.rootfs.bundles.bundle import Bundle, write_bundle
 from sandwright.rootfs.bundles.convert import BundleOptions
 from sandwright.rootfs.images.source import Image, open_image
 from sandwright.rootfs.minimal.minimal import MinimalBundle, MinimalOptions, write_minimal_bundle
+from sandwright.rootfs.minimal.trial import try_minimal
 
 SHOWN = 20
 """How many open questions are printed; `why.json` has them all."""
@@ -25,22 +26,23 @@ def bundle(
     platform: str = "",
     ref: str = "",
     bundle: str = "",
-    output: str = "build",
+    output: str = "",
     minimal: Sequence[str] | None = None,
     keep: Sequence[str] | None = None,
     drop: Sequence[str] | None = None,
     trace: Sequence[str] | None = None,
+    check: Sequence[str] | None = None,
     dependencies: bool = False,
     writable: bool = False,
     init: bool = False,
     words: Sequence[str],
 ) -> None:
     """Make an OCI runtime bundle of an image; `words` replace the image's command."""
-    source = _open_named_image(image, platform, ref, Path(output))
+    source = _open_named_image(image, platform, ref, build_directory(output))
     architecture = source.platform.architecture
     name = Path(image).name.removesuffix(".tar") + ("-minimal" if minimal else "")
-    where = Path(bundle) if bundle else Path(output) / "bundles" / f"{name}-{architecture}"
-    store = Path(output) / "rootfs"
+    where = Path(bundle) if bundle else build_directory(output) / "bundles" / f"{name}-{architecture}"
+    store = build_directory(output) / "rootfs"
     settings = BundleOptions(
         command=tuple(words) or None,
         writable=writable,
@@ -59,10 +61,13 @@ def bundle(
                 source, where, options, store=store, settings=settings, progress=progress
             )
             _show_minimal(made, where)
+            checks = [tuple(shlex.split(each)) for each in check or ()]
+            for line in try_minimal(source, made, options, checks, settings):
+                console.line(line)
             return
-        if keep or drop or trace or dependencies:
+        if keep or drop or trace or dependencies or check:
             raise UsageError(
-                "--keep, --drop, --trace and --dependencies choose what --minimal keeps; give that too"
+                "--keep, --drop, --trace, --check and --dependencies are for --minimal; give that too"
             )
         _print_bundle(write_bundle(source, where, store=store, settings=settings, progress=progress), where)
 

@@ -13,7 +13,7 @@ from sandwright.check.image import check_image as run_checks
 from sandwright.check.structure import read_tests
 from sandwright.checked import Checked
 from sandwright.cli import console
-from sandwright.cli.arguments import image_path, names
+from sandwright.cli.arguments import build_directory, image_path, names
 from sandwright.errors import UsageError, VerdictError
 from sandwright.outputs import write_output
 from sandwright.rootfs.images.source import list_images
@@ -26,7 +26,7 @@ def lint_image(
     image: str,
     platform: str = "",
     ref: str = "",
-    output: str = "build",
+    output: str = "",
     budget: str = "",
     accept: Sequence[str] | None = None,
     structure: Sequence[str] | None = None,
@@ -37,7 +37,7 @@ def lint_image(
 ) -> Checked:
     """Audit every image that fits. Raise VerdictError for findings that are errors."""
     runtimes = names(runtime, "--runtime")
-    path = image_path(image, Path(output))
+    path = image_path(image, build_directory(output))
     waivers = [Waiver.parse(text) for text in accept or ()]
     tests = [read_tests(Path(file)) for file in structure or ()]
     if runtime and not any(each.commands for each in tests):

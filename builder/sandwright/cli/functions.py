@@ -14,6 +14,7 @@ FUNCTIONS: Mapping[str, str] = {
     "lock-images": ".locks:lock_images",
     "lock-diff": ".locks:lock_diff",
     "build-images": ".images:build_images",
+    "prune-images": ".prune:prune_images",
     "export-image": ".images:export_image",
     "dockerfile": ".engines:dockerfile",
     "push-image": ".registries:push_image",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 
 from sandwright.checked import Checked
 from sandwright.cli import console, engines
-from sandwright.cli.arguments import source_date_epoch
+from sandwright.cli.arguments import build_directory, source_date_epoch
 from sandwright.cli.image_arguments import catalogue_of, chosen_compression, fetcher, registry_settings
 from sandwright.cli.locks import relock
 from sandwright.errors import VerdictError
@@ -22,7 +21,6 @@ from sandwright.image.definition import ImageDefinition
 from sandwright.image.export import save_archive
 from sandwright.image.plan import plan_build
 from sandwright.image.variant import ImageVariant, parse_labels
-from sandwright.policy.trusted import BUILD
 from sandwright.progress import Progress
 from sandwright.setup.plan import plan_setup
 from sandwright.verify.smoke.merge import in_layouts, merge_reports
@@ -48,7 +46,7 @@ def build_images(
     name: Sequence[str] | None = None,
     platform: Sequence[str] | None = None,
     images: str = "",
-    output: str = "build",
+    output: str = "",
     mirror: str = "",
     frozen: bool = False,
     verify: bool = False,
@@ -82,10 +80,12 @@ def build_images(
         )
         options.refuse(used)
         arguments = engines.CliArguments(images, name or (), platform or (), mirror, builder, frozen)
-        return engines.build_with_engine(arguments, options, output=Path(output), registry=registry)
+        return engines.build_with_engine(
+            arguments, options, output=build_directory(output), registry=registry
+        )
     started = time.monotonic()
     catalogue = catalogue_of(images, name or ())
-    where = Path(output)
+    where = build_directory(output)
     settings: dict[str, Any] = {
         "platforms": list(platform or ()) or None,
         "frozen": frozen,
@@ -142,7 +142,7 @@ def export_image(
     platform = platform or collect_host().platform
     target = Path(to or f"{name}-{platform.rpartition('/')[2]}.tar")
     reference = reference or f"sandwright/{name}:latest"
-    built = Path(output or os.environ.get(BUILD) or "build")
+    built = build_directory(output)
     save_archive(built / "images" / name, platform, target, reference=reference)
     console.line(f"{target}: {reference}, {console.size(target.stat().st_size)}")
 

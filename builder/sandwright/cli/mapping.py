@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from sandwright.checked import Checked
 from sandwright.cli import console
-from sandwright.cli.arguments import image_path, names
+from sandwright.cli.arguments import build_directory, image_path, names
 from sandwright.errors import VerdictError
 from sandwright.host import collect_host
 from sandwright.verify.mapping.prove import prove_mapping as prove
@@ -17,7 +15,7 @@ def verify_mapping(
     *,
     image: str,
     runtime: str = "",
-    output: str = "build",
+    output: str = "",
 ) -> Checked:
     """Prove which user an image with `config.init` runs as, and who owns new files.
 
@@ -25,10 +23,10 @@ def verify_mapping(
     """
     runtimes = names(runtime, "--runtime") or list(PROVED)
     with console.watching() as progress:
-        platform, store = collect_host().platform, Path(output) / "rootfs"
+        platform, store = collect_host().platform, build_directory(output) / "rootfs"
         reports = list(
             prove(
-                image_path(image, Path(output), kind="layout"),
+                image_path(image, build_directory(output), kind="layout"),
                 platform=platform,
                 store=store,
                 runtimes=runtimes,

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from sandwright.checked import Checked
 from sandwright.cli import console, signers
-from sandwright.cli.arguments import names
+from sandwright.cli.arguments import build_directory, names
 from sandwright.cli.image_arguments import catalogue_of, fetcher, registry_settings
 from sandwright.errors import HostError, UsageError, VerdictError
 from sandwright.host import collect_host
 from sandwright.image.definition import ImageDefinition
+from sandwright.image.layoutrepository import LayoutRepository
 from sandwright.image.lock import Lock
+from sandwright.image.remote import open_layout
 from sandwright.outputs import write_output
 from sandwright.progress import Progress
 from sandwright.reading import read_named
 from sandwright.registry.reference import parse_reference
-from sandwright.registry.repository import open_repository
+from sandwright.registry.repository import Repository, open_repository
 from sandwright.registry.settings import RegistrySettings
 from sandwright.release import sources
 from sandwright.release.bundle import Signer
@@ -49,16 +52,16 @@ def sbom(
     to: str = "",
     check: bool = False,
     images: str = "",
-    output: str = "build",
+    output: str = "",
     mirror: str = "",
 ) -> Checked | None:
     """Write the SBOM of a built image: every package, and every file, even those of no package."""
     catalogue = catalogue_of(images, [name])
-    existing = built_image(Path(output), name)
+    existing = built_image(build_directory(output), name)
     chosen = _choose_platform(platform, list(existing.images), name)
     found = sources.lock_of_image(catalogue, name)
     lock = found if isinstance(found, Lock) else None
-    directory = Path(output) / "release" / name
+    directory = build_directory(output) / "release" / name
     path = Path(to) if to else path_of(directory, chosen, format)
     if check:
         raw = _read_input(path, f"write it with 'sandwright sbom {name}'")
@@ -82,14 +85,14 @@ def attest_image(
     name: str,
     method: str = "oci",
     policy: str = "",
-    output: str = "build",
+    output: str = "",
 ) -> Checked:
     """Prove sandboxes on a built image, and keep the matrix as evidence about its digest."""
     methods = names(method, "--method")
     text = _read_input(Path(policy), "").decode() if policy else ""
     with console.watching() as progress:
-        matrix, report = prove(name, Path(output), methods, policy=text, progress=progress)
-    write_matrix(matrix, Path(output) / "release" / name)
+        matrix, report = prove(name, build_directory(output), methods, policy=text, progress=progress)
+    write_matrix(matrix, build_directory(output) / "release" / name)
     console.table(*summary(report))
     faults = report.faults(named=methods, required=())
     for line in (*report.skips(), *report.notes, *faults):
@@ -115,7 +118,7 @@ def publish(
     builder: str = "",
     dry_run: bool = False,
     images: str = "",
-    output: str = "build",
+    output: str = "",
     mirror: str = "",
     insecure: Sequence[str] | None = None,
     ca_file: str = "",
@@ -135,7 +138,7 @@ def publish(
             _prepare_release(
                 catalogue,
                 name,
-                Path(output),
+                build_directory(output),
                 require=require or (),
                 methods=matrix or (),
                 builder=builder,
@@ -177,13 +180,15 @@ def verify_image(
     if not rebuild and (platform or mirror):
         raise UsageError("--platform and --mirror are for --rebuild; give that too")
     verifier = signers.verifier(key, identity=identity, issuer=issuer, trust=trust)
-    source = parse_reference(reference)
+    is_layout = (Path(reference) / "oci-layout").is_file()
+    if is_layout and not name:
+        raise UsageError("verify-image: a layout names no repository; give the name of the image with --name")
     settings = registry_settings(insecure or (), ca_file, authfile)
     failed, checked = False, Checked()
     with (
         console.watching() as progress,
         tempfile.TemporaryDirectory(prefix="sandwright-verify-") as scratch,
-        open_repository(source, settings) as repository,
+        _source(reference, settings, is_layout=is_layout) as (repository, what),
     ):
         again = (
             RebuildOptions(fetcher(mirror, registry=lambda: settings), list(platform or ()))
@@ -191,7 +196,7 @@ def verify_image(
             else None
         )
         for finding in check_image(
-            repository, source.what, verifier, Path(scratch), name=name, again=again, progress=progress
+            repository, what, verifier, Path(scratch), name=name, again=again, progress=progress
         ):
             checked.add()
             failed = failed or finding.verdict is not Verdict.PASS
@@ -199,6 +204,20 @@ def verify_image(
     if failed:
         raise VerdictError(f"{reference} is not what {verifier} vouches for; see the lines above")
     return checked
+
+
+@contextmanager
+def _source(
+    reference: str, settings: RegistrySettings, *, is_layout: bool
+) -> Iterator[tuple[Repository, str]]:
+    """Where a published image is, and what names it there."""
+    if is_layout:
+        path = Path(reference)
+        yield LayoutRepository(path), open_layout(path).graph.root.descriptor.digest
+        return
+    parsed = parse_reference(reference)
+    with open_repository(parsed, settings) as repository:
+        yield repository, parsed.what
 
 
 def _prepare_release(

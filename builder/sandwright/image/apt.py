@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import email.utils
+import hashlib
 import os
 import re
 import urllib.parse
@@ -19,7 +20,8 @@ from pathlib import Path
 from sandwright import process
 from sandwright.errors import FetchError, HostError, IntegrityError, LockError
 from sandwright.image import logins
-from sandwright.image.definition import ImageDefinition
+from sandwright.image.aptsources import AptSource, apt_sources, debian_sources
+from sandwright.image.definition import ImageDefinition, package_name
 from sandwright.image.lock import Lock, LockedPackage, checksum
 from sandwright.image.lockfile import ARCHITECTURES
 from sandwright.image.mirrors import Mirrors, shown
@@ -34,16 +36,6 @@ WAITING = 2 * UPDATE_TIMEOUT
 RESOLVE_TIMEOUT = 120.0
 HINT = "locks are made by apt; elsewhere than on Debian and its kin, use the locks that are there"
 KEYRINGS = ("debian-archive-keyring.gpg", "debian-archive-keyring.pgp")
-SUITES: Mapping[str, tuple[tuple[str, str], ...]] = {
-    release: (
-        ("debian", release),
-        ("debian", f"{release}-updates"),
-        ("debian-security", f"{release}-security"),
-    )
-    for release in ("bookworm", "trixie")
-}
-"""For each release, archive and name of every suite that its packages come from."""
-
 _NETWORK = re.compile(
     r"Acquire::(?:https?::.*|Retries|ForceIPv[46]|Check-Valid-Until|Check-Date|Queue-Mode|By-Hash)"
     r' "[^"]*";'
@@ -81,8 +73,9 @@ def lock_image(
     platforms: dict[str, tuple[LockedPackage, ...]] = {}
     epoch = 0
     for platform in definition.platforms:
-        root = cache / "apt" / f"{suite}-{ARCHITECTURES[platform]}"
-        apt = PrivateApt(root, suite, ARCHITECTURES[platform], mirrors, keyring)
+        sources = apt_sources(definition)
+        root = cache / "apt" / f"{suite}-{ARCHITECTURES[platform]}{_suffix(suite, sources)}"
+        apt = PrivateApt(root, suite, ARCHITECTURES[platform], mirrors, keyring, sources)
         with apt.opened(), _naming(f"image '{definition.name}', {platform}"):
             with progress.step(f"{definition.name} {platform}: indices"):
                 apt.update()
@@ -95,13 +88,17 @@ def lock_image(
 
 @dataclass(frozen=True)
 class PrivateApt:
-    """Apt for one suite and architecture, in the directory `root`, which is made and kept."""
+    """Apt for one suite and architecture, in the directory `root`, which is made and kept.
+
+    `keyring` is for sources without a key.
+    """
 
     root: Path
     suite: str
     architecture: str
     mirrors: Mirrors
     keyring: Path
+    sources: tuple[AptSource, ...]
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[None]:
@@ -119,6 +116,7 @@ class PrivateApt:
                 if not lock_within(lock.fileno(), WAITING):
                     raise HostError(f"{self.root} is locked by another process, and stays so")
                 (self.root / "status").write_text("")
+                self._copy_keys()
                 (self.root / "etc/sources.list").write_text(self._sources())
                 (self.root / "apt.conf").write_text(self._settings())
             except OSError as error:
@@ -154,7 +152,7 @@ class PrivateApt:
         if not result:
             raise LockError(f"apt can't resolve the packages:\n{_complaints(result)}")
         found = self._described(re.findall(_ADDRESS, result.stdout.decode()))
-        absent = sorted({*packages} - {package.name for package in found})
+        absent = sorted({*map(package_name, packages)} - {package.name for package in found})
         if absent:
             raise LockError(f"{self.suite} has no package {', '.join(absent)}")
         return found
@@ -198,7 +196,7 @@ class PrivateApt:
 
     def _archive_path(self, address: str) -> tuple[str, str]:
         """Archive, and path in it, of an address."""
-        for archive in {archive for archive, _ in SUITES[self.suite]}:
+        for archive in dict.fromkeys(source.archive for source in self.sources):
             base = _plain(self.mirrors.bases(archive)[0])
             if _plain(address).startswith(f"{base}/"):
                 return archive, _plain(address).removeprefix(f"{base}/")
@@ -221,11 +219,21 @@ class PrivateApt:
         return process.run(*words, env=environment, timeout=timeout, check=False)
 
     def _sources(self) -> str:
-        options = f"arch={self.architecture} signed-by={self.keyring}"
         return "".join(
-            f"deb [{options}] {self.mirrors.bases(archive)[0]} {suite} main\n"
-            for archive, suite in SUITES[self.suite]
+            f"deb [arch={self.architecture} signed-by={self._key(source)}] "
+            f"{self.mirrors.bases(source.archive)[0]} {source.suite} {' '.join(source.components)}\n"
+            for source in self.sources
         )
+
+    def _key(self, source: AptSource) -> Path:
+        return self.keyring if source.key is None else self.root / "keys" / source.key_name()
+
+    def _copy_keys(self) -> None:
+        """Copy keys to where apt's own user can read them."""
+        for source in self.sources:
+            if source.key is not None:
+                self._key(source).parent.mkdir(exist_ok=True)
+                self._key(source).write_bytes(source.key.read_bytes())
 
     def _settings(self) -> str:
         dump = process.run("apt-config", "dump", "--no-empty", timeout=RESOLVE_TIMEOUT).text
@@ -255,6 +263,13 @@ APT::Install-Recommends "false";
 APT::Install-Suggests "false";
 Acquire::Languages "none";
 """
+
+
+def _suffix(suite: str, sources: tuple[AptSource, ...]) -> str:
+    """Sets the directory of an image with other sources apart: apt drops indices that it no longer needs."""
+    if sources == debian_sources(suite):
+        return ""
+    return f"-{hashlib.sha256(repr(sources).encode()).hexdigest()[:8]}"
 
 
 def _keyring() -> Path:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sandwright.host import MachineFacts
@@ -46,10 +46,14 @@ class PlatformBuild:
 
 @dataclass(frozen=True)
 class PlatformLayers:
-    """The layers of an image for one platform, the lowest first, and the accounts in them."""
+    """The layers of an image for one platform, the lowest first, and the accounts in them.
+
+    `notes` are for the user.
+    """
 
     layers: list[LayerHistory]
     names: Names
+    notes: tuple[str, ...] = ()
 
 
 def sources(packages: Sequence[LockedPackage], files: Mapping[str, Path]) -> list[PackageSource]:
@@ -104,7 +108,8 @@ def from_packages(
         if name in definition.declare:
             declared.declare(name, overlay, given)
     steps = [_step(layer, _names(group), task) for (_, layer), group in zip(made, groups, strict=True)]
-    return _with_last_layer(shop, task, overlay, steps)
+    made_layers = _with_last_layer(shop, task, overlay, steps)
+    return replace(made_layers, notes=declared.skipped_scripts(brought))
 
 
 def from_scripts(
@@ -130,7 +135,7 @@ def from_scripts(
             together=shop.for_layers,
         )
     tree = FileTree(found.nodes)
-    tree.kept = found.kept
+    tree.kept = found.contents
     overlay = Overlay(tree, epoch=task.epoch)
     declared.mount_points(overlay)
     said = f"mmdebstrap {definition.suite}: {_names(packages)}"

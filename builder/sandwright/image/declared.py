@@ -6,7 +6,7 @@ tree of the packages, the files that `keeps` selects, and the ELF headers of lib
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sandwright.errors import BuildError
@@ -21,6 +21,9 @@ BUNDLE = b"etc/ssl/certs/ca-certificates.crt"
 METADATA = b"var/lib/dpkg/status.d/"
 _NSSWITCH = b"usr/share/libc-bin/nsswitch.conf"
 _LINKER = b"etc/ld.so.conf"
+
+_INSTALL_SCRIPTS = frozenset({"config", "postinst", "preinst"})
+"""What dpkg and debconf run when a package is installed (Debian Policy 6.1)."""
 
 _MOUNT_POINTS = {b"dev": 0o755, b"proc": 0o555, b"sys": 0o555, b"run": 0o755}
 _FROM_THE_RUNTIME = (b"etc/hostname", b"etc/hosts", b"etc/resolv.conf")
@@ -150,6 +153,14 @@ def _nsswitch(overlay: Overlay, _given: Declared) -> None:
     """`/etc/nsswitch.conf`: the default that libc-bin's script copies; without libc-bin, files and DNS."""
     content = overlay.tree.content(_NSSWITCH)
     overlay.file(b"etc/nsswitch.conf", _NSSWITCH_WITHOUT_PACKAGE if content is None else content)
+
+
+def skipped_scripts(packages: Iterable[PackageContents]) -> tuple[str, ...]:
+    """A line for the scripts of packages that dpkg would run at installation; none without such scripts."""
+    found = sorted(each.owner for each in packages if _INSTALL_SCRIPTS & each.control.keys())
+    if not found:
+        return ()
+    return (f"declared, so scripts of these packages are not run: {', '.join(found)}",)
 
 
 _DECLARATIONS: Mapping[str, Callable[[Overlay, Declared], None]] = {

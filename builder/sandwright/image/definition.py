@@ -17,9 +17,10 @@ from sandwright.documents.document import MAX_BYTES, Document
 from sandwright.documents.document import Path as FieldPath
 from sandwright.documents.yaml import parse_yaml
 from sandwright.errors import DocumentError, Problem, UsageError
-from sandwright.image.fields import CompressionName, Glob, Line, PackageName
+from sandwright.image.fields import CompressionName, Glob, Line, PackageName, PackageSpec
 from sandwright.image.sections import (
     Accounts,
+    AptArchive,
     Config,
     ConsistentAccounts,
     DebianBase,
@@ -60,8 +61,9 @@ class ImageDefinition:
     configure: Literal["declared", "scripts"] | None = None
     """How packages are configured; required with a Debian base. `declared`: files straight from the packages,
     and what `declare` names instead of maintainer scripts. `scripts`: mmdebstrap runs the scripts."""
-    packages: Annotated[tuple[PackageName, ...], DISTINCT] = ()
-    """Packages wanted; what they depend on is added, what they recommend is not."""
+    packages: Annotated[tuple[PackageSpec, ...], DISTINCT] = ()
+    """Packages wanted, as `name`, `name=version` or `name/suite`; what they depend on is added, what they
+    recommend is not."""
     without: dict[PackageName, Line] = field(default_factory=dict)
     """Packages taken to be there although they are not, each with the reason."""
     exclude: tuple[Glob, ...] = ()
@@ -98,6 +100,11 @@ class ImageDefinition:
         return self.base.debian if isinstance(self.base, DebianBase) else None
 
     @property
+    def archives(self) -> tuple[AptArchive, ...]:
+        """Archives of packages besides Debian's."""
+        return self.base.sources if isinstance(self.base, DebianBase) else ()
+
+    @property
     def parent(self) -> str | None:
         """Name of the image of ours that is the base; None when the base is something else."""
         return self.base.image if isinstance(self.base, ImageBase) else None
@@ -129,7 +136,15 @@ def load_definition(folder: Path) -> ImageDefinition:
     return definition
 
 
+def package_name(spec: str) -> str:
+    """The name in `name`, `name=version` or `name/suite`."""
+    return re.split("[=/]", spec, maxsplit=1)[0]
+
+
 def _folder_faults(definition: ImageDefinition) -> Faults:
+    for index, archive in enumerate(definition.archives):
+        if message := _source_fault(definition.folder, archive.key):
+            yield ("base", "sources", index, "key"), message
     for index, file in enumerate(definition.files):
         message = _source_fault(definition.folder, file.source) if file.source else None
         if message:
@@ -179,8 +194,8 @@ def _base_faults(definition: ImageDefinition, keys: Container[str]) -> Faults:
         yield ("packages",), "an image with a Debian base needs at least one package"
     if definition.configure == "scripts" and "declare" in keys:
         yield ("declare",), "can't be with 'configure: scripts', where maintainer scripts do this"
-    for name in definition.packages:
-        if name in definition.without:
+    for spec in definition.packages:
+        if (name := package_name(spec)) in definition.without:
             yield ("without", name), "is in 'packages' too"
 
 

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from sandwright.image.layout import Blob
-from sandwright.image.sections import Config
+from sandwright.image.sections import Config, Healthcheck
 from sandwright.image.variant import PREFIX
 from sandwright.rootfs.descriptor import OCI_INDEX, OCI_MANIFEST
 
@@ -28,6 +28,7 @@ INPUTS = "dev.sandwright.inputs"
 VARIANT = "dev.sandwright.variant"
 
 Document = dict[str, Any]
+_NANO = 1_000_000_000
 
 
 @dataclass(frozen=True)
@@ -127,13 +128,35 @@ def config(
             **about.labels,
         },
         "StopSignal": settings.stop_signal,
+        "ExposedPorts": _with_names(more.get("ExposedPorts"), settings.ports),
+        "Volumes": _with_names(more.get("Volumes"), settings.volumes),
     }
+    if settings.healthcheck is not None:
+        runtime["Healthcheck"] = _healthcheck(settings.healthcheck)
     return {
         **platform_of(platform),
         "created": timestamp(about.created),
         "config": {key: value for key, value in runtime.items() if value},
         "rootfs": {"type": "layers", "diff_ids": [step.diff_id for step in steps]},
         "history": history,
+    }
+
+
+def _with_names(base: object, names: Sequence[str]) -> object:
+    """A set as configs have it, names to empty objects, on top of that of the base."""
+    if not names:
+        return base
+    return {**(base if isinstance(base, Mapping) else {}), **{name: {} for name in names}}
+
+
+def _healthcheck(check: Healthcheck) -> Document:
+    """As Docker's configs have it (moby, container.HealthConfig); times are in nanoseconds."""
+    return {
+        "Test": ["CMD", *check.command],
+        "Interval": check.interval * _NANO,
+        "Timeout": check.timeout * _NANO,
+        "StartPeriod": check.start_period * _NANO,
+        "Retries": check.retries,
     }
 
 

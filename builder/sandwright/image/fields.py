@@ -75,6 +75,20 @@ def _check_reference(text: str) -> str:
     return text
 
 
+def _check_port(text: str) -> str:
+    number, slash, protocol = text.partition("/")
+    if (
+        not re.fullmatch(r"[1-9][0-9]{0,4}", number)
+        or int(number) > 65535
+        or (slash and protocol not in _PROTOCOLS)
+    ):
+        raise ValueError(f"{quoted(text)} is not a port, like '8080' or '53/udp'")
+    return f"{number}/{protocol or 'tcp'}"
+
+
+_PROTOCOLS = ("tcp", "udp")
+
+
 def _check_compression(text: str) -> str:
     parse_compression(text)
     return text
@@ -106,6 +120,25 @@ RegistryReference = Annotated[str, ValueCheck(_check_reference, {"type": "string
 PackageName = Annotated[str, matching(r"[a-z0-9][a-z0-9+.-]+", "the name of a Debian package")]
 """Debian Policy 5.6.1."""
 
+PackageSpec = Annotated[
+    str,
+    matching(
+        r"[a-z0-9][a-z0-9+.-]+(?:=[A-Za-z0-9.+:~*-]+|/[a-z][a-z0-9-]*)?",
+        "a Debian package: name, name=version or name/suite",
+    ),
+]
+"""As for `apt-get install`; in a version, `*` matches anything."""
+
+SuiteName = Annotated[str, matching(r"[a-z0-9][A-Za-z0-9.-]*(?:/[A-Za-z0-9.-]+)*", "the name of a suite")]
+ComponentName = Annotated[str, matching(r"[a-z0-9][A-Za-z0-9.-]*", "the name of a component")]
+ArchiveUrl = Annotated[
+    str,
+    matching(
+        r"(?:https?://[A-Za-z0-9.:-]+|file://)(?:/[A-Za-z0-9+_~:][A-Za-z0-9.+_~:-]*)*/?",
+        "the address of an archive, as https://packages.example/debian",
+    ),
+]
+
 AccountName = Annotated[str, matching(r"[a-z_][a-z0-9_-]{0,31}", "a name for a user or group")]
 AccountText = Annotated[
     str, matching(r"[^:\x00-\x1f\x7f]*", "text for a field of passwd, which ':' would end")
@@ -124,6 +157,9 @@ UserSpec = Annotated[
 Id = Annotated[int, in_range(0, MAX_ID)]
 Owner = AccountName | Id
 """A user or group: by name, as the image's passwd or group file has it, or by number."""
+
+Port = Annotated[str, ValueCheck(_check_port, {"type": "string", "pattern": "^[0-9]{1,5}(/(tcp|udp))?$"})]
+"""A port, `8080/tcp`; TCP where nothing is said."""
 
 Line = Annotated[str, matching(r"[^\x00-\x1f\x7f]*[^\x00-\x20\x7f][^\x00-\x1f\x7f]*", "a line of text")]
 CompressionName = Annotated[

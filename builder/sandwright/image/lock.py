@@ -15,7 +15,7 @@ from typing import Annotated
 from sandwright.documents.checks import expected
 from sandwright.documents.decode import decode
 from sandwright.documents.document import FieldErrors
-from sandwright.documents.model import ValueCheck
+from sandwright.documents.model import ValueCheck, plain
 from sandwright.errors import LockError
 from sandwright.image.baselock import BaseLock
 from sandwright.image.definition import ImageDefinition
@@ -34,6 +34,10 @@ from sandwright.image.lockfile import (
     text_of,
     write_file,
 )
+from sandwright.image.sections import DebianBase
+
+ADDRESS = r"(?:https?|file)://[A-Za-z0-9.:-]*(?:/[A-Za-z0-9+_~:][A-Za-z0-9.+_~:-]*)*"
+"""The address of an archive that is none of `ARCHIVES`."""
 
 ARCHIVES = ("debian", "debian-security")
 
@@ -47,9 +51,18 @@ Architecture = Annotated[str, text_of("amd64|arm64|all", "an architecture")]
 Bytes = Annotated[int, expected("a number of bytes", is_count)]
 Kibibytes = Annotated[int, expected("a number of KiB", is_count)]
 Sha256 = Annotated[str, text_of("[0-9a-f]{64}", "a SHA-256 in 64 hexadecimal digits")]
-Archive = Annotated[str, text_of("|".join(ARCHIVES), f"one of {', '.join(ARCHIVES)}")]
+Archive = Annotated[
+    str,
+    text_of(
+        rf"{'|'.join(ARCHIVES)}|{ADDRESS}", f"one of {', '.join(ARCHIVES)}, or the address of an archive"
+    ),
+]
 ArchivePath = Annotated[
-    str, text_of(r"pool(?:/[A-Za-z0-9+_~:][A-Za-z0-9.+_~:-]*)+\.deb", "a path like pool/…/name.deb")
+    str,
+    text_of(
+        r"[A-Za-z0-9+_~:][A-Za-z0-9.+_~:-]*(?:/[A-Za-z0-9+_~:][A-Za-z0-9.+_~:-]*)+\.deb",
+        "a path like pool/…/name.deb",
+    ),
 ]
 Suite = Annotated[str, text_of("[a-z][a-z0-9-]*", "the code name of a suite")]
 
@@ -59,7 +72,8 @@ class LockedPackage:
     """One binary package.
 
     `size` is that of the `.deb` in bytes, `installed` the unpacked size in KiB as Debian estimates it. `path`
-    leads to the `.deb` from the root of the archive; it is not escaped for URLs.
+    leads to the `.deb` from the root of the archive; it is not escaped for URLs. `archive` is the name of one
+    of Debian's archives, or the address of another.
     """
 
     name: PackageName
@@ -117,8 +131,17 @@ def checksum(definition: "ImageDefinition") -> str:
         "packages": sorted(definition.packages),
         "without": sorted(definition.without),
         "platforms": sorted(definition.platforms),
+        **_other_sources(definition.base),
     }
     return _checksum(deciding)
+
+
+def _other_sources(base: object) -> dict[str, object]:
+    """What a base says beyond its suite; empty for most, so that their checksums stay."""
+    assert isinstance(base, DebianBase)
+    if base == DebianBase(debian=base.debian):
+        return {}
+    return {"base": plain(base)}
 
 
 def _checksum(deciding: Mapping[str, object]) -> str:

@@ -39,7 +39,9 @@ class Mirrors:
     logins: tuple[AptLogin, ...] = ()
 
     def bases(self, archive: str) -> tuple[str, ...]:
-        """The addresses of one archive. Raise HostError when there is none."""
+        """The addresses of one archive; of an address, itself. Raise HostError when there is none."""
+        if "://" in archive:
+            return (archive,)
         found = self.archives.get(archive, ())
         if not found:
             raise HostError(f"no mirror of the archive '{archive}' is known; {HINT}")

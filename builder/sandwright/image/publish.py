@@ -81,6 +81,8 @@ def publish(
         PlatformBuild(step.definition, platform, share.origin.epoch, compression) for platform in share.fresh
     ]
     built = shop.for_platforms([_later(make, task) for task in tasks])
+    for note in dict.fromkeys(note for made in built for note in made.notes):
+        shop.progress.note(f"{step.name}: {note}")
     about = _description(share)
     images = dict(_adopted(shop.staging, share))
     for task, made in zip(tasks, built, strict=True):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
@@ -15,6 +15,7 @@ from sandwright.image.documents import ALL_PLATFORMS, REF_NAME
 from sandwright.image.layout import Blob, staging
 from sandwright.image.registrybase import CacheStore
 from sandwright.progress import SILENT, Progress
+from sandwright.registry.attachments import attachments_of, pull_attachments
 from sandwright.registry.graph import ImageGraph, walk
 from sandwright.registry.pull import pull
 from sandwright.registry.reference import Reference
@@ -27,6 +28,7 @@ from sandwright.rootfs.descriptor import (
     OCI_INDEX,
     Descriptor,
     Platform,
+    is_attachment,
     parse_platform,
     read_descriptor,
     sequence,
@@ -41,10 +43,11 @@ _LARGEST = 4 << 20
 
 @dataclass(frozen=True)
 class PushSource:
-    """One image of a layout, ready to push."""
+    """One image of a layout, ready to push, with what is attached to it."""
 
     graph: ImageGraph
     open_blob: Callable[[Descriptor], BinaryIO]
+    attachments: Mapping[str, ImageGraph] = field(default_factory=dict)
 
 
 def open_layout(path: Path, ref: str | None = None) -> PushSource:
@@ -70,7 +73,11 @@ def open_layout(path: Path, ref: str | None = None) -> PushSource:
             if size != blob.size:
                 has = "is missing" if size is None else f"has {size} bytes where {blob.size} were promised"
                 raise IntegrityError(f"{path}: {blob.digest} {has}")
-    return PushSource(graph, lambda blob: source.open(blob.path))
+        named = {name: each for each in found for name in each.names}
+        attachments = {
+            name: walk(named[name], load, str(path)) for name in attachments_of(graph) if name in named
+        }
+    return PushSource(graph, lambda blob: source.open(blob.path), attachments)
 
 
 def pull_layout(
@@ -78,14 +85,16 @@ def pull_layout(
     target: Path,
     *,
     platforms: Sequence[str] = (),
+    evidence: bool = True,
     settings: RegistrySettings,
     cache: Cache,
     progress: Progress = SILENT,
 ) -> str:
     """Pull an image through the cache into a layout at `target`; return its digest.
 
-    The layout names it by its tag. `platforms` selects platforms, none meaning all. The layout appears
-    complete or not at all. Raise UsageError when the image lacks a platform, and the errors of `pull`.
+    With `evidence`, what is attached to the image comes along. The layout names the image by its tag.
+    `platforms` selects platforms, none meaning all. The layout appears complete or not at all. Raise
+    UsageError when the image lacks a platform, and the errors of `pull`.
     """
     chosen = [parse_platform(each) for each in platforms]
 
@@ -93,19 +102,23 @@ def pull_layout(
         return not chosen or (platform is not None and any(_same(platform, each) for each in chosen))
 
     with open_repository(reference, settings) as repository:
-        graph = pull(repository, reference.what, CacheStore(cache), wanted=wanted, progress=progress)
+        store = CacheStore(cache)
+        graph = pull(repository, reference.what, store, wanted=wanted, progress=progress)
+        attached = pull_attachments(repository, graph, store, progress=progress) if evidence else {}
     own = _platforms(graph, cache)
     if not own:
         raise UsageError(f"{reference} is an index without images")
     _check_there(own, chosen, reference)
     entries = [(graph.root.descriptor, reference.tag or ALL_PLATFORMS)]
+    entries += [(root, name) for name, root in attached.items()]
     index = {
         "schemaVersion": 2,
         "mediaType": OCI_INDEX,
         "manifests": [each.document(annotations={REF_NAME: name}) for each, name in entries],
     }
     target.parent.mkdir(parents=True, exist_ok=True)
-    needed = [*(node.descriptor for node in graph.nodes), *graph.blobs]
+    graphs = [graph, *(walk(root, store.read, str(reference)) for root in attached.values())]
+    needed = [each for some in graphs for each in (*(node.descriptor for node in some.nodes), *some.blobs)]
     parts = list(dict.fromkeys(Blob.of(each) for each in needed))
     with staging(target.absolute().parent, progress=progress) as area:
         for part in parts:
@@ -115,7 +128,8 @@ def pull_layout(
 
 
 def _chosen(found: Sequence[Descriptor], ref: str | None, path: Path) -> Descriptor:
-    images = [each for each in found if each.media_type in INDEX_TYPES | MANIFEST_TYPES]
+    documents = [each for each in found if each.media_type in INDEX_TYPES | MANIFEST_TYPES]
+    images = [each for each in documents if ref is not None or not is_attachment(each.names)]
     if ref is not None:
         fitting = [each for each in images if ref in (each.digest, *each.names)]
     else:

@@ -4,23 +4,27 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-from sandwright.documents.checks import NONEMPTY_TEXT, in_range
+from sandwright.documents.checks import DISTINCT, NONEMPTY_LIST, NONEMPTY_TEXT, in_range
 from sandwright.documents.document import FieldErrors, Path
 from sandwright.documents.model import ValueCheck
 from sandwright.image.fields import (
     AccountName,
     AccountText,
+    ArchiveUrl,
     Command,
+    ComponentName,
     EntryPath,
     Id,
     ImageName,
     Line,
     Mode,
     Owner,
+    Port,
     RegistryReference,
     RootPath,
     Signal,
     SourcePath,
+    SuiteName,
     Text,
     UserSpec,
     VariableName,
@@ -32,11 +36,29 @@ Faults = Iterator[tuple[Path, str]]
 
 
 @dataclass(frozen=True, kw_only=True)
+class AptArchive:
+    """Another archive of packages for apt."""
+
+    url: ArchiveUrl
+    """The address above `dists/`."""
+    suite: SuiteName
+    components: Annotated[tuple[ComponentName, ...], NONEMPTY_LIST, DISTINCT] = ("main",)
+    key: SourcePath
+    """The key that signs it: a file below the definition's directory, `.gpg` (binary) or `.asc` (text)."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class DebianBase:
     """Packages of a Debian suite, with its updates and security updates."""
 
     debian: Literal["bookworm", "trixie"]
     """Code name of the suite."""
+    components: Annotated[tuple[ComponentName, ...], NONEMPTY_LIST, DISTINCT] = ("main",)
+    """Components of Debian, such as `contrib`."""
+    backports: bool = False
+    """Whether packages may come from the suite's backports, if they say so: `git/bookworm-backports`."""
+    sources: tuple[AptArchive, ...] = ()
+    """Other archives. Their packages take the place of Debian's if their version is higher."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,6 +143,22 @@ class Link:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Healthcheck:
+    """How an engine asks whether a container works; Docker's, which Kubernetes ignores."""
+
+    command: Command
+    """A program that ends with status 0 if it does."""
+    interval: Annotated[int, in_range(1, 86400)] = 30
+    """Seconds between checks."""
+    timeout: Annotated[int, in_range(1, 3600)] = 30
+    """Seconds until a check counts as failed."""
+    start_period: Annotated[int, in_range(0, 86400)] = field(default=0, metadata={"key": "start-period"})
+    """Seconds in which failures do not count."""
+    retries: Annotated[int, in_range(1, 100)] = 3
+    """Failures in a row until the container is unhealthy."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Config:
     """What a container does by default. With another image as base, what is absent is as there."""
 
@@ -141,6 +179,11 @@ class Config:
     labels: dict[Line, Text] = field(default_factory=dict)
     """Labels; added to those of the base."""
     stop_signal: Signal | None = None
+    ports: Annotated[tuple[Port, ...], DISTINCT] = ()
+    """Ports that a service listens on; added to those of the base."""
+    volumes: Annotated[tuple[EntryPath, ...], DISTINCT] = ()
+    """Directories for data of a container; added to those of the base. Engines put a volume at each."""
+    healthcheck: Healthcheck | None = None
 
     def over(self, base: "Config") -> "Config":
         """This configuration where the image has a base with configuration `base`."""
@@ -154,6 +197,9 @@ class Config:
             command=command,
             labels={**inheritable(base.labels), **self.labels},
             stop_signal=self.stop_signal or base.stop_signal,
+            ports=tuple(dict.fromkeys([*base.ports, *self.ports])),
+            volumes=tuple(dict.fromkeys([*base.volumes, *self.volumes])),
+            healthcheck=self.healthcheck or base.healthcheck,
         )
 
 

@@ -46,7 +46,7 @@ def pull(
     ArchiveRefused for invalid documents, and the errors of the store.
     """
     root = repository.manifest(what)
-    _keep(store, root)
+    keep_document(store, root)
     return pull_pinned(repository, root.descriptor, store, wanted=wanted, jobs=jobs, progress=progress)
 
 
@@ -67,10 +67,10 @@ def pull_pinned(
         if descriptor.size > LARGEST_DOCUMENT:
             raise ArchiveRefused(f"{repository}: {descriptor.digest} is too long for a document")
         document = repository.manifest(descriptor.digest)
-        _keep(store, document)
+        keep_document(store, document)
         return document.content
 
-    graph = walk(root, load, str(repository), wanted=wanted)
+    graph = walk(root, load, str(repository), platforms=wanted)
     fetch_blobs(repository, graph.blobs, store, jobs=jobs, progress=progress)
     return graph
 
@@ -98,7 +98,8 @@ def _fetch(repository: Repository, store: ContentStore, step: ProgressStep, blob
         repository.fetch_blob(blob, sink, step=step)
 
 
-def _keep(store: ContentStore, document: RawManifest) -> None:
+def keep_document(store: ContentStore, document: RawManifest) -> None:
+    """Add a document to a store, unless it is there."""
     descriptor = document.descriptor
     if not store.has(descriptor):
         with store.adding(descriptor) as sink:

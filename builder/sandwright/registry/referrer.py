@@ -7,7 +7,7 @@ whether a registry has the API: one registry acknowledged a subject (`OCI-Subjec
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,15 +83,24 @@ def push_referrer(
     if repository.head(document.digest) is None:
         repository.put_manifest(document)
     referrer = Referrer(document.descriptor, artifact_type, dict(annotations or {}))
+    list_referrer(repository, subject.digest, referrer)
+    return referrer
+
+
+def list_referrer(repository: Repository, subject: str, referrer: Referrer) -> None:
+    """Check that a stored referrer of the manifest with digest `subject` is listed.
+
+    In a registry without the API, extend the list under the fallback tag. Raise RegistryError.
+    """
     for _ in range(repository.client.settings.patience.attempts):
-        listed = _listed(repository, subject.digest)
+        listed = _listed(repository, subject)
         if listed is None:
-            listed = _extend(repository, subject.digest, referrer)
-        if any(each.descriptor.digest == document.digest for each in listed):
-            return referrer
+            listed = _extend(repository, subject, referrer)
+        if any(each.descriptor.digest == referrer.descriptor.digest for each in listed):
+            return
         repository.client.transport.wait(repository.client.settings.patience.pause)
-    operation = repository.operation(f"referrers of {subject.digest}")
-    raise WrongContent(f"{operation}: {document.digest} was attached, and is not listed")
+    operation = repository.operation(f"referrers of {subject}")
+    raise WrongContent(f"{operation}: {referrer.descriptor.digest} was attached, and is not listed")
 
 
 def _manifest(
@@ -130,7 +139,7 @@ def _listed(repository: Repository, digest: str) -> list[Referrer] | None:
             if error.status in _NO_API:
                 return None
             raise
-        found += _read_index(body, str(operation))
+        found += read_list(body, str(operation))
         if 'rel="next"' not in following:
             return found
         target = following.partition("<")[2].partition(">")[0]
@@ -143,22 +152,27 @@ def _fallback(repository: Repository, digest: str) -> list[Referrer]:
         document = repository.manifest(fallback_tag(digest))
     except NotFound:
         return []
-    return _read_index(document.content, f"{repository}: {fallback_tag(digest)}")
+    return read_list(document.content, f"{repository}: {fallback_tag(digest)}")
 
 
 def _extend(repository: Repository, digest: str, referrer: Referrer) -> list[Referrer]:
     """Add to the list under the fallback tag; return the new list."""
     listed = _fallback(repository, digest)
     if all(each.descriptor.digest != referrer.descriptor.digest for each in listed):
-        entries = [_entry(each) for each in (*listed, referrer)]
-        content = canonical({"schemaVersion": 2, "mediaType": OCI_INDEX, "manifests": entries})
-        index = RawManifest(OCI_INDEX, sha256_descriptor(OCI_INDEX, content).digest, content)
-        repository.put_manifest(index, fallback_tag(digest))
+        repository.put_manifest(list_document([*listed, referrer]), fallback_tag(digest))
         listed = _fallback(repository, digest)
     return listed
 
 
-def _read_index(body: bytes, where: str) -> list[Referrer]:
+def list_document(listed: Iterable[Referrer]) -> RawManifest:
+    """The list of referrers as a document."""
+    entries = [_entry(each) for each in listed]
+    content = canonical({"schemaVersion": 2, "mediaType": OCI_INDEX, "manifests": entries})
+    return RawManifest(OCI_INDEX, sha256_descriptor(OCI_INDEX, content).digest, content)
+
+
+def read_list(body: bytes, where: str) -> list[Referrer]:
+    """The referrers in a list. Raise ArchiveRefused for a document that is none."""
     index = parse_json(body, where, INDEX)
     check_document(index, OCI_INDEX, where)
     return [

@@ -114,6 +114,14 @@ class Descriptor:
         return {"mediaType": self.media_type, "digest": self.digest, "size": self.size, **more}
 
 
+_ATTACHMENT = re.compile(r"sha(?:256|512)-[0-9a-f]{64}(?:\.(?:sig|att))?")
+
+
+def is_attachment(names: Sequence[str]) -> bool:
+    """Whether names in a layout are those of what is attached to an image, and not of an image."""
+    return bool(names) and all(_ATTACHMENT.fullmatch(name) for name in names)
+
+
 def check_digest(value: object, where: str) -> str:
     """Return a valid digest; raise ArchiveRefused, with `where`, for any other.
 

@@ -139,6 +139,14 @@ COMMANDS = (
         example="sandwright build-images debian --platform linux/amd64",
     ),
     Command(
+        "prune-images",
+        GROUP,
+        "Remove unpacked root file systems that no built image and no bundle needs.",
+        options=(BUILT, Option("dry-run", "", "only list what would be removed")),
+        details="Roots that are mounted are not touched.",
+        example="sandwright prune-images --dry-run",
+    ),
+    Command(
         "export-image",
         GROUP,
         "Write a built image as an archive for `docker load` and `podman load`.",
@@ -151,11 +159,7 @@ COMMANDS = (
                 "REFERENCE",
                 "name of the loaded image (default: sandwright/NAME:latest)",
             ),
-            Option(
-                "output",
-                "DIR",
-                "output directory of build-images (default: $SANDWRIGHT_BUILD, else build)",
-            ),
+            BUILT,
         ),
         example="sandwright export-image debian --to debian.tar",
     ),
@@ -211,6 +215,7 @@ COMMANDS = (
                 "to", "DIR", "directory for the OCI layout (default: OUTPUT/pulled/REPOSITORY)", written=True
             ),
             Option("platform", "PLATFORM", "platform, such as linux/amd64 (default: all)", repeatable=True),
+            Option("evidence", "", "also pull the attached signatures, SBOMs and provenance", negatable=True),
             OUTPUT,
             *REGISTRY,
         ),
@@ -291,6 +296,12 @@ COMMANDS = (
                 "trace",
                 "COMMAND",
                 "with --minimal: run this command line in the full root and keep the files that it opens",
+                repeatable=True,
+            ),
+            Option(
+                "check",
+                "COMMAND",
+                "with --minimal: also run this command line in the result; it must exit with 0",
                 repeatable=True,
             ),
             Option(

@@ -21,8 +21,8 @@ FACTS = Option("facts", "FILE", "use the host recorded in this file (`sandwright
 METHODS_REQUIRED = Option(
     "require", "METHODS", "fail if one of these methods, M[,M...], is skipped", offered="method"
 )
-OUTPUT = Option("output", "DIR", "output directory (default: build)", written=True)
-BUILT = Option("output", "DIR", "output directory of build-images (default: build)")
+OUTPUT = Option("output", "DIR", "output directory (default: $SANDWRIGHT_BUILD, else build)", written=True)
+BUILT = Option("output", "DIR", "output directory of build-images (default: $SANDWRIGHT_BUILD, else build)")
 PLATFORM = Option("platform", "PLATFORM", "linux/amd64 or linux/arm64 (default: this machine's)")
 DEFINITIONS = Option("images", "DIR", "directory of image definitions (default: the shipped ones)")
 MIRROR = Option(

@@ -9,7 +9,6 @@ from sandwright.cli.commands.options import (
     MIRROR,
     OUTPUT,
     PLATFORM,
-    REFERENCE,
     REGISTRY,
     SIGSTORE,
 )
@@ -121,7 +120,14 @@ COMMANDS = (
         "verify-image",
         GROUP,
         "Verify a published image: signature, provenance, SBOM, evidence, every byte.",
-        positional=(REFERENCE,),
+        positional=(
+            Option(
+                "reference",
+                "REFERENCE",
+                "the image: HOST/REPOSITORY:TAG, HOST/REPOSITORY@DIGEST, or an OCI layout with --name",
+                required=True,
+            ),
+        ),
         options=(
             Option("key", "FILE", "public key or certificate, PEM"),
             Option(

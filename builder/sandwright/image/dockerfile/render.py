@@ -103,6 +103,9 @@ def _settings(definition: ImageDefinition, whole: Config, user: str | None) -> d
         "user": user,
         "workdir": own.workdir,
         "stop_signal": own.stop_signal,
+        "ports": own.ports,
+        "volumes": own.volumes,
+        "healthcheck": own.healthcheck,
         "entrypoint": entrypoint(whole) if in_front else None,
         "command": whole.command or () if in_front else own.command,
     }

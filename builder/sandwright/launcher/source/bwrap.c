@@ -117,8 +117,13 @@ static void give(int file, int number)
 /* By the numbers that stand in `args`. */
 static void give_ignored(const struct run *run)
 {
+    if (run->plan.ignored.count == 0)
+        return;
+    /* One file, opened once more for each: copies of a descriptor would share the place that was read to. */
+    int content = fcntl(memory_file("gitignore", "*\n", 2), F_DUPFD_CLOEXEC, FREE + (int)run->plan.ignored.count);
+    const char *path = xasprintf("/proc/self/fd/%d", content);
     for (size_t index = 0; index < run->plan.ignored.count; index++) {
-        int file = memory_file("gitignore", "*\n", 2), number = FREE + (int)index;
+        int file = open(path, O_RDONLY | O_CLOEXEC), number = FREE + (int)index;
         if (file == number && fcntl(file, F_SETFD, 0) == 0)
             continue;
         give(file, number);

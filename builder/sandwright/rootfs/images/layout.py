@@ -20,6 +20,7 @@ from sandwright.rootfs.descriptor import (
     Descriptor,
     Platform,
     check_document,
+    is_attachment,
     read_descriptor,
     sequence,
 )
@@ -161,6 +162,8 @@ class LayoutReader:
     def _walk(self, index: Mapping[str, Any], where: str, above: _Leaf, depth: int) -> Iterator[_Leaf]:
         for number, item in enumerate(sequence(index["manifests"], f"{where}: manifests")):
             descriptor = read_descriptor(item, f"{where}: manifests[{number}]")
+            if depth == 0 and is_attachment(descriptor.names):
+                continue
             leaf = _Leaf(descriptor, (*above.names, *descriptor.names), (*above.above, descriptor.digest))
             if descriptor.media_type in MANIFEST_TYPES:
                 yield leaf

@@ -65,12 +65,16 @@ class RootfsSize:
 
 @dataclass(frozen=True)
 class MinimalBundle:
-    """A bundle over a minimal root. `full` and `minimal` are the sizes of the image's root and its own."""
+    """A bundle over a minimal root.
+
+    `full` and `minimal` are the sizes of the image's root, at `full_path`, and its own.
+    """
 
     bundle: Bundle
     selection: Selection
     full: RootfsSize
     minimal: RootfsSize
+    full_path: Path
 
 
 def write_minimal_bundle(
@@ -105,7 +109,7 @@ def write_minimal_bundle(
     with explained(bundle):
         changed = write_atomically(bundle / WHY, encode(selection.as_dict()))
     written = replace(written, notes=(*written.notes, *notes), changed=written.changed or changed)
-    return MinimalBundle(written, selection, _size(full.path), _size(rootfs.path))
+    return MinimalBundle(written, selection, _size(full.path), _size(rootfs.path), full.path)
 
 
 def select(
@@ -114,7 +118,7 @@ def select(
     """Choose what to keep of a root that is unpacked and prepared."""
     section = convert.image_section(image.config)
     identity = resolve_user(convert.user(section), read_accounts(root))
-    environment = _environment(section, settings, identity)
+    environment = environment_of(section, settings, identity)
     path = environment["PATH"]
     closure = DependencyClosure(
         root,
@@ -187,7 +191,7 @@ def _with_command(
     located = find_program(
         root,
         args[0],
-        path=_environment(section, settings, ExecUser(0, 0))["PATH"],
+        path=environment_of(section, settings, ExecUser(0, 0))["PATH"],
         cwd=convert.process_cwd(section, settings),
         baseline=load_baseline(),
     )
@@ -199,7 +203,8 @@ def _with_command(
     return replace(settings, command=(first,)), [note]
 
 
-def _environment(section: Mapping[str, Any], settings: BundleOptions, identity: ExecUser) -> dict[str, str]:
+def environment_of(section: Mapping[str, Any], settings: BundleOptions, identity: ExecUser) -> dict[str, str]:
+    """The variables that a bundle's process starts with."""
     defaults = {"PATH": load_baseline().path, "HOME": identity.home}
     entries = convert.process_env(section, settings, defaults)
     return {name: value for name, _, value in (entry.partition("=") for entry in entries)}

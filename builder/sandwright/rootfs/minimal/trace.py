@@ -60,7 +60,7 @@ def trace(rootfs: Path, run: TracedCommand, *, timeout: float = 300.0) -> Trace:
         result = process.run(
             *(strace, "-ff", "-qq", "-xx", "-y", "--pidns-translation", "-s", "4096", "-e", _CALLS),
             *("-e", "signal=none", "-o", f"{folder}/t"),
-            *(bwrap, *_sandbox(rootfs, run)),
+            *(bwrap, *sandbox(rootfs, run)),
             timeout=timeout,
             check=False,
         )
@@ -71,7 +71,8 @@ def trace(rootfs: Path, run: TracedCommand, *, timeout: float = 300.0) -> Trace:
         return read_logs(logs)
 
 
-def _sandbox(rootfs: Path, run: TracedCommand) -> list[str]:
+def sandbox(rootfs: Path, run: TracedCommand) -> list[str]:
+    """The arguments of bubblewrap for a run in a root file system, which is read-only."""
     bwrap = BwrapArguments().unshare("all").supervise().drop_capabilities()
     bwrap.bind(str(rootfs), "/").proc("/proc").dev("/dev").tmpfs("/tmp")  # noqa: S108
     bwrap.clear_environment().chdir(run.cwd).environment(run.environment.items())
