@@ -147,7 +147,9 @@ def test_every_feature_is_used_by_some_policy() -> None:
         "network: {own_sockets: false}",
     ]  # fmt: skip
     found = {use.feature for text in texts for use in uses(_resolve(text))}
-    assert found == set(FEATURES) - {"process.root", "filesystem.git-links"}
+    repository = replace(FACTS, git_directories=(f"{FACTS.project}/.git",))
+    found |= {use.feature for use in uses(Policy.from_text("").resolve(repository))}
+    assert found == set(FEATURES) - {"process.root"}
 
 
 def test_a_git_directory_is_used_where_it_may_be_written() -> None:
