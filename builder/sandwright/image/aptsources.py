@@ -51,10 +51,10 @@ def debian_sources(suite: str, components: tuple[str, ...] = ("main",)) -> tuple
 def apt_sources(definition: ImageDefinition) -> tuple[AptSource, ...]:
     """The sources of an image with a Debian base, Debian's first."""
     assert isinstance(definition.base, DebianBase)
-    return tuple(_sources(definition.base, definition.folder))
+    return tuple(_base_sources(definition.base, definition.folder))
 
 
-def _sources(base: DebianBase, folder: Path) -> Iterator[AptSource]:
+def _base_sources(base: DebianBase, folder: Path) -> Iterator[AptSource]:
     yield from debian_sources(base.debian, base.components)
     if base.backports:
         yield AptSource("debian", f"{base.debian}-backports", base.components)

@@ -55,8 +55,8 @@ class LayoutRepository(Repository):
 
     def manifest(self, what: str) -> RawManifest:
         """The manifest or index that a name or digest names."""
-        digest = what if is_digest(what) else self._named(what)
-        content = self._read(digest)
+        digest = what if is_digest(what) else self._digest_named(what)
+        content = self._read_verified(digest)
         document = parse_json(content, f"{self}: {digest}", MANIFEST_OR_INDEX)
         media_type = document.get("mediaType") or (OCI_INDEX if "manifests" in document else OCI_MANIFEST)
         return RawManifest(str(media_type), digest, content)
@@ -89,7 +89,7 @@ class LayoutRepository(Repository):
         if found.hexdigest() != expected:
             raise WrongContent(f"{self}: {descriptor.digest} has other bytes")
 
-    def _named(self, name: str) -> str:
+    def _digest_named(self, name: str) -> str:
         index = parse_json(
             blobs.read(self._source, "index.json", limit=_LARGEST), f"{self}: index.json", INDEX
         )
@@ -99,7 +99,7 @@ class LayoutRepository(Repository):
                 return descriptor.digest
         raise NotFound(f"{self}: it has no '{name}'", status=404)
 
-    def _read(self, digest: str) -> bytes:
+    def _read_verified(self, digest: str) -> bytes:
         try:
             content = blobs.read(self._source, Descriptor(OCI_MANIFEST, digest, 0).path, limit=_LARGEST)
         except FileNotFoundError:

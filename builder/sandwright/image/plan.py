@@ -157,8 +157,8 @@ def inputs(
 
 def compression_of(definition: ImageDefinition, variant: ImageVariant) -> Compression:
     """How an image's own layers are compressed."""
-    own = DEFAULT if definition.compression is None else parse_compression(definition.compression)
-    return variant.compression or own
+    declared = DEFAULT if definition.compression is None else parse_compression(definition.compression)
+    return variant.compression or declared
 
 
 def standing(

@@ -42,7 +42,7 @@ def stale_rootfs(output: Path) -> list[StaleRootfs]:
             if path.name.startswith(_KINDS) and path.is_dir() and not path.is_symlink()
         ]
     return [
-        StaleRootfs(path, _size(path))
+        StaleRootfs(path, _rootfs_size(path))
         for path in found
         if path.name.removesuffix(_ROOTLESS) not in needed and not _is_mounted(path, mounted)
     ]
@@ -88,6 +88,6 @@ def _is_mounted(path: Path, sources: set[str]) -> bool:
     return any(whole.endswith(source) for source in sources if source.endswith(f"/{path.name}"))
 
 
-def _size(path: Path) -> int:
+def _rootfs_size(path: Path) -> int:
     with Root(path) as root:
         return root.measure()[1]

@@ -86,8 +86,8 @@ def publish(
     about = _description(share)
     images = dict(_adopted(shop.staging, share))
     for task, made in zip(tasks, built, strict=True):
-        own = settings[task.platform].with_user_id(made.names)
-        written = _write_documents(shop.staging, about, task.platform, own, made.layers)
+        numeric = settings[task.platform].with_user_id(made.names)
+        written = _write_documents(shop.staging, about, task.platform, numeric, made.layers)
         images[task.platform] = (*written, *(each.blob for each in made.layers))
     return _put(shop.staging, share, about, images)
 

@@ -63,37 +63,39 @@ class _Trial:
     def compare(self, argv: tuple[str, ...]) -> str:
         """Run a command line in both roots; the ends must be the same."""
         shown = " ".join(argv)
-        expected = self._run(self.full, argv)
+        expected = self._run_in(self.full, argv)
         if expected is None:
             return f"not tried: {shown} does not end in the full image; name another with --check"
         if _STARTED_BY in expected.stderr.encode():
-            raise BuildError(f"{shown} can't be started here, even in the full image: {_last(expected)}")
-        found = self._run(self.minimal, argv)
+            raise BuildError(
+                f"{shown} can't be started here, even in the full image: {_output_line(expected)}"
+            )
+        found = self._run_in(self.minimal, argv)
         if found is None or found.status != expected.status or self._differs(found, expected, argv):
-            ended = "did not end" if found is None else f"ended with {found.status}: {_last(found)}"
+            ended = "did not end" if found is None else f"ended with {found.status}: {_output_line(found)}"
             raise BuildError(
                 f"in the minimal root, {shown} {ended}; in the full image, it ended with {expected.status}: "
-                f"{_last(expected)}; --trace '{shown}' keeps the files that it opens"
+                f"{_output_line(expected)}; --trace '{shown}' keeps the files that it opens"
             )
-        return f"tried: {shown}: {_last(found)}"
+        return f"tried: {shown}: {_output_line(found)}"
 
     def must_pass(self, argv: tuple[str, ...]) -> str:
         """Run a command line in the minimal root; it must end with status 0."""
         shown = " ".join(argv)
-        found = self._run(self.minimal, argv)
+        found = self._run_in(self.minimal, argv)
         if found is None or found.status:
-            ended = "did not end" if found is None else f"ended with {found.status}: {_last(found)}"
+            ended = "did not end" if found is None else f"ended with {found.status}: {_output_line(found)}"
             raise BuildError(f"in the minimal root, {shown} {ended}; --trace and --keep add files")
-        return f"tried: {shown}: {_last(found)}"
+        return f"tried: {shown}: {_output_line(found)}"
 
     def _differs(self, found: Result, expected: Result, argv: tuple[str, ...]) -> bool:
         """Whether another output is to blame on the root: some programs print times or addresses."""
         if found.stdout == expected.stdout:
             return False
-        again = self._run(self.full, argv)
+        again = self._run_in(self.full, argv)
         return again is not None and again.stdout == expected.stdout
 
-    def _run(self, rootfs: Path, argv: tuple[str, ...]) -> Result | None:
+    def _run_in(self, rootfs: Path, argv: tuple[str, ...]) -> Result | None:
         """The end of a command line in a root; None when it does not end."""
         # In `/`: the user namespace maps one user, so that the home of another is closed even to root.
         command = TracedCommand(argv, self.environment, "/", self.user)
@@ -108,7 +110,7 @@ class _Trial:
             return None
 
 
-def _last(result: Result) -> str:
+def _output_line(result: Result) -> str:
     """The first line of the output, or the last of the errors."""
     lines = (
         result.stdout.decode(errors="replace").strip().splitlines()[:1]
