@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -35,7 +35,11 @@ def silent(tmp_path: Path) -> Iterator[Path]:
 
 
 def _looking(
-    root: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, policy: str = '"policy": "a"}'
+    root: Path,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    policy: str = '"policy": "a"}',
+    before: Callable[[], object] = lambda: None,
 ) -> tuple[subprocess.Popen[str], Path]:
     """The command when a run has ended; a report would say `reported`. `policy` is what the entry records."""
     home = folder / "home"
@@ -58,13 +62,14 @@ def _looking(
         stdout=subprocess.PIPE,
         text=True,
         env={"HOME": str(home)},
-        preexec_fn=_as_the_launcher,  # noqa: PLW1509 - it only blocks signals
+        preexec_fn=lambda: _as_the_launcher(before),  # noqa: PLW1509 - little happens there
     )
     return ended, record
 
 
-def _as_the_launcher() -> None:
+def _as_the_launcher(before: Callable[[], object]) -> None:
     """Signals are blocked, and one came for the command."""
+    before()
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
     os.kill(os.getpid(), signal.SIGINT)
 
@@ -112,3 +117,33 @@ def test_an_entry_of_another_policy_says_nothing(
     output, _ = _after(looking)
     assert (looking.returncode, output) == (0, f"reported {record} {STATUS}\n")
     assert record.exists()
+
+
+def test_its_caller_ignores_the_end_of_children(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel then tells nobody how one ended."""
+    (tmp_path / "project").mkdir()
+
+    def ignore() -> None:
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+
+    looking, record = _looking(tmp_path / "project", tmp_path, monkeypatch, before=ignore)
+    output, _ = _after(looking)
+    assert (looking.returncode, output, record.exists()) == (STATUS, "", False)
+
+
+def test_a_child_of_the_launcher_ends_meanwhile(
+    silent: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the launcher left running says nothing about the scan."""
+
+    def leave_child() -> None:
+        if os.fork() == 0:
+            for descriptor in range(3):
+                os.close(descriptor)
+            time.sleep(0.5)
+            os._exit(0)
+
+    looking, record = _looking(silent, tmp_path, monkeypatch, before=leave_child)
+    output, seconds = _after(looking)
+    assert (looking.returncode, output) == (0, f"reported {record} {STATUS}\n")
+    assert seconds > LONG - 0.2

@@ -165,7 +165,7 @@ def test_what_it_gives_is_written_without_the_residue(
     ]
     giving(members)
     found, packed = run(tmp_path, system, facts)
-    assert found.kept[b"etc/passwd"] == b"root:x:0:0::/:/bin/sh\n"
+    assert found.contents[b"etc/passwd"] == b"root:x:0:0::/:/bin/sh\n"
     tree = {member.path: member for member in debs.read_tar(gzip.decompress(packed))}
     assert set(tree) == {"dev", "etc", "etc/machine-id", "etc/passwd", "usr/young", "usr/su", "usr/su2"} | {
         "usr/labelled",

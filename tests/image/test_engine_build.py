@@ -197,7 +197,7 @@ def world(
     layouts = {name: each.path for name, each in embedded(wish, wish.catalogue, wish.names).items()}
     with engine_place() as place, opened(request.param, place) as engine:
         try:
-            built = {each.name: each for each in build_in_engine(wish, engine, own=HOST.platform)}
+            built = {each.name: each for each in build_in_engine(wish, engine, host_platform=HOST.platform)}
             yield World(engine, wish, built, layouts, scratch)
         finally:
             for reference in references(engine, wish.repository.rpartition("-")[2]):
@@ -289,7 +289,7 @@ def test_nothing_is_loaded_twice(world: World, monkeypatch: pytest.MonkeyPatch) 
         raise AssertionError("loaded again")
 
     monkeypatch.setattr(type(world.engine), "load", refuse)
-    again = build_in_engine(replace(world.wish, names=["odd"]), world.engine, own=HOST.platform)
+    again = build_in_engine(replace(world.wish, names=["odd"]), world.engine, host_platform=HOST.platform)
     if world.engine.name == "podman":
         assert again[0].image.id == world.built["odd"].image.id, "the same context gives the same image"
 
@@ -346,7 +346,9 @@ def test_a_package_that_is_not_the_locks_ends_the_build(
     monkeypatch.setattr(build, "make_context", tampered)
     before = world.engine.inspect_image(world.built[world.of_packages].references[0])
     with pytest.raises(BuildError, match=r"packages/libc6_[^ ]*: FAILED"):
-        build_in_engine(replace(world.wish, names=[world.of_packages]), world.engine, own=HOST.platform)
+        build_in_engine(
+            replace(world.wish, names=[world.of_packages]), world.engine, host_platform=HOST.platform
+        )
     assert world.engine.inspect_image(world.built[world.of_packages].references[0]) == before
 
 
@@ -394,7 +396,7 @@ def test_buildah_builds_the_same(world: World, tmp_path: Path) -> None:
         return
     buildah = replace(world.engine, name="buildah")
     wish = replace(world.wish, names=["odd"], repository=f"{world.wish.repository}-too")
-    (built,) = build_in_engine(wish, buildah, own=HOST.platform)
+    (built,) = build_in_engine(wish, buildah, host_platform=HOST.platform)
     buildah.save(built.references[0], tmp_path / "odd.tar")
     image, same = open_image(tmp_path / "odd.tar"), world.same("odd")
     assert unexplained(compare(read_files(same), read_files(image)), "buildah") == []

@@ -132,12 +132,12 @@ def test_another_builder() -> None:
 
 def test_a_builder_without_a_digest_is_refused() -> None:
     with pytest.raises(UsageError, match=r"^the builder 'debian:12' is not pinned: write name@sha256:…$"):
-        build_in_engine(wish("distroless", builder="debian:12"), None, own=AMD)  # type: ignore[arg-type]
+        build_in_engine(wish("distroless", builder="debian:12"), None, host_platform=AMD)  # type: ignore[arg-type]
 
 
 def test_an_unknown_image_is_refused() -> None:
     with pytest.raises(UsageError, match="there is no image 'nothing'; there is alpine, "):
-        build_in_engine(wish("nothing"), None, own=AMD)  # type: ignore[arg-type]
+        build_in_engine(wish("nothing"), None, host_platform=AMD)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

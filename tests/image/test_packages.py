@@ -176,7 +176,7 @@ def test_asked_for_contents_and_sonames_are_noted(tmp_path: Path) -> None:
         tmp_path, [source(tmp_path, deb(members))], PackageRules(EPOCH, True, keep=lambda p: p == b"etc/kept")
     )[1]
     (package,) = written.packages
-    assert package.kept == {b"etc/kept": b"this"}
+    assert package.contents == {b"etc/kept": b"this"}
     assert package.elves == {
         b"usr/lib/liba.so.1": Elf((64, 1, 62), needed=(b"libc.so.6",), soname=b"liba.so.1")
     }

@@ -147,6 +147,8 @@ def test_every_feature_is_used_by_some_policy() -> None:
         "network: {own_sockets: false}",
     ]  # fmt: skip
     found = {use.feature for text in texts for use in uses(_resolve(text))}
+    repository = replace(FACTS, git_directories=(f"{FACTS.project}/.git",))
+    found |= {use.feature for use in uses(Policy.from_text("").resolve(repository))}
     assert found == set(FEATURES) - {"process.root"}
 
 

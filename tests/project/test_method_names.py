@@ -27,6 +27,7 @@ ALLOWED = {
     "check/": {"bwrap", "user"},  # a program that images hold; a field of OCI images
     "cli/commands/": PROGRAMS,
     "cli/release.py": {"oci"},  # a default, which users see
+    "cli/commands/images.py": {"user"},  # an option, about accounts of images
     "egress/namespaces.py": {"user"},  # a namespace
     "evaluate/sbpl/": {"seatbelt"},  # a directory of our data
     "render/accounts.py": {"user"},  # an account's name

@@ -154,7 +154,7 @@ def test_what_was_signed_with_a_keyid(
     name = f"{signed.server.host}/former/app"
     private, public = write_key(tmp_path, "former", kind="p256")
     with monkeypatch.context() as former:
-        former.setattr(signing, "write", _with_keyid)
+        former.setattr(signing, "write_bundle", _with_keyid)
         for module in (publishing, tags):
             former.setattr(module, "has_keyid", lambda _: False)
         bring(name, signed.release, private)

@@ -664,3 +664,25 @@ def test_every_run_warns_of_a_retired_name(front: Front) -> None:
         ended = project.run("true", options=("--telemetry", str(events)))
         assert ended.stderr.count(warning) == 1, ended
     assert '"before"' in events.read_text()
+
+
+def test_a_directory_of_sessions_that_others_could_replace_is_closed(front: Front) -> None:
+    front.warm()
+    above = front.project.runtime / "sandwright"
+    above.chmod(0o777)
+    assert front.python("true")[0][:1] == ["start"]
+    assert above.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_first_program_inside_that_was_changed_is_not_started(front: Front) -> None:
+    """The launcher refuses it, and a run renders it again."""
+    front.warm()
+    first = _rendered(front, "launch-init")
+    _in_place(first, b"this is the part", b"that is the part")
+    ended = subprocess.run(
+        [first.with_name("launch"), "true"],
+        env=front.project.environ, cwd=front.project.root, capture_output=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 125
+    assert b"launch-init was changed after it was rendered: render it again" in ended.stderr
+    assert front.project.run("true").returncode == 0

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from session.conftest import Project
+from support.processtrees import below
 
 pytestmark = pytest.mark.needs("bwrap", "git")
 
@@ -184,3 +188,24 @@ def test_errors_are_the_kernels(repository: Project) -> None:
         stdin=subprocess.DEVNULL,
     )
     assert inside.stdout == outside.stdout, inside.stderr
+
+
+@pytest.mark.parametrize("by", ["run", "cleanup"])
+def test_a_link_that_a_killed_run_left_is_removed(repository: Project, by: str) -> None:
+    """In a repository that it made: there, it can."""
+    script = "git init -q new; ln -s /etc/x new/.git/COMMIT_EDITMSG; echo up; sleep 600"
+    with repository.start("sh", "-c", script) as run:
+        assert run.stdout is not None
+        assert run.stdout.readline() == b"up\n"
+        for each in (*below(run.pid), run.pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(each, signal.SIGKILL)
+        run.communicate(timeout=60)
+    link = repository.root / "new/.git/COMMIT_EDITMSG"
+    assert link.is_symlink()
+    if by == "run":
+        repository.run("true")  # as long as there are placeholders, which this one removes, the record stays
+    ended = repository.sandwright(*(("run", "--", "true") if by == "run" else ("cleanup",)))
+    said = f"a run that was killed: new or changed while it ran: {link}: a link in a repository was removed"
+    assert said.encode() in ended.stderr
+    assert not link.is_symlink()

@@ -107,14 +107,24 @@ def _profile(name: str) -> dict[str, bytes]:
 
 
 def _artifacts(case: str, method: str) -> dict[str, bytes]:
-    """The programs that ship built are those of the package, whose digests another test holds."""
+    """The programs that ship built are those of the package, whose digests another test holds.
+
+    In plans their names stand for these digests, which change with the sources.
+    """
     policy = case_policy(case, facts="facts-darwin.json" if method == "seatbelt" else "facts.json")
     form = method == "devcontainer"
     artifacts = artifacts_of(policy, method) if form else render(policy, method).artifacts
     records = [json.loads(each.record.read_text()) for each in (LAUNCH, LAUNCH_INIT)]
     programs = {digest for each in records for digest in each["programs"].values()}
+    names = {each.digest: each.name for each in artifacts if each.digest in programs}
+
+    def plain(content: bytes) -> bytes:
+        for digest, name in names.items():
+            content = content.replace(digest.removeprefix("sha256:").encode(), f"<{name}>".encode())
+        return content
+
     return {
-        each.name: each.content
+        each.name: plain(each.content)
         for each in artifacts
         if each.digest not in programs and each.name in OWN.get(method, (each.name,))
     }

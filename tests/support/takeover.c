@@ -98,6 +98,13 @@ int main(void)
     tell("guest-cut", truncate(GUEST, 0));
     tell("guest-removed", unlink(GUEST));
     tell("guest-moved", rename(GUEST, PROJECT "/away"));
+    tell("git-link", symlink(PROJECT "/.env", PROJECT "/.git/COMMIT_EDITMSG"));
+    tell("git-moved", rename(PROJECT "/to-denied", PROJECT "/.git/COMMIT_EDITMSG"));
+    tell("git-hard", link(PROJECT "/to-denied", PROJECT "/.git/COMMIT_EDITMSG"));
+    tell("git-exchanged", syscall(SYS_renameat2, AT_FDCWD, PROJECT "/to-denied", AT_FDCWD, PROJECT "/.git/index", 2));
+    mkdir(PROJECT "/folder", 0755);
+    tell("git-folder", rename(PROJECT "/folder", PROJECT "/.git/folder"));
+    tell("control-commit", rename(PROJECT "/.git/index", PROJECT "/.git/new"));
 #endif
     tell("kernel", open("/proc/1/environ", O_RDONLY));
     tell("others", open("/proc", O_RDONLY | O_DIRECTORY));

@@ -90,7 +90,7 @@ def github_repository(remotes: Mapping[str, Remote]) -> str | None:
 
 
 def repositories(root: Path, is_protected: Callable[[str], bool]) -> Iterator[tuple[str, ...]]:
-    """Repositories in a directory and one level below it whose configuration `is_protected`."""
+    """The repositories at a directory and right below it that have a configuration which `is_protected`."""
     names = sorted(path.name for path in root.iterdir() if not path.name.startswith("."))
     for parts in ((), *((name,) for name in names[:1000])):
         config = root.joinpath(*parts, ".git", "config")

@@ -162,7 +162,9 @@ def _build_in_engine(
     progress: Progress,
 ) -> _Done:
     leave_out = None if options.strict else skipped.append
-    built = build_in_engine(request, engine, own=host.platform, leave_out=leave_out, progress=progress)
+    built = build_in_engine(
+        request, engine, host_platform=host.platform, leave_out=leave_out, progress=progress
+    )
     different = _compare_with_embedded(request, engine, built, progress) if options.compare else []
     report = None
     if options.smoke and built:

@@ -140,7 +140,7 @@ def cleanup(*, caches: bool = False, dry_run: bool = False, json: bool = False) 
     removed, stays = [], []
     for each in [*leftovers(), *(unused_caches() if caches else ())]:
         try:
-            if dry_run or remove_leftover(each):
+            if dry_run or remove_leftover(each, console.warn):
                 removed.append(each)
         except SandwrightError as error:
             stays.append(str(error))

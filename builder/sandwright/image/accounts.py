@@ -29,11 +29,11 @@ class Names:
 
     def uid(self, owner: str | int) -> int:
         """The number of a user given by name or number. Raise BuildError for an unknown name."""
-        return _number(owner, self.users, "user", "etc/passwd")
+        return _resolve_owner(owner, self.users, "user", "etc/passwd")
 
     def gid(self, owner: str | int) -> int:
         """The number of a group given by name or number. Raise BuildError for an unknown name."""
-        return _number(owner, self.groups, "group", "etc/group")
+        return _resolve_owner(owner, self.groups, "group", "etc/group")
 
 
 def names(passwd: bytes, group: bytes) -> Names:
@@ -61,30 +61,32 @@ def extended(
     taken.
     """
     before = {
-        path: _lines(files.get(path, b"")) for path in FILES if path in files or path in (PASSWD, GROUP)
+        path: _terminated_lines(files.get(path, b""))
+        for path in FILES
+        if path in files or path in (PASSWD, GROUP)
     }
     added = {path: list(lines) for path, lines in before.items()}
-    known = Names(_third_fields(files.get(PASSWD, b"")), _third_fields(files.get(GROUP, b"")))
+    numbers = Names(_third_fields(files.get(PASSWD, b"")), _third_fields(files.get(GROUP, b"")))
     for user in users:
-        _refuse_taken("user", user.name, user.uid, known.users)
+        _refuse_taken("user", user.name, user.uid, numbers.users)
         added[PASSWD].append(passwd_line(user))
         if SHADOW in added:
             added[SHADOW].append(f"{user.name}:{_LOCKED}::0:99999:7:::\n".encode())
     for group in groups:
-        if known.groups.get(group.name) == group.gid:
+        if numbers.groups.get(group.name) == group.gid:
             added[GROUP] = [_with_members(line, group) for line in added[GROUP]]
             continue
-        _refuse_taken("group", group.name, group.gid, known.groups)
+        _refuse_taken("group", group.name, group.gid, numbers.groups)
         added[GROUP].append(group_line(group, group.members))
         if GSHADOW in added:
             added[GSHADOW].append(f"{group.name}:{_LOCKED}::{','.join(group.members)}\n".encode())
     return {path: b"".join(lines) for path, lines in added.items() if lines != before[path]}
 
 
-def _refuse_taken(kind: str, name: str, number: int, known: Mapping[str, int]) -> None:
-    if name in known:
-        raise BuildError(f"{kind} '{name}' can't be added: the base has it, with number {known[name]}")
-    holder = next((other for other, taken in known.items() if taken == number), None)
+def _refuse_taken(kind: str, name: str, number: int, numbers: Mapping[str, int]) -> None:
+    if name in numbers:
+        raise BuildError(f"{kind} '{name}' can't be added: the base has it, with number {numbers[name]}")
+    holder = next((other for other, taken in numbers.items() if taken == number), None)
     if holder is not None:
         raise BuildError(
             f"{kind} '{name}' can't be added: its number {number} is that of '{holder}' in the base"
@@ -109,7 +111,7 @@ def _with_members(line: bytes, group: ImageGroup) -> bytes:
     return group_line(group, dict.fromkeys([*members, *group.members]))
 
 
-def _lines(content: bytes) -> list[bytes]:
+def _terminated_lines(content: bytes) -> list[bytes]:
     return [line if line.endswith(b"\n") else line + b"\n" for line in content.splitlines(keepends=True)]
 
 
@@ -122,9 +124,9 @@ def _third_fields(content: bytes) -> dict[str, int]:
     return found
 
 
-def _number(owner: str | int, known: Mapping[str, int], kind: str, file: str) -> int:
+def _resolve_owner(owner: str | int, numbers: Mapping[str, int], kind: str, file: str) -> int:
     if isinstance(owner, int):
         return owner
-    if owner not in known:
+    if owner not in numbers:
         raise BuildError(f"{kind} '{owner}' is not in the image's {file}")
-    return known[owner]
+    return numbers[owner]

@@ -31,12 +31,12 @@ def add(definition: ImageDefinition, overlay: Overlay) -> None:
         raise BuildError(f"config.init: '{account}' has the uid 0, and commands are not to run as root")
     for directory in definition.directories:
         uid, gid = names.uid(directory.user), names.gid(directory.group)
-        overlay.directory(_relative(directory.path), mode=directory.mode, uid=uid, gid=gid)
+        overlay.directory(_relative_path(directory.path), mode=directory.mode, uid=uid, gid=gid)
     for link in definition.links:
-        overlay.link(_relative(link.path), link.target.encode())
+        overlay.link(_relative_path(link.path), link.target.encode())
     for file in definition.files:
         uid, gid = names.uid(file.user), names.gid(file.group)
-        path = _relative(file.path)
+        path = _relative_path(file.path)
         if file.content is not None:
             overlay.file(path, file.content.encode(), mode=file.mode, uid=uid, gid=gid)
         elif file.source is not None:
@@ -53,7 +53,7 @@ def account_names(overlay: Overlay) -> accounts.Names:
 def checksums(definition: ImageDefinition) -> dict[str, str]:
     """The SHA-256 of each file beside the definition that goes into the image, by its name there."""
     sources = sorted({file.source for file in definition.files if file.source is not None})
-    return {source: _checksum(source_of(definition, source)[0]()) for source in sources}
+    return {source: _checksum_of(source_of(definition, source)[0]()) for source in sources}
 
 
 def _add_accounts(definition: ImageDefinition, overlay: Overlay) -> None:
@@ -68,7 +68,7 @@ def _add_accounts(definition: ImageDefinition, overlay: Overlay) -> None:
             overlay.file(path, content, mode=node.mode, uid=node.uid, gid=node.gid)
 
 
-def _relative(path: str) -> bytes:
+def _relative_path(path: str) -> bytes:
     return path.lstrip("/").encode()
 
 
@@ -79,10 +79,10 @@ def source_of(definition: ImageDefinition, name: str) -> tuple[Content, int]:
         size = path.lstat().st_size
     except OSError as error:
         raise BuildError(f"image '{definition.name}': {path} can't be read: {error.strerror}") from error
-    return (lambda: _read(path)), size
+    return (lambda: _read_regular(path)), size
 
 
-def _read(path: Path) -> Iterator[bytes]:
+def _read_regular(path: Path) -> Iterator[bytes]:
     try:
         fd = open_regular(path, flags=os.O_NOFOLLOW)
     except OSError as error:
@@ -92,7 +92,7 @@ def _read(path: Path) -> Iterator[bytes]:
             yield data
 
 
-def _checksum(chunks: Iterable[bytes]) -> str:
+def _checksum_of(chunks: Iterable[bytes]) -> str:
     digest = hashlib.sha256()
     for chunk in chunks:
         digest.update(chunk)

@@ -135,7 +135,7 @@ def from_scripts(
             together=shop.for_layers,
         )
     tree = FileTree(found.nodes)
-    tree.kept = found.kept
+    tree.kept = found.contents
     overlay = Overlay(tree, epoch=task.epoch)
     declared.mount_points(overlay)
     said = f"mmdebstrap {definition.suite}: {_names(packages)}"

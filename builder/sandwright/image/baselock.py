@@ -106,11 +106,11 @@ def _pin(value: object, types: frozenset[str]) -> Descriptor:
     return Descriptor(found.media_type, found.digest, found.size)
 
 
-def _base(value: object) -> Descriptor:
+def _pin_base(value: object) -> Descriptor:
     return _pin(value, INDEX_TYPES | MANIFEST_TYPES)
 
 
-def _manifest(value: object) -> Descriptor:
+def _pin_manifest(value: object) -> Descriptor:
     return _pin(value, MANIFEST_TYPES)
 
 
@@ -134,7 +134,7 @@ class _BaseLockFile:
     definition: Checksum
     reference: Annotated[str, ValueCheck(_reference)]
     epoch: Time
-    base: Annotated[Descriptor, ValueCheck(_base, raw=True)]
+    base: Annotated[Descriptor, ValueCheck(_pin_base, raw=True)]
     platforms: Annotated[
-        dict[PlatformName, Annotated[Descriptor, ValueCheck(_manifest, raw=True)]], ValueCheck(_not_empty)
+        dict[PlatformName, Annotated[Descriptor, ValueCheck(_pin_manifest, raw=True)]], ValueCheck(_not_empty)
     ]

@@ -182,7 +182,7 @@ class _Build:
                     if leave_out is None or step.definition.suite:
                         raise
                     out.add(step.name)
-                    leave_out(SkippedImage(step.name, _reason(error), str(error)))
+                    leave_out(SkippedImage(step.name, _skip_reason(error), str(error)))
                 whole.advance(1)
         return made
 
@@ -252,18 +252,18 @@ class _Build:
 
     def _configured(self, step: PlannedImage) -> Mapping[str, ImageSettings]:
         """The settings of each platform: the definitions' own, on top of those of a registry's base."""
-        own, parent = step.definition.config, step.definition.parent
+        config, parent = step.definition.config, step.definition.parent
         if step.definition.reference or parent in self._foreign:
             self._foreign.add(step.name)
         if parent in self._foreign and parent is not None:
             below = self._done[parent]
             return {
-                platform: inherited(below.configs[platform].document, parent).under(own)
+                platform: inherited(below.configs[platform].document, parent).under(config)
                 for platform in step.platforms
             }
         if parent is not None:
-            return {platform: self._settings[parent][platform].under(own) for platform in step.platforms}
-        return {platform: ImageSettings(own) for platform in step.platforms}
+            return {platform: self._settings[parent][platform].under(config) for platform in step.platforms}
+        return {platform: ImageSettings(config) for platform in step.platforms}
 
     def _on_base(self, step: PlannedImage, base: ImageLayout) -> ImageLayout:
         parent = step.definition.parent
@@ -309,7 +309,7 @@ class _Build:
         return self._facts
 
 
-def _reason(error: SandwrightError) -> str:
+def _skip_reason(error: SandwrightError) -> str:
     match error:
         case Unreachable():
             return "registry unreachable"

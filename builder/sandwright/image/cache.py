@@ -77,7 +77,7 @@ class Cache:
         try:
             partial.parent.mkdir(parents=True, exist_ok=True)
             target.parent.mkdir(parents=True, exist_ok=True)
-            with _locked(partial) as file:
+            with _locked_file(partial) as file:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
@@ -90,7 +90,7 @@ class Cache:
 
 
 @contextlib.contextmanager
-def _locked(path: Path) -> Iterator[BinaryIO]:
+def _locked_file(path: Path) -> Iterator[BinaryIO]:
     """A new file, locked while it is open."""
     while True:
         with path.open("xb") as file:

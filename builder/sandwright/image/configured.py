@@ -92,8 +92,8 @@ def write_system(
             together=together,
         )
         with _mmdebstrap(system, mode, directory, cancelled) as stream:
-            found = _transfer(system, TarReader(stream, name="mmdebstrap's archive"), layer, keep)
-    _check_installed(system, found.kept[STATUS])
+            found = _copy_archive(system, TarReader(stream, name="mmdebstrap's archive"), layer, keep)
+    _check_installed(system, found.contents[STATUS])
     return found
 
 
@@ -184,7 +184,7 @@ def _mmdebstrap(system: DebianSystem, mode: str, directory: Path, cancelled: Eve
         except _Failed as failure:
             raise CommandFailed(argv, program.poll(), _tail(log)) from failure.__cause__
         finally:
-            _end(program.pid, program.poll)
+            _interrupt(program.pid, program.poll)
 
 
 @contextlib.contextmanager
@@ -203,7 +203,7 @@ def _status_first(output: _Output, poll: Callable[[], int | None]) -> Iterator[N
         raise _Failed
 
 
-def _end(pid: int, poll: Callable[[], int | None]) -> None:
+def _interrupt(pid: int, poll: Callable[[], int | None]) -> None:
     """Ask the program to end by itself: only it can remove what the users of its namespace own."""
     if poll() is not None:
         return
@@ -252,7 +252,7 @@ class _Output:
             pass
 
 
-def _transfer(
+def _copy_archive(
     system: DebianSystem, reader: TarReader, layer: LayerWriter, keep: Callable[[bytes], bool]
 ) -> PackageContents:
     """Write what is to stay of an archive into the layer."""
@@ -269,10 +269,10 @@ def _transfer(
         found.nodes[entry.path] = FileNode.of(final, found.owner)
         content = iter(()) if is_emptied(entry.path) else reader.chunks()
         if entry.kind is EntryKind.FILE and (entry.path == STATUS or keep(entry.path)):
-            found.kept[entry.path] = data = b"".join(content)
+            found.contents[entry.path] = data = b"".join(content)
             content = iter((data,) if data else ())
         layer.add(final, content)
-    if STATUS not in found.kept:
+    if STATUS not in found.contents:
         raise BuildError("mmdebstrap's archive has no dpkg database")
     return found
 
@@ -285,9 +285,9 @@ def _check_installed(system: DebianSystem, status: bytes) -> None:
         if fields:
             installed[fields.get("Package", "")] = fields
     problems = [
-        f"{source.name} {source.version} is {_state(installed, source.name)}"
+        f"{source.name} {source.version} is {_package_state(installed, source.name)}"
         for source in system.sources
-        if _state(installed, source.name) != f"install ok installed, {source.version}"
+        if _package_state(installed, source.name) != f"install ok installed, {source.version}"
     ]
     problems += [f"{name} is not in the lock" for name in sorted(installed.keys() - frozenset(system.names))]
     if problems:
@@ -296,7 +296,7 @@ def _check_installed(system: DebianSystem, status: bytes) -> None:
         )
 
 
-def _state(installed: Mapping[str, Mapping[str, str]], name: str) -> str:
+def _package_state(installed: Mapping[str, Mapping[str, str]], name: str) -> str:
     fields = installed.get(name)
     return "missing" if fields is None else f"{fields.get('Status', '')}, {fields.get('Version', '')}"
 

@@ -154,25 +154,25 @@ class PlainCopy:
         self._file = file
         file.write(_MAGIC)
         self._begin = len(_MAGIC)
-        self._start(b"debian-binary")
+        self._start_member(b"debian-binary")
         file.write(b"2.0\n")
 
     def member(self, name: bytes, stream: Readable) -> Readable:
         """Begin a member; read `stream` through the returned stream to fill it."""
-        self._end()
-        self._start(name)
+        self._end_member()
+        self._start_member(name)
         return _Copied(stream, self._file)
 
     def close(self) -> None:
         """End the last member."""
-        self._end()
+        self._end_member()
 
-    def _start(self, name: bytes) -> None:
+    def _start_member(self, name: bytes) -> None:
         self._begin = self._file.tell()
         fields = (name.ljust(16), b"0".ljust(12), b"0".ljust(6), b"0".ljust(6), b"100644".ljust(8))
         self._file.write(b"".join(fields) + b" " * 10 + b"`\n")
 
-    def _end(self) -> None:
+    def _end_member(self) -> None:
         size = self._file.tell() - self._begin - _HEADER
         self._file.seek(self._begin + _SIZE_AT)
         self._file.write(b"%d" % size)
@@ -249,7 +249,7 @@ class _Ar:
             if not header and optional:
                 return None
             header += self._exactly(_HEADER - len(header))
-            name = self._start(header)
+            name = self._start_member(header)
             if not name.startswith(b"_"):
                 return name
 
@@ -261,7 +261,7 @@ class _Ar:
         self._left -= len(data)
         return data
 
-    def _start(self, header: bytes) -> bytes:
+    def _start_member(self, header: bytes) -> bytes:
         length = header[_SIZE_AT:58].rstrip(b" ")
         if header[58:] != b"`\n" or not re.fullmatch(rb"[0-9]{1,10}", length):
             raise IntegrityError(f"package {self._label}: a member's ar header is malformed")

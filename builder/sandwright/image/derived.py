@@ -46,7 +46,7 @@ def read_tree(
                 name=name,
                 may_be_sparse=True,
             )
-            layer = read_layer(reader, partial(_content, reader, keep, cancelled), held)
+            layer = read_layer(reader, partial(_picked_content, reader, keep, cancelled), held)
         _apply(layered, layer, name)
         advance(blob.size)
     return layered.tree
@@ -63,7 +63,7 @@ def _apply(layered: LayeredTree, layer: LayerEntries[bytes | None], name: str) -
         raise ArchiveRefused(f"{name}: {refused}") from None
 
 
-def _content(
+def _picked_content(
     reader: TarReader, keep: Callable[[bytes], bool], cancelled: Event, entry: TarEntry
 ) -> bytes | None:
     """The content of a file that `keep` picks. Raise Cancelled when the build is to stop."""

@@ -53,12 +53,12 @@ class _Downloads:
         """Download one package, trying the mirrors in turn; return whether any has it."""
         try:
             with self._cache.adding(package.sha256) as file:
-                self._fill(package, _Part(file, ByteProgress(self._step)))
+                self._try_mirrors(package, _Part(file, ByteProgress(self._step)))
         except FileGone:
             return False
         return True
 
-    def _fill(self, package: LockedPackage, part: _Part) -> None:
+    def _try_mirrors(self, package: LockedPackage, part: _Part) -> None:
         """Try the mirrors until the package is complete. Raise FileGone when none has it."""
         bases = list(self._mirrors.bases(package.archive))
         failures: dict[str, FetchError | IntegrityError] = {}
@@ -72,13 +72,13 @@ class _Downloads:
                     bases.remove(base)
                     failures.pop(base, None)
                 except TransientError as passing:
-                    failures[base] = FetchError(_describe(package, address, passing))
+                    failures[base] = FetchError(_describe_failure(package, address, passing))
                     wish = max(wish, passing.after)
                 except IntegrityError as error:  # perhaps damaged on its way
-                    failures[base] = IntegrityError(_describe(package, address, error))
+                    failures[base] = IntegrityError(_describe_failure(package, address, error))
                     part.restart()
                 except FetchError as error:
-                    failures[base] = FetchError(_describe(package, address, error))
+                    failures[base] = FetchError(_describe_failure(package, address, error))
                     bases.remove(base)
                 else:
                     return
@@ -132,5 +132,5 @@ class _Part:
         self._file.truncate()
 
 
-def _describe(package: LockedPackage, address: str, error: Exception) -> str:
+def _describe_failure(package: LockedPackage, address: str, error: Exception) -> str:
     return f"{package} from {shown(address)}: {error}"

@@ -131,17 +131,17 @@ def read_layout(path: Path, *, verify: bool = False) -> ImageLayout:
     when it is not a layout of ours or is damaged.
     """
     try:
-        existing = _read(path)
+        existing = _read_layout(path)
     except (SandwrightError, OSError, KeyError, ValueError, TypeError) as error:
         raise IntegrityError(f"{path}: not a whole image layout: {error}") from error
     for blob in existing.blobs:
-        _check_size(existing.file(blob), blob)
+        _check_blob_size(existing.file(blob), blob)
         if verify:
             _check_digest(existing.file(blob), blob)
     return existing
 
 
-def _read(path: Path) -> ImageLayout:
+def _read_layout(path: Path) -> ImageLayout:
     source = DirectoryBlobs(path)
     if read(source, "oci-layout", limit=_DOCUMENT_SIZE) != LAYOUT_FILE:
         raise IntegrityError("its file oci-layout has an unknown content")
@@ -180,7 +180,7 @@ def _read(path: Path) -> ImageLayout:
     return ImageLayout(path, Blob.of(graph.root.descriptor), built.get(INPUTS, ""), images, configs, variant)
 
 
-def _check_size(file: Path, blob: Blob) -> None:
+def _check_blob_size(file: Path, blob: Blob) -> None:
     size = file.stat().st_size if file.is_file() else None
     if size != blob.size:
         found = "is missing" if size is None else f"has {size} bytes, not {blob.size}"

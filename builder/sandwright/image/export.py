@@ -47,14 +47,14 @@ def write_image(source: BaseImage, platform: str, sink: Writable, *, reference: 
     for directory in (b"blobs", b"blobs/sha256"):
         archive.add(TarEntry(directory, EntryKind.DIRECTORY, 0o755))
     for blob in sorted(set(image.blobs), key=lambda each: each.name):
-        archive.add(_file(_BLOBS + blob.name.encode(), blob.size), _content(source, blob))
+        archive.add(_file_entry(_BLOBS + blob.name.encode(), blob.size), _blob_content(source, blob))
     documents = {
-        b"index.json": canonical(_index(image, reference, tag)),
-        b"manifest.json": json.dumps([_docker(image, reference)], sort_keys=True).encode(),
+        b"index.json": canonical(_image_index(image, reference, tag)),
+        b"manifest.json": json.dumps([_docker_row(image, reference)], sort_keys=True).encode(),
         b"oci-layout": LAYOUT_FILE,
     }
     for path, data in documents.items():
-        archive.add(_file(path, len(data)), (data,))
+        archive.add(_file_entry(path, len(data)), (data,))
     archive.close()
 
 
@@ -67,11 +67,11 @@ def save_archive(layout: Path, platform: str, target: Path, *, reference: str) -
         write_archive(layout, platform, sink, reference=reference)
 
 
-def _file(path: bytes, size: int) -> TarEntry:
+def _file_entry(path: bytes, size: int) -> TarEntry:
     return TarEntry(path, EntryKind.FILE, 0o644, size=size)
 
 
-def _content(source: BaseImage, blob: Blob) -> Iterator[bytes]:
+def _blob_content(source: BaseImage, blob: Blob) -> Iterator[bytes]:
     path = source.file(blob)
     with path.open("rb") as file:
         stream = VerifiedReader(file, blob.digest, size=blob.size, name=str(path))
@@ -79,7 +79,7 @@ def _content(source: BaseImage, blob: Blob) -> Iterator[bytes]:
             yield data
 
 
-def _index(image: PlatformImage, reference: str, tag: str) -> dict[str, object]:
+def _image_index(image: PlatformImage, reference: str, tag: str) -> dict[str, object]:
     """Podman names the image after the one annotation, containerd (in Docker since 25) after the other."""
     names = {REF_NAME: tag, IMAGE_NAME: reference}
     descriptor = image.manifest.descriptor(
@@ -88,7 +88,7 @@ def _index(image: PlatformImage, reference: str, tag: str) -> dict[str, object]:
     return {"schemaVersion": 2, "mediaType": OCI_INDEX, "manifests": [descriptor]}
 
 
-def _docker(image: PlatformImage, reference: str) -> dict[str, object]:
+def _docker_row(image: PlatformImage, reference: str) -> dict[str, object]:
     """The image's row in `manifest.json`, whose paths lead to the blobs."""
     return {
         "Config": (_BLOBS + image.config.name.encode()).decode(),

@@ -34,8 +34,8 @@ def fetch(
     verified, `jobs` run at a time. Raise PackageGone with all packages that no mirror has any more, after the
     others were fetched. Raise FetchError, IntegrityError, or HostError for the cache, at once.
     """
-    wanted = {package.sha256: package for package in packages}
-    missing = [package for package in wanted.values() if not cache.has(package, verify=verify)]
+    by_digest = {package.sha256: package for package in packages}
+    missing = [package for package in by_digest.values() if not cache.has(package, verify=verify)]
     if missing:
         # Imported late: `requests` costs 100 ms, and most runs have everything in the cache.
 
@@ -45,7 +45,7 @@ def fetch(
             gone = download(missing, mirrors=mirrors, cache=cache, jobs=jobs, patience=patience, step=step)
         if gone:
             raise PackageGone(gone, _bases(gone, mirrors))
-    return {sha256: cache.path(sha256) for sha256 in wanted}
+    return {sha256: cache.path(sha256) for sha256 in by_digest}
 
 
 def _bases(packages: Iterable[LockedPackage], mirrors: Mirrors) -> list[str]:

@@ -48,32 +48,36 @@ class ImageSettings:
 def inherited(document: Mapping[str, Any], where: str) -> ImageSettings:
     """The settings in an image config. Raise ArchiveRefused for a value of the wrong type."""
     section = mapping(document.get("config") or {}, f"{where}: config")
-    environment = dict(_variable(each) for each in _words(section.get("Env"), f"{where}: Env") or ())
+    environment = dict(
+        _split_variable(each) for each in _word_tuple(section.get("Env"), f"{where}: Env") or ()
+    )
     labels = strings(section.get("Labels"), f"{where}: Labels")
-    account, entrypoint = split_entrypoint(_words(section.get("Entrypoint"), f"{where}: Entrypoint") or ())
+    account, entrypoint = split_entrypoint(
+        _word_tuple(section.get("Entrypoint"), f"{where}: Entrypoint") or ()
+    )
     config = Config(  # what definitions may say is narrower
-        user=_text(section.get("User")),
+        user=_non_empty_text(section.get("User")),
         environment=environment,
-        workdir=_text(section.get("WorkingDir")),
+        workdir=_non_empty_text(section.get("WorkingDir")),
         init=account,
         entrypoint=entrypoint or None,
-        command=_words(section.get("Cmd"), f"{where}: Cmd"),
+        command=_word_tuple(section.get("Cmd"), f"{where}: Cmd"),
         labels=inheritable(labels),
-        stop_signal=_text(section.get("StopSignal")),
+        stop_signal=_non_empty_text(section.get("StopSignal")),
     )
     return ImageSettings(config, {key: section[key] for key in _KEPT if section.get(key)})
 
 
-def _variable(entry: str) -> tuple[str, str]:
+def _split_variable(entry: str) -> tuple[str, str]:
     name, _, value = entry.partition("=")
     return name, value
 
 
-def _text(value: object) -> str | None:
+def _non_empty_text(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-def _words(value: object, where: str) -> tuple[str, ...] | None:
+def _word_tuple(value: object, where: str) -> tuple[str, ...] | None:
     words = tuple(sequence(value, where))
     if not all(isinstance(each, str) for each in words):
         raise ArchiveRefused(f"{where}: expected strings")

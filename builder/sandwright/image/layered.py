@@ -88,7 +88,7 @@ class LayeredTree:
         """Put a member in its place, which is given back. Raise ArchiveRefused when it can't be there."""
         parent, _, name = path.rpartition(b"/")
         try:
-            real = self._folder(parent, make=True, mtime_ns=node.mtime_ns)
+            real = self._resolve_directory(parent, make=True, mtime_ns=node.mtime_ns)
             assert real is not None
             target = real + b"/" + name if real else name
             if node.kind is EntryKind.DIRECTORY and target.count(b"/") >= self._limits.depth:
@@ -105,25 +105,25 @@ class LayeredTree:
         """Where a path leads when the links in it are followed, but for its last name; None for nowhere."""
         parent, _, name = path.rpartition(b"/")
         try:
-            real = self._folder(parent, make=False)
+            real = self._resolve_directory(parent, make=False)
         except EntryRefused as refusal:
             raise ArchiveRefused(f"{show(path)}: {refusal}") from None
         return None if real is None else real + b"/" + name if real else name
 
-    def _folder(self, path: bytes, *, make: bool, mtime_ns: int = 0) -> bytes | None:
+    def _resolve_directory(self, path: bytes, *, make: bool, mtime_ns: int = 0) -> bytes | None:
         self._steps.allow()
-        if not path or self._is_directory(path):
+        if not path or self._has_directory(path):
             return path
         led = self._led.get(path)
         if led is not None:
             return led
-        real = self._walk(path, make=make, mtime_ns=mtime_ns)
+        real = self._walk_path(path, make=make, mtime_ns=mtime_ns)
         if real is not None and real != path:
             self._led[path] = real
         return real
 
-    def _walk(self, path: bytes, *, make: bool, mtime_ns: int) -> bytes | None:
-        at, ahead = self._nearest(path)
+    def _walk_path(self, path: bytes, *, make: bool, mtime_ns: int) -> bytes | None:
+        at, ahead = self._nearest_directory(path)
         links = steps = 0
         while ahead:
             steps += 1
@@ -156,15 +156,15 @@ class LayeredTree:
                 return None
         return at
 
-    def _nearest(self, path: bytes) -> tuple[bytes, list[bytes]]:
+    def _nearest_directory(self, path: bytes) -> tuple[bytes, list[bytes]]:
         """The nearest directory above `path`, and the names from there on, the next one last."""
         ahead: list[bytes] = []
-        while path and not self._is_directory(path):
+        while path and not self._has_directory(path):
             path, _, name = path.rpartition(b"/")
             ahead.append(name)
         return path, ahead
 
-    def _is_directory(self, path: bytes) -> bool:
+    def _has_directory(self, path: bytes) -> bool:
         node = self.tree.get(path)
         return node is not None and node.kind is EntryKind.DIRECTORY
 

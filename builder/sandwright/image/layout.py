@@ -63,7 +63,7 @@ class StagingArea:
     def writing(self) -> Iterator[BlobWriter]:
         """A blob to write for the length of a `with`, which sets its `blob` and names its file."""
         part = self.path / f"{uuid.uuid4().hex}.part"
-        with _new_file(part) as fd:
+        with _create_blob(part) as fd:
             writer = BlobWriter(fd, part)
             yield writer
             writer.close()
@@ -131,9 +131,9 @@ class StagingArea:
             _write_file(fresh, data)
             fresh.replace(layout / name)
         _sync(layout)
-        wanted = {blob.name for blob in blobs}
+        names = {blob.name for blob in blobs}
         for path in store.iterdir():
-            if path.name not in wanted:
+            if path.name not in names:
                 path.unlink()
 
 
@@ -214,7 +214,7 @@ def _is_free(layout: Path) -> bool:
 
 
 @contextlib.contextmanager
-def _new_file(path: Path) -> Iterator[int]:
+def _create_blob(path: Path) -> Iterator[int]:
     with disk_errors(path):
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
     try:
@@ -224,7 +224,7 @@ def _new_file(path: Path) -> Iterator[int]:
 
 
 def _write_file(path: Path, data: bytes) -> None:
-    with _new_file(path) as fd:
+    with _create_blob(path) as fd:
         writer = BlobWriter(fd, path)
         writer.write(data)
         writer.close()

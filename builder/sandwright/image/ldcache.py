@@ -113,7 +113,7 @@ def read(cache: bytes) -> list[CachedLibrary]:
             raise ValueError(f"it begins with {magic!r}")
         records = [_RECORD.unpack_from(cache, _HEADER.size + each * _RECORD.size) for each in range(number)]
         return [
-            CachedLibrary(_string(cache, name), _string(cache, path), flags)
+            CachedLibrary(_string_at(cache, name), _string_at(cache, path), flags)
             for flags, name, path, _, _ in records
         ]
     except struct.error as error:
@@ -142,7 +142,7 @@ _WORDS = re.compile(rb"[0-9]+|[^0-9]", re.DOTALL)
 _LIBRARY = re.compile(rb"(lib|ld-).*\.so", re.DOTALL)
 
 
-def _string(cache: bytes, at: int) -> bytes:
+def _string_at(cache: bytes, at: int) -> bytes:
     return cache[at : cache.index(b"\0", at)]
 
 

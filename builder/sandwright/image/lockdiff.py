@@ -29,10 +29,10 @@ def lock_differences(before: Path, after: Path) -> dict[str, list[str]]:
 
 def markdown(differences: Mapping[str, list[str]]) -> str:
     """The differences as Markdown: a heading and a list of changes for each image, each in code."""
-    return "".join(f"{line}\n" for line in _lines(differences))
+    return "".join(f"{line}\n" for line in _difference_lines(differences))
 
 
-def _lines(differences: Mapping[str, list[str]]) -> Iterator[str]:
+def _difference_lines(differences: Mapping[str, list[str]]) -> Iterator[str]:
     if not differences:
         yield "No lock has changed."
     for name, changes in differences.items():
@@ -43,7 +43,7 @@ def _lines(differences: Mapping[str, list[str]]) -> Iterator[str]:
 
 
 def _changes(old: ImageDefinition | None, new: ImageDefinition) -> list[str]:
-    before, after = _lock(old), _lock(new)
+    before, after = _try_load_lock(old), _try_load_lock(new)
     match after:
         case Lock():
             return lock_changes(before if isinstance(before, Lock) else None, after)
@@ -53,7 +53,7 @@ def _changes(old: ImageDefinition | None, new: ImageDefinition) -> list[str]:
             return ["- the lock"] if before else []
 
 
-def _lock(definition: ImageDefinition | None) -> Lock | BaseLock | None:
+def _try_load_lock(definition: ImageDefinition | None) -> Lock | BaseLock | None:
     """The lock of an image; None when it needs none, or has none yet."""
     try:
         if definition is None or not (definition.suite or definition.reference):

@@ -28,8 +28,8 @@ class AptLogin:
     def fits(self, address: str) -> bool:
         """Whether the login is for an address."""
         parts = urllib.parse.urlsplit(address)
-        scheme, known, machine = self.machine.rpartition("://")
-        if parts.scheme != (scheme if known else "https"):
+        scheme, scheme_separator, machine = self.machine.rpartition("://")
+        if parts.scheme != (scheme if scheme_separator else "https"):
             return False
         host, slash, path = machine.partition("/")
         port = host.rpartition(":")[2] if ":" in host else ""
@@ -47,7 +47,7 @@ def login_for(address: str, logins: Iterable[AptLogin]) -> AptLogin | None:
 def parse_logins(text: str) -> list[AptLogin]:
     """Parse a file of apt's. Unknown words are skipped, as apt does."""
     found: list[dict[str, str]] = []
-    words = iter([word for line in text.splitlines() for word in _words(line)])
+    words = iter([word for line in text.splitlines() for word in _line_words(line)])
     for word in words:
         if word == "machine":
             found.append({"machine": next(words, "")})
@@ -88,7 +88,7 @@ def _files(file: Path, folder: Path) -> list[Path]:
     return [file, *parts]
 
 
-def _words(line: str) -> list[str]:
+def _line_words(line: str) -> list[str]:
     """The words of a line up to a comment. A comment starts at the beginning of a word."""
     words: list[str] = []
     for word in line.split():

@@ -41,11 +41,11 @@ class Overlay:
         Raise BuildError when something else is in the way.
         """
         real = self.tree.resolve(path)
-        moved = self._place(path) if real is None else real
+        moved = self._resolve_path(path) if real is None else real
         node = self.tree.get(moved)
         if node is not None and node.kind is not EntryKind.DIRECTORY:
             raise BuildError(f"{show(path)} can't be a directory: {node.owner} has a {node.kind.value} there")
-        self._put(TarEntry(moved, EntryKind.DIRECTORY, mode, uid, gid))
+        self._put_entry(TarEntry(moved, EntryKind.DIRECTORY, mode, uid, gid))
 
     def file(
         self,
@@ -65,20 +65,20 @@ class Overlay:
         if isinstance(content, bytes):
             data = content
             self.tree.kept[moved] = data
-            self._put(
+            self._put_entry(
                 TarEntry(moved, EntryKind.FILE, mode, uid, gid, size=len(data)),
                 lambda: (data,) if data else (),
             )
         else:
             self.tree.kept.pop(moved, None)
-            self._put(TarEntry(moved, EntryKind.FILE, mode, uid, gid, size=size), content)
+            self._put_entry(TarEntry(moved, EntryKind.FILE, mode, uid, gid, size=size), content)
 
     def link(self, path: bytes, target: bytes) -> None:
         """Add a symbolic link, which replaces a file, a link or an empty directory.
 
         Raise BuildError when a directory that is not empty is in the way.
         """
-        self._put(TarEntry(self._free(path, or_empty=True), EntryKind.SYMLINK, 0o777, link=target))
+        self._put_entry(TarEntry(self._free(path, or_empty=True), EntryKind.SYMLINK, 0o777, link=target))
 
     def again(self, path: bytes) -> None:
         """Repeat a directory with the tree's metadata, because lower layers disagree on it."""
@@ -102,27 +102,27 @@ class Overlay:
         return len(self._additions)
 
     def _free(self, path: bytes, *, or_empty: bool = False) -> bytes:
-        moved = self._place(path)
+        moved = self._resolve_path(path)
         node = self.tree.get(moved)
         if node is not None and node.kind is EntryKind.DIRECTORY and (self.tree.names(moved) or not or_empty):
             raise BuildError(f"{show(path)} can't be put there: it is a directory of {node.owner}")
         return moved
 
-    def _place(self, path: bytes) -> bytes:
+    def _resolve_path(self, path: bytes) -> bytes:
         """The path with links in its parents resolved and missing parents created."""
         parent, _, name = path.rpartition(b"/")
         real = self.tree.resolve(parent)
         if real is None:
-            real = self._place(parent)
+            real = self._resolve_path(parent)
             if self.tree.get(real) is not None:
                 raise BuildError(f"{show(path)} can't be put there: {show(parent)} leads nowhere")
-            self._put(TarEntry(real, EntryKind.DIRECTORY, 0o755))
+            self._put_entry(TarEntry(real, EntryKind.DIRECTORY, 0o755))
         above = self.tree.get(real)
         if above is not None and above.kind is not EntryKind.DIRECTORY:
             raise BuildError(f"{show(path)} can't be put there: {show(parent)} is a {above.kind.value}")
         return real + b"/" + name if real else name
 
-    def _put(self, entry: TarEntry, content: Content = tuple) -> None:
+    def _put_entry(self, entry: TarEntry, content: Content = tuple) -> None:
         entry.mtime_ns = self._epoch_ns
         self._additions[entry.path] = _Addition(entry, content)
         self.tree.add(entry.path, FileNode.of(entry, OURS))

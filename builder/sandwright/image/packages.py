@@ -47,7 +47,7 @@ class PackageRules:
     wanted: Callable[[str], bool] = _everything
     keep: Callable[[bytes], bool] = _nothing
 
-    def place(self, path: bytes) -> bytes:
+    def image_path(self, path: bytes) -> bytes:
         """Where in the image a package's path goes."""
         top = path.partition(b"/")[0]
         return b"usr/" + path if self.merged_usr and top in MERGED else path
@@ -117,7 +117,7 @@ class _PackageWriter:
         with open_package(self._source.path, self._source.promise, advance=advance) as package:
             self._check_identity(package.fields())
             for entry in package.data:
-                self._take(entry, package.data)
+                self._copy_entry(entry, package.data)
             self._found.control = package.control
         return self._found
 
@@ -134,11 +134,11 @@ class _PackageWriter:
                     f"package {self._label}: its {key} is {fields.get(key)!r}, the lock says {value!r}"
                 )
 
-    def _take(self, entry: TarEntry, reader: TarReader) -> None:
+    def _copy_entry(self, entry: TarEntry, reader: TarReader) -> None:
         path = entry.path
         if WHITEOUT in path and any(part.startswith(WHITEOUT) for part in path.split(b"/")):
             raise BuildError(f"package {self._label}: {show(path)} would hide a file of the image")
-        target = self._rules.place(path)
+        target = self._rules.image_path(path)
         if not path or (target != path and path in MERGED):
             self._check_top(entry)
             return
@@ -147,7 +147,7 @@ class _PackageWriter:
             self._unwanted[target] = entry
             self._originals[target] = path
         elif entry.kind is EntryKind.DIRECTORY:
-            self._directory(entry)
+            self._copy_directory(entry)
         else:
             self._other(entry, reader)
 
@@ -159,7 +159,7 @@ class _PackageWriter:
                 f"package {self._label}: {show(entry.path)} is neither a directory nor a link into usr"
             )
 
-    def _directory(self, entry: TarEntry) -> None:
+    def _copy_directory(self, entry: TarEntry) -> None:
         before = self._found.nodes.get(entry.path)
         if before is not None and not before.implied:
             if before.kind is not EntryKind.DIRECTORY:
@@ -176,7 +176,7 @@ class _PackageWriter:
             return
         unwanted = self._unwanted.get(parent)
         if unwanted is not None and unwanted.kind is EntryKind.DIRECTORY:
-            self._directory(unwanted)
+            self._copy_directory(unwanted)
             return
         made = TarEntry(parent, EntryKind.DIRECTORY, mode=0o755, mtime_ns=entry.mtime_ns)
         self._parents(made)
@@ -201,9 +201,9 @@ class _PackageWriter:
 
     def _hard_link(self, entry: TarEntry) -> tuple[TarEntry, Iterable[bytes]]:
         """The hard link to its target in the image, or the file itself when the target is unwanted."""
-        target = self._rules.place(entry.link)
+        target = self._rules.image_path(entry.link)
         while target in self._unwanted and self._unwanted[target].kind is EntryKind.HARDLINK:
-            target = self._rules.place(self._unwanted[target].link)
+            target = self._rules.image_path(self._unwanted[target].link)
         target = self._heirs.get(target, target)
         if target in self._found.nodes:
             return replace(entry, link=target), ()
@@ -217,29 +217,27 @@ class _PackageWriter:
     def _refuse_second(self, path: bytes) -> None:
         raise BuildError(f"package {self._label}: has {show(path)} twice")
 
-    def _watched(self, place: bytes, reader: TarReader) -> Iterator[bytes]:
+    def _watched(self, path: bytes, reader: TarReader) -> Iterator[bytes]:
         """Yield a file's content. Keep it where the rules say so; read a library's ELF headers."""
-        kept: list[bytes] | None = [] if self._rules.keep(place) else None
-        with (
-            tempfile.TemporaryFile() if is_library_name(place.rpartition(b"/")[2]) else nullcontext() as copy
-        ):
+        content: list[bytes] | None = [] if self._rules.keep(path) else None
+        with tempfile.TemporaryFile() if is_library_name(path.rpartition(b"/")[2]) else nullcontext() as copy:
             for chunk in reader.chunks():
                 if copy is not None:
                     copy.write(chunk)
-                if kept is not None:
-                    kept.append(chunk)
+                if content is not None:
+                    content.append(chunk)
                 yield chunk
             if copy is not None:
                 copy.flush()
-                self._read_elf(place, copy.fileno())
-        if kept is not None:
-            self._found.kept[place] = b"".join(kept)
+                self._read_elf(path, copy.fileno())
+        if content is not None:
+            self._found.contents[path] = b"".join(content)
 
-    def _read_elf(self, place: bytes, fd: int) -> None:
+    def _read_elf(self, path: bytes, fd: int) -> None:
         with suppress(Malformed):
             elf = read_elf(fd, symbols=False)
             if elf is not None:
-                self._found.elves[place] = elf
+                self._found.elves[path] = elf
 
     def _content_again(self, original: bytes) -> Iterator[bytes]:
         with open_package(self._source.path, self._source.promise) as package:

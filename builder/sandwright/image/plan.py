@@ -113,9 +113,9 @@ def plan_build(
     for definition in _with_bases(catalogue, names):
         chosen = tuple(each for each in definition.platforms if platforms is None or each in platforms)
         if not chosen:
-            wanted = ", ".join(platforms or ())
+            requested = ", ".join(platforms or ())
             offered = ", ".join(definition.platforms)
-            raise UsageError(f"image '{definition.name}' is not made for {wanted}, only for {offered}")
+            raise UsageError(f"image '{definition.name}' is not made for {requested}, only for {offered}")
         base = steps[definition.parent] if definition.parent else None
         layout = output / "images" / definition.name
         steps[definition.name] = _examine(
@@ -186,14 +186,14 @@ def _with_bases(catalogue: Mapping[str, ImageDefinition], names: Sequence[str]) 
     unknown = [name for name in names if name not in catalogue]
     if unknown:
         raise UsageError(f"there is no image '{unknown[0]}'; there is {', '.join(catalogue)}")
-    wanted = set(names or catalogue)
+    selected = set(names or catalogue)
     for name in reversed(
         list(catalogue)
     ):  # bases come first in a catalogue, so what is on top is met before them
         parent = catalogue[name].parent
-        if name in wanted and parent is not None:
-            wanted.add(parent)
-    return [definition for name, definition in catalogue.items() if name in wanted]
+        if name in selected and parent is not None:
+            selected.add(parent)
+    return [definition for name, definition in catalogue.items() if name in selected]
 
 
 def _examine(
@@ -207,7 +207,7 @@ def _examine(
     frozen: bool,
     verify: bool,
 ) -> PlannedImage:
-    lock, trouble = (None, "") if base else _lock(definition, frozen=frozen)
+    lock, trouble = (None, "") if base else _load_current_lock(definition, frozen=frozen)
     time = epoch if epoch is not None else base.epoch if base else lock.epoch if lock else 0
     existing, damage = _existing(layout, verify=verify)
     planned = PlannedImage(definition, layout, platforms, time, lock, existing, trouble or damage)
@@ -231,7 +231,7 @@ def _pins(lock: BaseLock, platforms: Sequence[str]) -> dict[str, object]:
     return {"registry": [lock.reference, lock.base.digest, pins]}
 
 
-def _lock(definition: ImageDefinition, *, frozen: bool) -> tuple[Lock | BaseLock | None, str]:
+def _load_current_lock(definition: ImageDefinition, *, frozen: bool) -> tuple[Lock | BaseLock | None, str]:
     lock: Lock | BaseLock
     try:
         lock = load_lock(definition.folder) if definition.suite else load_base_lock(definition.folder)

@@ -96,7 +96,8 @@ def lock_base(
             file.write(root.content)
         graph = _documents(repository, root.descriptor, store, definition.platforms)
         found = {
-            platform: _of_platform(graph, platform, repository, store) for platform in definition.platforms
+            platform: _platform_manifest(graph, platform, repository, store)
+            for platform in definition.platforms
         }
     progress.note(f"{definition.name}: {reference} is {root.digest}")
     return BaseLock(
@@ -135,8 +136,8 @@ def fetch_base(
                 graph = pull_pinned(repository, pin, store, progress=progress)
             except NotFound as gone:
                 raise BaseGone(f"{lock.pinned} is no longer there for {platform}: {gone}") from gone
-            config = _config(graph.root, repository, store)
-            _check_platform(config, platform, str(repository))
+            config = _fetch_config(graph.root, repository, store)
+            _check_config_platform(config, platform, str(repository))
             configs[platform] = config
             images[platform] = _held(graph.root, config, platform, lock)
     whole = Blob.of(lock.base)
@@ -160,15 +161,15 @@ def _documents(
         root,
         load,
         str(repository),
-        wanted=lambda platform: platform is None or any(_same(platform, each) for each in chosen),
+        platforms=lambda platform: platform is None or any(_same_platform(platform, each) for each in chosen),
     )
 
 
-def _of_platform(
+def _platform_manifest(
     graph: ImageGraph, platform: str, repository: Repository, store: CacheStore
 ) -> tuple[ManifestNode, ImageConfig]:
     """The manifest for a platform, and its config. The index names the platform, or the config does."""
-    wanted = parse_platform(platform)
+    parsed = parse_platform(platform)
     history = {
         child.digest: child.platform
         for node in graph.nodes
@@ -176,15 +177,15 @@ def _of_platform(
         if child.platform is not None
     }
     manifests = [node for node in graph.nodes if node.descriptor.media_type not in INDEX_TYPES]
-    for node in sorted(manifests, key=lambda each: history.get(each.descriptor.digest) != wanted):
-        own = history.get(node.descriptor.digest)
-        if own is not None and not _same(own, wanted):
+    for node in sorted(manifests, key=lambda each: history.get(each.descriptor.digest) != parsed):
+        declared = history.get(node.descriptor.digest)
+        if declared is not None and not _same_platform(declared, parsed):
             continue
-        if own is None and node.blobs[0].media_type not in CONFIG_TYPES:
+        if declared is None and node.blobs[0].media_type not in CONFIG_TYPES:
             continue
-        config = _config(node, repository, store)
-        if own is not None or _same(config.platform, wanted):
-            _check_platform(config, platform, str(repository))
+        config = _fetch_config(node, repository, store)
+        if declared is not None or _same_platform(config.platform, parsed):
+            _check_config_platform(config, platform, str(repository))
             return node, config
     offered = ", ".join(sorted({str(each) for each in history.values()})) or "another one"
     raise LockError(
@@ -192,7 +193,7 @@ def _of_platform(
     )
 
 
-def _config(node: ManifestNode, repository: Repository, store: CacheStore) -> ImageConfig:
+def _fetch_config(node: ManifestNode, repository: Repository, store: CacheStore) -> ImageConfig:
     """The config of a manifest, fetched if needed."""
     config = node.blobs[0]
     where = f"{repository}: config {config.digest}"
@@ -204,12 +205,12 @@ def _config(node: ManifestNode, repository: Repository, store: CacheStore) -> Im
     return parse_config(store.read(config), config.digest, where)
 
 
-def _check_platform(config: ImageConfig, platform: str, where: str) -> None:
-    if not _same(config.platform, parse_platform(platform)):
+def _check_config_platform(config: ImageConfig, platform: str, where: str) -> None:
+    if not _same_platform(config.platform, parse_platform(platform)):
         raise ArchiveRefused(f"{where}: the image for {platform} says it is for {config.platform}")
 
 
-def _same(one: Platform, other: Platform) -> bool:
+def _same_platform(one: Platform, other: Platform) -> bool:
     """Whether two platforms are the same apart from their variants."""
     return (one.os, one.architecture) == (other.os, other.architecture)
 
@@ -236,14 +237,14 @@ def _history(config: ImageConfig, count: int, lock: BaseLock) -> tuple[Mapping[s
         layers_of = [{}] * count
     return tuple(
         {
-            "created": _text(each.get("created"), timestamp(lock.epoch)),
-            "created_by": _text(each.get("created_by"), f"layer {number} of {lock.pinned.name}"),
+            "created": _text_or(each.get("created"), timestamp(lock.epoch)),
+            "created_by": _text_or(each.get("created_by"), f"layer {number} of {lock.pinned.name}"),
         }
         for number, each in enumerate(layers_of, 1)
     )
 
 
-def _text(value: object, otherwise: str) -> str:
+def _text_or(value: object, otherwise: str) -> str:
     return value if isinstance(value, str) and value else otherwise
 
 

@@ -97,15 +97,15 @@ class Transfer:
                     yield at, chunk
                     at += len(chunk)
         except (requests.exceptions.InvalidURL, requests.exceptions.InvalidSchema) as error:
-            raise FetchError(_reason(error)) from error
+            raise FetchError(_innermost_reason(error)) from error
         except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
             if self.stopped.is_set():
                 raise Cancelled from error
-            raise TransientError(_reason(error)) from error
+            raise TransientError(_innermost_reason(error)) from error
 
     def _answer(self, address: str, headers: dict[str, str]) -> requests.Response:
         """The answer, after redirects, of which no body is read. Raise FetchError where they lead nowhere."""
-        session, login = self._session(), self._login(address)
+        session, login = self._http_session(), self._login(address)
         for _ in range(session.max_redirects + 1):
             patience = (self._patience.connect, self._patience.stall)
             response = session.get(address, stream=True, timeout=patience, headers=headers, auth=login)
@@ -133,7 +133,7 @@ class Transfer:
         if start and status == 416:
             raise IntegrityError(f"has nothing after {start} of the {size} bytes that the lock says")
         if start and status == 206:
-            return _start(response, size, start)
+            return _partial_start(response, size, start)
         if status != 200:
             raise FetchError(f"answered {status} {response.reason}")
         if length := other_length(response.headers, size):
@@ -147,7 +147,7 @@ class Transfer:
         login = login_for(address, self._logins)
         return None if login is None else HTTPBasicAuth(login.name.encode(), login.password.encode())
 
-    def _session(self) -> requests.Session:
+    def _http_session(self) -> requests.Session:
         session: requests.Session | None = getattr(self._sessions, "session", None)
         if session is None:
             session = self._reading.session()
@@ -158,7 +158,7 @@ class Transfer:
         return session
 
 
-def _start(response: requests.Response, size: int, start: int) -> int:
+def _partial_start(response: requests.Response, size: int, start: int) -> int:
     """The offset of a partial answer, which must be `start` (RFC 9110, 14.4)."""
     match = _RANGE.fullmatch(response.headers.get("Content-Range", "").strip())
     if match is None or int(match[1]) != start:
@@ -181,7 +181,7 @@ def _local(address: str) -> Generator[tuple[int, bytes], None, None]:
         raise FetchError(str(error.strerror)) from error
 
 
-def _reason(error: Exception) -> str:
+def _innermost_reason(error: Exception) -> str:
     """The innermost reason, which is the one that helps users."""
     *_, inner = causes(error)
     return shown(str(inner)) or type(inner).__name__

@@ -50,13 +50,13 @@ class FileNode:
 class PackageContents:
     """The nodes of one source, and its selected contents.
 
-    `kept` holds whole files, `elves` the ELF headers of libraries, `control` the files of a package's control
-    archive.
+    `contents` holds whole files, `elves` the ELF headers of libraries, `control` the files of a package's
+    control archive.
     """
 
     owner: str
     nodes: dict[bytes, FileNode] = field(default_factory=dict)
-    kept: dict[bytes, bytes] = field(default_factory=dict)
+    contents: dict[bytes, bytes] = field(default_factory=dict)
     elves: dict[bytes, Elf] = field(default_factory=dict)
     control: Mapping[str, bytes] = field(default_factory=dict)
 
@@ -162,7 +162,7 @@ def merge(sources: Iterable[PackageContents]) -> FileTree:
             elif before.kind is not EntryKind.DIRECTORY or node.kind is not EntryKind.DIRECTORY:
                 both = (f"a {each.kind.value} of {each.owner}" for each in (before, node))
                 problems.append(f"{show(path)}: {', '.join(both)}")
-        tree.kept.update(source.kept)
+        tree.kept.update(source.contents)
         tree.elves.update(source.elves)
     problems += _through_files(tree)
     if problems:

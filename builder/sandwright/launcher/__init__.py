@@ -54,8 +54,19 @@ LAUNCH_VM = PrebuiltProgram(
     FLAGS,
     (
         *_HEADERS,
-        *_shared("broker.h", "line.h", "ports.h", "tunnels.h", "vm.h", "vm_ports.h", "watch.h"),
-        *_shared("bytes.c", "exec.c", "fd_passing.c", "init.c", "line.c", "log.c", "mountinfo.c", "qemu.c"),
+        *_shared(
+            "broker.h",
+            "filter.h",
+            "line.h",
+            "ports.h",
+            "refusals.h",
+            "tunnels.h",
+            "vm.h",
+            "vm_ports.h",
+            "watch.h",
+        ),
+        *_shared("bytes.c", "confine.c", "exec.c", "fd_passing.c", "filter.c", "init.c", "line.c", "log.c"),
+        *_shared("mountinfo.c", "qemu.c"),
         *_shared("tunnels.c", "utils.c", "vm_handshake.c", "vm_kernel.c", "vm_relay.c"),
     ),
 )

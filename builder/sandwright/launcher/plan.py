@@ -243,7 +243,7 @@ def _plan_words(document: Any, head: Words) -> Iterator[str]:  # noqa: ANN401
     for name, kind in fields_of(type(document)).items():
         found = attrgetter(name)(document)
         values = _encode_value(name, kind, found)
-        if any("\0" in value for value in values):
+        if "\0" in "".join(values):
             raise RenderError(f"{name} holds a NUL, which no path and no argument can have")
         if values or (kind == "FLAG" and found):
             yield from (name, str(len(values)), *values)

@@ -1,10 +1,10 @@
-"""The names at which tools of the host run programs by themselves, or read which programs to run.
+"""Names of files that tools on the host execute automatically, or that name programs for them to execute.
 
-One row for each name: the tool, what it runs and when, what sandwright does about it, and why. The preset
+One row per name: the tool, what it executes and when, the decision of sandwright, and the reason. The preset
 `default` lists the rows `protect` under `filesystem.protect`; `policy.nested` protects the rows `existing`;
-the end of a run reports all but `leave`. Paths are relative to any directory in which the tool looks.
+the end of a run reports all rows except `leave`. Paths are relative to any directory in which the tool looks.
 
-Sources are the tools' manuals (the page is named where it isn't the obvious one).
+The sources are the manuals of the tools; the page is named if it is not the obvious one.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from dataclasses import dataclass
 from typing import Literal
 
 Decision = Literal["protect", "existing", "report", "leave"]
-"""`protect`: read-only inside, and can't be made in the project. `existing`: read-only where it is there when
-a run starts; what a run makes is reported at its end. `report`: may be written, and is reported. `leave`:
-none of these."""
+"""`protect`: read-only in the sandbox, and cannot be created in the project. `existing`: read-only if it
+exists when a run starts; a new one is reported at the end. `report`: writable, and reported. `leave`:
+writable and not reported."""
 
 
 @dataclass(frozen=True)
 class AutorunName:
-    """A row. `path` may begin with `*`, which stands for the beginning of a name.
+    """A row. `path` may begin with the wildcard `*`.
 
-    `metadata` is the directory whose existence makes an `existing` name protected, even while the name is
-    missing; empty for the name itself.
+    An `existing` name is protected if the directory `metadata` exists, even if the name is missing. Without
+    `metadata` it is protected if it exists itself.
     """
 
     path: str
@@ -34,71 +34,75 @@ class AutorunName:
     metadata: str = ""
 
 
-_SILENT = "no question is asked, and a prompt, an editor or a shell may do it automatically"
-_RARE = "no question is asked; a placeholder in each project would cost more than few users of it gain"
-_TRUST = "the tool asks whether it may trust the directory, which a person has answered once for the project"
-_BUILD = "only as somebody builds or installs, which runs the project's own code anyway"
-_STEERS = "text that steers an agent, and that agents write as part of their work; it starts nothing"
-_ABSENT = "its agent, inside, would take a placeholder for a broken file"
-_DATA = "it leads to a server, and no program is named in it"
-_OWN = "the project's own work, which is there to be written; whoever builds or tests the project runs it"
-_HOME = "it is read in the home only, which few policies let be written: no placeholder in each project"
+_SILENT = "the tool does not ask, and a prompt, an editor or a shell may trigger it"
+_RARE = "the tool does not ask, but it has too few users for a placeholder in every project"
+_TRUST = "the tool asks once for each project whether it is trusted"
+_BUILD = "only during builds and installations, which run code of the project anyway"
+_STEERS = "instructions for agents, which agents also write; the file starts no program"
+_ABSENT = "in the sandbox, the agent would treat a placeholder as a broken file"
+_DATA = "it names a server, but no program"
+_OWN = "part of the project, and executed when the project is built or tested"
+_HOME = "the tool reads it only in the home directory, which few policies make writable"
 
 PROTECTED = (
-    (".git/hooks", "Git", "runs them at commits, checkouts, merges and pushes (githooks)"),
+    (".git/hooks", "Git", "hooks of commits, checkouts, merges and pushes (githooks)"),
     (".git/config", "Git", "core.fsmonitor, core.pager, filters and aliases, at `git status` (git-config)"),
-    (".git/config.worktree", "Git", "the same, for one work tree"),
-    (".git/commondir", "Git", "moves hooks and configuration elsewhere (gitrepository-layout)"),
-    (".git/info/attributes", "Git", "chooses filters and merge drivers (gitattributes)"),
-    (".git/objects/info/alternates", "Git", "another repository's objects, which a later push would publish"),
+    (".git/config.worktree", "Git", "the same, for one worktree"),
+    (".git/commondir", "Git", "redirects hooks and configuration (gitrepository-layout)"),
+    (".git/info/attributes", "Git", "filters and merge drivers (gitattributes)"),
+    (
+        ".git/objects/info/alternates",
+        "Git",
+        "objects of another repository, which a later push would publish",
+    ),
     (".gitconfig", "Git", "the user's configuration"),
     (".bashrc", "bash", "each interactive shell"),
     (".bash_profile", "bash", "each login"),
     (".bash_login", "bash", "each login"),
     (".bash_logout", "bash", "the end of a login"),
     (".profile", "sh", "each login"),
-    (".zshenv", "zsh", "each start, scripts' too"),
+    (".zshenv", "zsh", "each start, also of scripts"),
     (".zshrc", "zsh", "each interactive shell"),
     (".zprofile", "zsh", "each login"),
     (".zlogin", "zsh", "each login"),
     (".zlogout", "zsh", "the end of a login"),
     (".config/fish/config.fish", "fish", "each start"),
-    (".envrc", "direnv", "as the directory is entered, once it was allowed"),
-    (".vscode", "VS Code", "tasks as the folder is opened, and paths of programs in settings"),
-    (".idea", "JetBrains' editors", "run configurations, file watchers and start-up tasks"),
-    (".vim", "Vim", "plugins, where a runtime path leads here"),
-    (".vimrc", "Vim", "commands at its start"),
-    (".exrc", "Vim, Neovim", "commands at its start in this directory ('exrc')"),
-    (".nvim.lua", "Neovim", "Lua at its start in this directory ('exrc')"),
+    (".envrc", "direnv", "on entering the directory, once it is allowed"),
+    (".vscode", "VS Code", "tasks on opening the folder, and paths of programs in settings"),
+    (".idea", "JetBrains' editors", "run configurations, file watchers and startup tasks"),
+    (".vim", "Vim", "plugins, if 'runtimepath' includes it"),
+    (".vimrc", "Vim", "commands at startup"),
+    (".exrc", "Vim, Neovim", "commands at startup in this directory ('exrc')"),
+    (".nvim.lua", "Neovim", "Lua at startup in this directory ('exrc')"),
     (".claude/agents", "Claude Code", "agents with tools and hooks"),
     (".claude/commands", "Claude Code", "commands that run programs"),
     (".claude/hooks", "Claude Code", "programs at each step"),
-    (".claude/settings.json", "Claude Code", "hooks, permissions, an API key's helper"),
+    (".claude/settings.json", "Claude Code", "hooks, permissions, API key helper"),
     (".claude/settings.local.json", "Claude Code", "the same"),
-    (".claude/skills", "Claude Code", "programs that a skill brings"),
+    (".claude/skills", "Claude Code", "programs of skills"),
     (".claude/workflows", "Claude Code", "steps that run programs"),
-    (".codex", "Codex", "servers of tools (MCP) and settings"),
-    (".cursor", "Cursor", "servers of tools (MCP), hooks and rules"),
-    (".devcontainer", "VS Code", "commands on the host as the container is made (initializeCommand)"),
+    (".codex", "Codex", "MCP servers and settings"),
+    (".cursor", "Cursor", "MCP servers, hooks and rules"),
+    (".devcontainer", "VS Code", "commands on the host when the container is created (initializeCommand)"),
     (".devcontainer.json", "VS Code", "the same"),
-    (".gemini", "Gemini CLI", "servers of tools (MCP), hooks and settings"),
-    (".mcp.json", "Claude Code and others", "servers of tools (MCP)"),
-    (".opencode", "OpenCode", "programs in it, as it starts"),
-    (".husky", "husky", "Git's hooks, where core.hooksPath leads here"),
+    (".gemini", "Gemini CLI", "MCP servers, hooks and settings"),
+    (".mcp.json", "Claude Code and others", "MCP servers"),
+    (".opencode", "OpenCode", "programs in it, at startup"),
+    (".husky", "husky", "Git hooks, if core.hooksPath names it"),
     (".pre-commit-config.yaml", "pre-commit", "hooks at each commit"),
-    (".ripgreprc", "ripgrep", "a program for each file (--pre), where RIPGREP_CONFIG_PATH leads here"),
+    (".ripgreprc", "ripgrep", "a program for each file (--pre), if RIPGREP_CONFIG_PATH names it"),
 )
 """In the order of the preset `default`."""
 
 VERSION_CONTROL = (
     (".hg/hgrc", ".hg", "Mercurial", "hooks, extensions and aliases, at `hg status` (hgrc)"),
     (".hg/hgrc-not-shared", ".hg", "Mercurial", "the same (share-safe)"),
-    (".hg/requires", ".hg", "Mercurial", "`shared` takes the configuration from elsewhere"),
-    (".hg/sharedpath", ".hg", "Mercurial", "where that is"),
+    (".hg/requires", ".hg", "Mercurial", "`shared` uses the configuration of another repository"),
+    (".hg/sharedpath", ".hg", "Mercurial", "the path of that repository"),
     (".sl/config", ".sl", "Sapling", "hooks, extensions and aliases, at `sl status`"),
     (".jj/repo/config.toml", ".jj/repo", "Jujutsu", "the pager, editors and fix tools, at `jj log`"),
     (".jj/workspace-config.toml", ".jj", "Jujutsu", "the same, for one workspace"),
-    (".jj/repo/store/git_target", ".jj/repo", "Jujutsu", "where the Git repository is"),
+    (".jj/repo/store/git_target", ".jj/repo", "Jujutsu", "the path of the Git repository"),
     (
         ".bzr/branch/branch.conf",
         ".bzr/branch",
@@ -107,52 +111,52 @@ VERSION_CONTROL = (
     ),
     ("_darcs/prefs", "_darcs", "Darcs", "`posthook` and `prehook` of defaults, at any command"),
     (".pijul/config", ".pijul", "Pijul", "hooks of `pijul record`"),
-    (".fslckout", "", "Fossil", "names the repository, whose settings run programs"),
+    (".fslckout", "", "Fossil", "the path of the repository, whose settings run programs"),
     ("_FOSSIL_", "", "Fossil", "the same"),
     (".fossil-settings", "", "Fossil", "versioned settings; some run TH1 and Tcl"),
-    ("CVS", "", "CVS", "Root names a repository, whose scripts run at a commit"),
-    (".p4config", "", "Perforce", "P4EDITOR and P4DIFF, where P4CONFIG has this name"),
+    ("CVS", "", "CVS", "Root names a repository, whose scripts run at commits"),
+    (".p4config", "", "Perforce", "P4EDITOR and P4DIFF, if P4CONFIG names it"),
 )
-"""Names in the metadata of version control: protected where the metadata is there."""
+"""Names in the metadata of version control, protected if the metadata exists."""
 
 EXISTING = (
-    (".sandbox", "sandwright", "launchers that it rendered; the `sandbox.yaml` beside them, too", _TRUST),
-    (".direnv", "direnv", "cached environments, sourced as the directory is entered", _TRUST),
-    (".devenv", "devenv", "profiles on PATH as the directory is entered", _TRUST),
-    ("mise.toml", "mise", "hooks, tasks and environment as the directory is entered", _TRUST),
+    (".sandbox", "sandwright", "rendered launchers, and the `sandbox.yaml` next to them", _TRUST),
+    (".direnv", "direnv", "cached environments, sourced on entering the directory", _TRUST),
+    (".devenv", "devenv", "profiles added to PATH on entering the directory", _TRUST),
+    ("mise.toml", "mise", "hooks, tasks and environment on entering the directory", _TRUST),
     (".mise.toml", "mise", "the same", _TRUST),
     (".config/mise.toml", "mise", "the same", _TRUST),
     (".mise", "mise", "the same", _TRUST),
-    (".nvimrc", "Neovim", "commands at its start in this directory ('exrc')", _RARE),
-    (".lvimrc", "Vim", "commands as a file is opened (localvimrc)", _RARE),
-    (".dir-locals.el", "Emacs", "variables as a file is opened, some with code", _RARE),
+    (".nvimrc", "Neovim", "commands at startup in this directory ('exrc')", _RARE),
+    (".lvimrc", "Vim", "commands on opening a file (localvimrc)", _RARE),
+    (".dir-locals.el", "Emacs", "variables on opening a file, some with code", _RARE),
     (".dir-locals-2.el", "Emacs", "the same", _RARE),
-    (".helix", "Helix", "language servers and formatters as a file is opened", _RARE),
-    (".zed", "Zed", "language servers, tasks and servers of tools", _RARE),
+    (".helix", "Helix", "language servers and formatters on opening a file", _RARE),
+    (".zed", "Zed", "language servers, tasks and MCP servers", _RARE),
     (".fleet", "Fleet", "run configurations", _RARE),
-    (".vs", "Visual Studio", "tasks and start-up settings", _RARE),
-    (".gdbinit", "gdb", "commands at its start here, where the directory is trusted", _RARE),
+    (".vs", "Visual Studio", "tasks and startup settings", _RARE),
+    (".gdbinit", "gdb", "commands at startup in this directory, if it is trusted", _RARE),
     (".lldbinit", "lldb", "the same", _RARE),
-    (".pdbrc", "Python's pdb", "Python at each start in this directory", _RARE),
-    (".kiro", "Kiro", "hooks and servers of tools (MCP)", _RARE),
-    (".windsurf", "Windsurf", "servers of tools (MCP), hooks", _RARE),
-    (".roo", "Roo Code", "servers of tools (MCP)", _RARE),
-    (".continue", "Continue", "servers of tools (MCP)", _RARE),
-    (".amazonq", "Amazon Q", "servers of tools (MCP), agents", _RARE),
-    (".qwen", "Qwen Code", "servers of tools (MCP), settings", _RARE),
-    (".factory", "Factory", "servers of tools (MCP), hooks", _RARE),
-    (".junie", "Junie", "servers of tools (MCP)", _RARE),
-    (".trae", "Trae", "servers of tools (MCP)", _RARE),
+    (".pdbrc", "Python's pdb", "Python code at startup in this directory", _RARE),
+    (".kiro", "Kiro", "hooks and MCP servers", _RARE),
+    (".windsurf", "Windsurf", "MCP servers, hooks", _RARE),
+    (".roo", "Roo Code", "MCP servers", _RARE),
+    (".continue", "Continue", "MCP servers", _RARE),
+    (".amazonq", "Amazon Q", "MCP servers, agents", _RARE),
+    (".qwen", "Qwen Code", "MCP servers, settings", _RARE),
+    (".factory", "Factory", "MCP servers, hooks", _RARE),
+    (".junie", "Junie", "MCP servers", _RARE),
+    (".trae", "Trae", "MCP servers", _RARE),
     (".clinerules/hooks", "Cline", "programs at each step", _RARE),
-    (".agents/skills", "several agents", "programs that a skill brings", _RARE),
-    (".crush.json", "Crush", "servers of tools (MCP), language servers", _RARE),
+    (".agents/skills", "several agents", "programs of skills", _RARE),
+    (".crush.json", "Crush", "MCP servers, language servers", _RARE),
     ("crush.json", "Crush", "the same", _RARE),
-    (".claude/plugins", "Claude Code", "hooks and servers of tools that a plugin brings", _RARE),
-    (".github/copilot", "GitHub Copilot", "servers of tools (MCP)", _RARE),
+    (".claude/plugins", "Claude Code", "hooks and MCP servers of plugins", _RARE),
+    (".github/copilot", "GitHub Copilot", "MCP servers", _RARE),
     (
         "opencode.json",
         "OpenCode",
-        "servers of tools (MCP) and plugins",
+        "MCP servers and plugins",
         _ABSENT,
     ),
     ("opencode.jsonc", "OpenCode", "the same", _ABSENT),
@@ -160,55 +164,55 @@ EXISTING = (
     (".overcommit.yml", "overcommit", "hooks at each commit, once signed", _TRUST),
     ("lefthook.yml", "lefthook", "hooks at each commit", _RARE),
     (".lefthook.yml", "lefthook", "the same", _RARE),
-    (".bash_aliases", "bash", "each interactive shell, where .bashrc says so", _HOME),
+    (".bash_aliases", "bash", "each interactive shell, if .bashrc sources it", _HOME),
     (".config/fish/conf.d", "fish", "each start", _HOME),
-    (".config/fish/functions", "fish", "functions in the place of programs", _HOME),
+    (".config/fish/functions", "fish", "functions that replace programs", _HOME),
     (".config/git", "Git", "the user's configuration, attributes and hooks", _HOME),
-    (".config/nvim", "Neovim", "Lua at its start", _HOME),
+    (".config/nvim", "Neovim", "Lua at startup", _HOME),
     (".config/systemd/user", "systemd", "services at the next login", _HOME),
     (".config/autostart", "desktops", "programs at the next login", _HOME),
-    (".config/environment.d", "systemd", "PATH and the like of the next login", _HOME),
-    (".local/bin", "shells", "programs that come first on many a PATH", _HOME),
-    (".pam_environment", "PAM", "PATH and the like of the next login", _HOME),
-    (".tmux.conf", "tmux", "commands at its start", _HOME),
-    (".screenrc", "screen", "commands at its start", _HOME),
-    (".inputrc", "readline", "keys that type commands", _HOME),
+    (".config/environment.d", "systemd", "environment, such as PATH, of the next login", _HOME),
+    (".local/bin", "shells", "programs that are often first in PATH", _HOME),
+    (".pam_environment", "PAM", "environment, such as PATH, of the next login", _HOME),
+    (".tmux.conf", "tmux", "commands at startup", _HOME),
+    (".screenrc", "screen", "commands at startup", _HOME),
+    (".inputrc", "readline", "key bindings that type commands", _HOME),
     (".xprofile", "X11", "each login", _HOME),
     (".xsessionrc", "X11", "each login", _HOME),
     (".xinitrc", "X11", "each login", _HOME),
-    (".ssh/config", "ssh", "ProxyCommand and Match exec, at each connection, Git's too", _HOME),
+    (".ssh/config", "ssh", "ProxyCommand and Match exec, at each connection, also of Git", _HOME),
     (".ssh/rc", "sshd", "each login", _HOME),
     ("Library/LaunchAgents", "launchd", "programs at the next login", _HOME),
 )
 
 REPORTED = (
-    ("sandbox.yaml", "sandwright", "what the next run here allows", _TRUST),
+    ("sandbox.yaml", "sandwright", "the policy of the next run", _TRUST),
     (
         ".gitmodules",
         "Git",
-        "where submodules come from",
+        "URLs of submodules",
         _DATA,
     ),
-    ("*.code-workspace", "VS Code", "tasks and settings, as it is opened", _TRUST),
+    ("*.code-workspace", "VS Code", "tasks and settings, on opening it", _TRUST),
     ("*.sublime-project", "Sublime Text", "build systems", _BUILD),
-    ("rust-toolchain.toml", "rustup", "`path` names the cargo that runs, at `cargo --version`", _BUILD),
+    ("rust-toolchain.toml", "rustup", "`path` selects the cargo program, also at `cargo --version`", _BUILD),
     ("rust-toolchain", "rustup", "the same", _BUILD),
     (".cargo/config.toml", "cargo", "linkers, runners, wrappers and aliases", _BUILD),
     (".cargo/config", "cargo", "the same", _BUILD),
-    (".npmrc", "npm, pnpm", "the shell and Git that are run, and registries", _BUILD),
-    (".yarnrc", "yarn 1", "`yarn-path` names the yarn that runs, at `yarn --version`", _BUILD),
-    (".yarnrc.yml", "yarn", "`yarnPath` and plugins, at `yarn --version`", _BUILD),
-    (".yarn/releases", "yarn", "the yarn that runs", _BUILD),
+    (".npmrc", "npm, pnpm", "paths of the shell and Git, and registries", _BUILD),
+    (".yarnrc", "yarn 1", "`yarn-path` selects the yarn program, also at `yarn --version`", _BUILD),
+    (".yarnrc.yml", "yarn", "`yarnPath` and plugins, also at `yarn --version`", _BUILD),
+    (".yarn/releases", "yarn", "the yarn program", _BUILD),
     (".yarn/plugins", "yarn", "plugins, at each command", _BUILD),
     (".pnpmfile.cjs", "pnpm", "hooks of each installation", _BUILD),
-    (".mvn", "Maven", "extensions and the JVM's options", _BUILD),
+    (".mvn", "Maven", "extensions and JVM options", _BUILD),
     (".gradle/init.d", "Gradle", "scripts of each build", _BUILD),
     (".bundle/config", "Bundler", "build flags and paths", _BUILD),
-    (".pylintrc", "pylint", "init-hook: Python at each look, also an editor's", _BUILD),
-    (".eslintrc.js", "ESLint", "JavaScript at each look, also an editor's", _BUILD),
+    (".pylintrc", "pylint", "init-hook: Python code at each check, also in an editor", _BUILD),
+    (".eslintrc.js", "ESLint", "JavaScript at each check, also in an editor", _BUILD),
     (".eslintrc.cjs", "ESLint", "the same", _BUILD),
-    (".prettierrc.js", "Prettier", "JavaScript at each look, also an editor's", _BUILD),
-    (".github/workflows", "GitHub Actions", "jobs, with the repository's secrets, after a push", _OWN),
+    (".prettierrc.js", "Prettier", "JavaScript at each check, also in an editor", _BUILD),
+    (".github/workflows", "GitHub Actions", "jobs with the repository's secrets, after a push", _OWN),
     (".gitlab-ci.yml", "GitLab CI", "the same", _OWN),
     (".claude/rules", "Claude Code", "nothing", _STEERS),
     (".claude/output-styles", "Claude Code", "nothing", _STEERS),
@@ -217,34 +221,34 @@ REPORTED = (
 
 LEFT = (
     ("Makefile", "make", "recipes", _OWN),
-    ("package.json", "npm, yarn, pnpm", "scripts of installation, build and test", _OWN),
+    ("package.json", "npm, yarn, pnpm", "scripts of installations, builds and tests", _OWN),
     ("pyproject.toml", "pip, pytest, …", "build back-ends and plugins", _OWN),
-    ("setup.py", "pip", "Python as it is built", _OWN),
-    ("conftest.py", "pytest", "Python as it collects, also an editor's test list", _OWN),
+    ("setup.py", "pip", "Python code during the build", _OWN),
+    ("conftest.py", "pytest", "Python code during test collection, also in an editor", _OWN),
     ("noxfile.py", "nox", "sessions", _OWN),
     ("tasks.py", "invoke", "tasks", _OWN),
     ("tox.ini", "tox", "commands", _OWN),
     ("justfile", "just", "recipes", _OWN),
     ("Rakefile", "rake", "tasks", _OWN),
-    ("Gemfile", "Bundler", "Ruby, also a language server's start", _OWN),
-    ("build.rs", "cargo", "a program at each build, also rust-analyzer's", _OWN),
+    ("Gemfile", "Bundler", "Ruby code, also at startup of a language server", _OWN),
+    ("build.rs", "cargo", "a program at each build, also by rust-analyzer", _OWN),
     ("Cargo.toml", "cargo", "procedural macros and build scripts", _OWN),
-    ("go.mod", "go", "`toolchain` names the version that is fetched, checked by checksum", _OWN),
-    ("build.gradle", "Gradle", "Groovy at each look, also an editor's", _OWN),
+    ("go.mod", "go", "`toolchain` selects a version, which is verified by checksum", _OWN),
+    ("build.gradle", "Gradle", "Groovy code at each evaluation, also in an editor", _OWN),
     ("pom.xml", "Maven", "plugins", _OWN),
-    ("CMakeLists.txt", "CMake", "commands as it configures", _OWN),
+    ("CMakeLists.txt", "CMake", "commands at configuration", _OWN),
     ("Dockerfile", "Docker", "commands in a container", _OWN),
-    ("compose.yaml", "Docker", "containers, with mounts of the host", _OWN),
-    ("flake.nix", "Nix", "derivations, in a sandbox", _OWN),
+    ("compose.yaml", "Docker", "containers with mounts of the host", _OWN),
+    ("flake.nix", "Nix", "derivations in a sandbox", _OWN),
     ("node_modules/.bin", "npx, editors", "installed programs", _OWN),
-    (".venv", "Python", "the interpreter that editors choose", _OWN),
+    (".venv", "Python", "the interpreter that editors use", _OWN),
     ("AGENTS.md", "agents", "nothing", _STEERS),
     ("CLAUDE.md", "Claude Code", "nothing", _STEERS),
-    (".editorconfig", "editors", "nothing: it names indentations", _OWN),
+    (".editorconfig", "editors", "nothing: indentation settings", _OWN),
     (
         ".svn",
         "Subversion",
-        "nothing: ~/.subversion names programs",
+        "nothing: programs are named in ~/.subversion",
         _DATA,
     ),
 )
@@ -260,5 +264,5 @@ NAMES: tuple[AutorunName, ...] = (
 
 
 def paths(*decisions: Decision) -> tuple[str, ...]:
-    """The paths of the rows with one of some decisions."""
+    """The paths of all rows with one of these decisions."""
     return tuple(each.path for each in NAMES if each.decision in decisions)

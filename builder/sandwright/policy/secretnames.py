@@ -1,4 +1,4 @@
-"""Which variables look as if they held a secret, by their names."""
+"""Patterns of names of variables that probably contain a secret."""
 
 from __future__ import annotations
 
@@ -6,38 +6,38 @@ from collections.abc import Mapping
 from fnmatch import fnmatchcase
 
 NAMES: Mapping[str, str] = {
-    # Accounts whose variables are nearly all about credentials
+    # Services whose variables are mostly credentials
     "AWS_*": "Amazon: keys and sessions",
-    "ARM_*": "Azure, as Terraform reads it",
+    "ARM_*": "Azure, as read by Terraform",
     "AZURE_*": "Azure: keys and secrets of applications",
     "DOCKER_AUTH*": "logins of registries",
     "OP_*": "1Password: sessions and service accounts",
     "BW_*": "Bitwarden: sessions",
     "VAULT_*": "HashiCorp Vault",
     "CI_REGISTRY*": "GitLab: the login of its registry",
-    # Words for secrets, wherever they stand
+    # Words for secrets in any position
     "*TOKEN*": "tokens of forges, registries, clouds",
-    "*SECRET*": "secrets by their own word",
+    "*SECRET*": "secrets",
     "*PASSW*": "PASSWORD, PASSWD, and abbreviations",
     "*PASSPHRASE*": "of private keys",
     "*PASSCODE*": "of devices and accounts",
     "*CREDENTIAL*": "credentials, or the file that holds them",
     "*BEARER*": "tokens in HTTP's Authorization",
     "*JWT*": "signed tokens",
-    "*COOKIE*": "cookies are sessions",
+    "*COOKIE*": "cookies are logins",
     "*MNEMONIC*": "of a wallet",
     "*SEED_PHRASE*": "of a wallet",
-    "*WEBHOOK*": "whoever knows the address may post",
+    "*WEBHOOK*": "anyone with the URL can post",
     "*PRIVATE*": "private keys",
-    "*APIKEY*": "keys of programming interfaces",
+    "*APIKEY*": "API keys",
     "*HMAC*": "keys that sign",
     "*SIGNING*": "keys that sign",
     "*ENCRYPT*": "keys that encrypt",
-    "*CONNECTION_STRING*": "addresses with a login",
-    "*CONN_STR*": "addresses with a login",
+    "*CONNECTION_STRING*": "URLs with a login",
+    "*CONN_STR*": "URLs with a login",
     "*NETRC*": "logins by host",
     "*KUBECONFIG*": "logins of clusters",
-    # Words that mean it as a part of the name
+    # Words for secrets as a part of a name
     "*KEY": "API_KEY, OPENAI_KEY, SSHKEY",
     "*KEYS": "several of them",
     "*_KEY_*": "AWS_ACCESS_KEY_ID, SSH_KEY_FILE",
@@ -55,7 +55,7 @@ NAMES: Mapping[str, str] = {
     "*_AUTH_*": "logins; SSH_AUTH_SOCK, the agent that signs",
     "*_AUTHTOKEN": "npm",
     "*_SESSION": "BW_SESSION",
-    "*_SALT": "of hashes that are to stay unguessable",
+    "*_SALT": "of hashes that must not be guessed",
     "*_SEED": "of keys and random numbers",
     "*_OTP": "one-time passwords",
     "*_TOTP": "what one-time passwords are made from",

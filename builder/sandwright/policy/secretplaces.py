@@ -1,7 +1,7 @@
-"""Where programs keep secrets in a home: what the preset `default` denies, what it leaves, and why.
+"""Locations of secrets in a home directory: those that the preset `default` denies, and the others.
 
-The preset lists the places of `DENIED` under `filesystem.deny`; a test compares the two. A place that isn't
-there costs a look at each start and no mount.
+The preset lists the paths of `DENIED` under `filesystem.deny`; a test compares the two. A missing path costs
+one check at each start and no mount.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 DENIED: Mapping[str, tuple[str, ...]] = {
-    "keys sign and decrypt as the person, everywhere": (
+    "keys sign and decrypt in the name of the user": (
         "~/.ssh",
         "~/.gnupg",
         "~/.pki",
@@ -32,7 +32,7 @@ DENIED: Mapping[str, tuple[str, ...]] = {
         "~/.config/tailscale",
         "~/.env",
     ),
-    "tokens reach the accounts of the person or the company": (
+    "tokens give access to accounts of the user or the company": (
         "~/.aws",
         "~/.azure",
         "~/.config/gcloud",
@@ -98,7 +98,7 @@ DENIED: Mapping[str, tuple[str, ...]] = {
         "~/.m2/settings-security.xml",
         "~/.config/NuGet",
     ),
-    "logins, and transcripts of other projects' work": (
+    "logins, and transcripts of work on other projects": (
         "~/.claude.json",
         "~/.claude/.credentials.json",
         "~/.config/anthropic",
@@ -128,7 +128,7 @@ DENIED: Mapping[str, tuple[str, ...]] = {
         "~/.snowsql",
         "~/.dbt/profiles.yml",
     ),
-    "commands and searches hold secrets": (
+    "commands and searches contain secrets": (
         "~/.bash_history",
         "~/.zsh_history",
         "~/.local/share/fish/fish_history",
@@ -146,7 +146,7 @@ DENIED: Mapping[str, tuple[str, ...]] = {
         "~/.local/share/nvim/shada",
         "~/.local/share/atuin",
     ),
-    "cookies are sessions; messages are private": (
+    "cookies are logins; messages are private": (
         "~/.mozilla",
         "~/.thunderbird",
         "~/.config/google-chrome",
@@ -170,7 +170,7 @@ DENIED: Mapping[str, tuple[str, ...]] = {
         "~/.config/filezilla",
         "~/.local/share/remmina",
     ),
-    "keys are money": (
+    "keys of wallets": (
         "~/.ethereum/keystore",
         "~/.bitcoin",
         "~/.config/solana",
@@ -195,14 +195,12 @@ DENIED: Mapping[str, tuple[str, ...]] = {
         "~/Library/Application Support/com.apple.TCC",
     ),
 }
-"""By reason."""
+"""Denied paths by reason."""
 
-_SHELL = (
-    "shells inside read it, and without it commands run in another environment: `lint` names a token in it"
-)
-_INDEX = "pip inside takes its index and proxies from it; a password belongs into ~/.netrc or a keyring"
+_SHELL = "shells in the sandbox read it, and commands depend on its environment: `lint` reports a token in it"
+_INDEX = "pip reads its index and proxies from it; a password belongs in ~/.netrc or a keyring"
 
-_OWN = "an agent's own directory, which policies let it write: a missing name there could not be held"
+_OWN = "a directory that policies make writable for the agent: a missing name there cannot be denied"
 
 LEFT: Mapping[str, str] = {
     "~/.bashrc": _SHELL,
@@ -220,12 +218,12 @@ LEFT: Mapping[str, str] = {
     "~/.claude/history.jsonl": _OWN,
     "~/.codex/history.jsonl": _OWN,
     "~/.codex/sessions": _OWN,
-    "~/.cache/huggingface/token": "policies that write ~/.cache could not be held while it is absent",
-    "~/.local/share/mkcert": "rootCA.pem is what clients inside trust; the key beside it is denied",
-    "$PROJECT/.env": "the project's own, which its programs read: deny it where it holds real secrets",
+    "~/.cache/huggingface/token": "policies with a writable ~/.cache cannot deny it while it is missing",
+    "~/.local/share/mkcert": "clients trust rootCA.pem; the key next to it is denied",
+    "$PROJECT/.env": "programs of the project read it: deny it if it contains real secrets",
     "$PROJECT/.aws": "the same",
 }
-"""What can be read, and why."""
+"""Readable paths, and why."""
 
 SHELL_FILES = tuple(path for path, why in LEFT.items() if why == _SHELL)
-"""The files of shells in which people export tokens."""
+"""Startup files of shells, in which users export tokens."""

@@ -16,6 +16,7 @@ import difflib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from sandwright.policy.phrasing import quoted
 
@@ -66,6 +67,7 @@ def checked_path(text: str) -> str:
     return text
 
 
+@lru_cache(maxsize=4096)
 def parse_spelling(text: str) -> tuple[str | Variable, ...]:
     """The pieces of a path as it is written: text and variables. Raise ValueError for faults of spelling."""
     _refuse_impossible(text)
@@ -73,7 +75,7 @@ def parse_spelling(text: str) -> tuple[str | Variable, ...]:
         return (Variable("HOME"), *_parse_pieces(text[1:]))
     if text.startswith("~"):
         raise ValueError(f"{quoted(text)} names another person's home; write the path itself")
-    return tuple(_parse_pieces(text))
+    return _parse_pieces(text)
 
 
 def environment_names(text: str) -> frozenset[str]:
@@ -141,7 +143,8 @@ def has_undecodable_bytes(text: str) -> bool:
     return _SURROGATE.search(text) is not None
 
 
-def _parse_pieces(text: str) -> list[str | Variable]:
+@lru_cache(maxsize=4096)  # a policy is resolved more than once for a run
+def _parse_pieces(text: str) -> tuple[str | Variable, ...]:
     pieces: list[str | Variable] = []
     end = 0
     for found in _PIECE.finditer(text):
@@ -149,7 +152,7 @@ def _parse_pieces(text: str) -> list[str | Variable]:
         pieces.append(_parse_piece(found))
         end = found.end()
     pieces.append(text[end:])
-    return _join_texts(pieces)
+    return tuple(_join_texts(pieces))
 
 
 def _parse_piece(found: re.Match[str]) -> str | Variable:
@@ -190,6 +193,7 @@ def _variable_value(variable: Variable, values: Mapping[str, str]) -> str:
     return value
 
 
+@lru_cache(maxsize=4096)
 def _normalize(path: str) -> str:
     """One spelling for each path."""
     _refuse_impossible(path)

@@ -109,10 +109,10 @@ class Authorizer:
         key = united(scopes)
         held = self._tokens.get(key)
         if held is None or held.until < time.monotonic():
-            held = self._tokens[key] = self._fetch(challenge, operation, key)
+            held = self._tokens[key] = self._fetch_token(challenge, operation, key)
         return held
 
-    def _fetch(
+    def _fetch_token(
         self, challenge: AuthChallenge, operation: RegistryOperation, scopes: tuple[str, ...]
     ) -> _Token:
         realm = self._realm(challenge, operation)
@@ -125,7 +125,7 @@ class Authorizer:
         fields = [("service", service)] if (service := challenge.parameters.get("service")) else []
         begun = time.monotonic()
         if credential is not None and credential.identity_token:
-            answer = self._post(realm, [*fields, ("scope", " ".join(scopes))], credential, where)
+            answer = self._post_form(realm, [*fields, ("scope", " ".join(scopes))], credential, where)
         else:
             fields += [("scope", scope) for scope in scopes]
             headers = {} if credential is None else {"Authorization": _basic(credential)}
@@ -133,9 +133,9 @@ class Authorizer:
             query = f"{joined}{urllib.parse.urlencode(fields)}" if fields else ""
             answer = self._send("GET", realm + query, headers, None, where)
         with answer:
-            return self._read(answer, where, begun)
+            return self._read_token(answer, where, begun)
 
-    def _post(
+    def _post_form(
         self, realm: str, fields: list[tuple[str, str]], credential: Credential, where: RegistryOperation
     ) -> Response:
         form = [
@@ -167,8 +167,8 @@ class Authorizer:
             return "which is not a valid URL"
         if parts.username is not None or parts.fragment:
             return "with more in it than an address should have"
-        own = self._host.rpartition(":")[0] or self._host
-        if is_loopback(host) and not is_loopback(own):
+        registry_host = self._host.rpartition(":")[0] or self._host
+        if is_loopback(host) and not is_loopback(registry_host):
             return ELSEWHERE
         if parts.scheme == "http" and (self._secure or not self._settings.may_be_plain(parts.netloc)):
             return "to which everybody could listen: it is not https"
@@ -185,7 +185,7 @@ class Authorizer:
             f"if it is this registry's, set {TOKEN_SERVERS_VARIABLE}={host}"
         )
 
-    def _read(self, answer: Response, where: RegistryOperation, begun: float) -> _Token:
+    def _read_token(self, answer: Response, where: RegistryOperation, begun: float) -> _Token:
         body = answer.beginning(LARGEST_ANSWER)
         if answer.status != 200:
             note = ""

@@ -94,7 +94,7 @@ class RegistryClient:
             raise RegistryError(f"{operation}: it redirects to {printable(url, 120)!r}, {problem}")
         return urllib.parse.urldefrag(url).url
 
-    def own(self, url: str) -> bool:
+    def is_registry_url(self, url: str) -> bool:
         """Whether a URL is the registry's own, and may receive credentials."""
         return _origin(url) == _origin(self.ready())
 
@@ -142,14 +142,14 @@ class RegistryClient:
         """Send a request and follow redirects, without credentials to another host."""
         url = request.url
         for _ in range(MOST_REDIRECTS + 1):
-            own = self.own(url)
+            stays = self.is_registry_url(url)
             headers = {
                 **request.headers,
-                **({"Authorization": authorization} if authorization and own else {}),
+                **({"Authorization": authorization} if authorization and stays else {}),
             }
             slow = self.settings.patience.commit if request.body else None
             answer = self.transport.send(request.method, url, headers=headers, body=request.body, slow=slow)
-            answer.foreign = not own
+            answer.foreign = not stays
             if not self._leads_on(request, answer):
                 return answer
             url = self.resolve(answer.headers.get("Location", ""), url, request.operation)

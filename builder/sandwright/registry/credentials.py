@@ -80,8 +80,8 @@ class AuthFiles:
         helper.
         """
         for path in self.files:
-            document = _read(path)
-            found = None if document is None else _find(document, host, repository, path)
+            document = _read_login_file(path)
+            found = None if document is None else _find_credential(document, host, repository, path)
             if found is not None:
                 return found
         return None
@@ -105,7 +105,7 @@ def _usual(environment: Mapping[str, str]) -> Iterator[Path]:
     yield Path(environment.get("DOCKER_CONFIG") or home / ".docker", "config.json")
 
 
-def _read(path: Path) -> Mapping[str, Any] | None:
+def _read_login_file(path: Path) -> Mapping[str, Any] | None:
     try:
         with path.open("rb") as file:
             raw = file.read(LARGEST_FILE + 1)
@@ -124,7 +124,9 @@ def _read(path: Path) -> Mapping[str, Any] | None:
     return document
 
 
-def _find(document: Mapping[str, Any], host: str, repository: str, path: Path) -> Credential | None:
+def _find_credential(
+    document: Mapping[str, Any], host: str, repository: str, path: Path
+) -> Credential | None:
     helpers = _section(document, "credHelpers", path)
     for key in _host_keys(host):
         if key in helpers:
@@ -135,7 +137,7 @@ def _find(document: Mapping[str, Any], host: str, repository: str, path: Path) -
         if found is not None:
             return found
     auths = {_normal(key): value for key, value in _section(document, "auths", path).items()}
-    for name in _names(host, repository):
+    for name in _login_keys(host, repository):
         if name in auths:
             found = _decode(auths[name], name, path)
             if found is not None:
@@ -163,7 +165,7 @@ def _normal(key: str) -> str:
     return f"{host}{slash}{rest}"
 
 
-def _names(host: str, repository: str) -> Iterator[str]:
+def _login_keys(host: str, repository: str) -> Iterator[str]:
     """`host/a/b`, `host/a`, `host`: a login for part of a registry takes precedence."""
     parts = [host, *repository.split("/")]
     for count in range(len(parts), 0, -1):

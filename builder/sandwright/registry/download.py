@@ -96,16 +96,16 @@ class Download:
         """Fetch the rest, as far as possible. Raise ConnectionBroken when it ends early."""
         headers = {"Range": f"bytes={self._at}-"} if self._at else {}
         with self._client.send(replace(self._request, headers=headers)) as answer:
-            self._check_start(answer)
+            self._check_offset(answer)
             self._parts += 1
             started, begun = time.monotonic(), self._at
             for chunk in answer.chunks():
-                self._take(chunk)
+                self._take_chunk(chunk)
                 self._check_speed(self._at - begun, time.monotonic() - started)
         if self._at < self._descriptor.size:
             raise ConnectionBroken(f"it ended after {self._at} of {self._descriptor.size} bytes", "cut")
 
-    def _check_start(self, answer: Response) -> None:
+    def _check_offset(self, answer: Response) -> None:
         """Check that the body starts at our offset. Raise ConnectionBroken to restart."""
         operation, size = self._request.operation, self._descriptor.size
         if answer.content_type == "text/html":
@@ -128,7 +128,7 @@ class Download:
         if match[3] not in ("*", str(size)):
             raise WrongContent(f"{operation}: has {match[3]} bytes where {size} were promised")
 
-    def _take(self, chunk: bytes) -> None:
+    def _take_chunk(self, chunk: bytes) -> None:
         self._at += len(chunk)
         if self._at > self._descriptor.size:
             promised = f"the {self._descriptor.size} bytes promised"

@@ -75,12 +75,12 @@ def refusal(
     operation: RegistryOperation, status: int, content_type: str, body: bytes, *, note: str = ""
 ) -> RegistryError:
     """The error for an answer that is none of those expected. `body` is its beginning."""
-    codes, said = _said(content_type, body)
+    codes, registry_message = _codes_and_message(content_type, body)
     try:
         name = HTTPStatus(status).phrase
     except ValueError:
         name = "a status that HTTP does not have"
-    parts = [f"{status} {name}", note or _HINTS.get(status, ""), said]
+    parts = [f"{status} {name}", note or _HINTS.get(status, ""), registry_message]
     message = f"{operation}: {': '.join(filter(None, parts))}"
     kind = {401: Denied, 403: Denied, 404: NotFound, 429: Unavailable}.get(status, RegistryError)
     kind = Unavailable if status >= 500 else kind
@@ -98,11 +98,11 @@ def other_length(headers: Mapping[str, str], size: int) -> str:
 
     It is a text: a server may promise more digits than Python takes for a number.
     """
-    said = headers.get("Content-Length", "")
-    return printable(said, 20) if said.isdecimal() and (said.lstrip("0") or "0") != str(size) else ""
+    length = headers.get("Content-Length", "")
+    return printable(length, 20) if length.isdecimal() and (length.lstrip("0") or "0") != str(size) else ""
 
 
-def _said(content_type: str, body: bytes) -> tuple[tuple[str, ...], str]:
+def _codes_and_message(content_type: str, body: bytes) -> tuple[tuple[str, ...], str]:
     """The registry's own codes and words, of which there may be none."""
     text = body.decode("utf-8", "replace")
     kind = content_type.partition(";")[0].strip().lower()

@@ -63,13 +63,15 @@ class ImageGraph:
         return tuple({blob.digest: blob for node in self.nodes for blob in node.blobs}.values())
 
 
-def walk(root: Descriptor, load: Load, where: str, *, wanted: PlatformFilter = lambda _: True) -> ImageGraph:
-    """The graph below a document, without the manifests of platforms that are not `wanted`.
+def walk(
+    root: Descriptor, load: Load, where: str, *, platforms: PlatformFilter = lambda _: True
+) -> ImageGraph:
+    """The graph below a document, without the manifests of platforms that are not `platforms`.
 
     Every document is verified and must be clearly one of its kind. `where` begins messages. Raise
     ArchiveRefused, IntegrityError, and what `load` raises.
     """
-    walker = _Walker(load, where, wanted)
+    walker = _Walker(load, where, platforms)
     walker.visit(root, 0)
     return ImageGraph(tuple(walker.found.values()))
 
@@ -77,11 +79,11 @@ def walk(root: Descriptor, load: Load, where: str, *, wanted: PlatformFilter = l
 class _Walker:
     """Collects the documents below a root, the leaves first."""
 
-    def __init__(self, load: Load, where: str, wanted: PlatformFilter) -> None:
+    def __init__(self, load: Load, where: str, platforms: PlatformFilter) -> None:
         self.found: dict[str, ManifestNode] = {}
         self._load = load
         self._where = where
-        self._wanted = wanted
+        self._wanted = platforms
 
     def visit(self, at: Descriptor, depth: int) -> None:
         if at.digest in self.found:

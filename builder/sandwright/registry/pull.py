@@ -70,7 +70,7 @@ def pull_pinned(
         keep_document(store, document)
         return document.content
 
-    graph = walk(root, load, str(repository), wanted=wanted)
+    graph = walk(root, load, str(repository), platforms=wanted)
     fetch_blobs(repository, graph.blobs, store, jobs=jobs, progress=progress)
     return graph
 

@@ -66,7 +66,7 @@ def parse_reference(text: str, *, tag: str | None = DEFAULT_TAG) -> Reference:
     """
     rest, at, digest = text.partition("@")
     try:
-        pinned = check_digest(digest, f"'{_short(text)}'") if at else None
+        pinned = check_digest(digest, f"'{_shorten(text)}'") if at else None
     except ArchiveRefused as error:
         raise UsageError(str(error)) from None
     host, repository = _split(rest)
@@ -79,7 +79,7 @@ def parse_reference(text: str, *, tag: str | None = DEFAULT_TAG) -> Reference:
     if colon:
         check_tag(text_digest, text)
     if len(host) + 1 + len(repository) > LONGEST_NAME:
-        raise UsageError(f"'{_short(text)}': the name is longer than {LONGEST_NAME} characters")
+        raise UsageError(f"'{_shorten(text)}': the name is longer than {LONGEST_NAME} characters")
     return Reference(host.lower(), repository, text_digest if colon else None if pinned else tag, pinned)
 
 
@@ -88,7 +88,7 @@ def check_repository(repository: str, text: str = "") -> str:
     if not _REPOSITORY.fullmatch(repository):
         hint = "; repositories are written in lower case" if repository != repository.lower() else ""
         raise UsageError(
-            f"'{_short(text or repository)}': {_short(repository)!r} can't name a repository{hint}"
+            f"'{_shorten(text or repository)}': {_shorten(repository)!r} can't name a repository{hint}"
         )
     return repository
 
@@ -96,7 +96,7 @@ def check_repository(repository: str, text: str = "") -> str:
 def check_tag(tag: str, text: str = "") -> str:
     """Return a valid tag; raise UsageError, quoting `text`, for any other."""
     if not _TAG.fullmatch(tag):
-        raise UsageError(f"'{_short(text or tag)}': {_short(tag)!r} can't be a tag")
+        raise UsageError(f"'{_shorten(text or tag)}': {_shorten(tag)!r} can't be a tag")
     return tag
 
 
@@ -104,7 +104,7 @@ def split_host(host: str) -> tuple[str, int | None]:
     """The name or address of `host[:port]`, without brackets, and the port."""
     match = _HOST.fullmatch(host)
     if match is None:
-        raise UsageError(f"{_short(host)!r} can't be the host of a registry")
+        raise UsageError(f"{_shorten(host)!r} can't be the host of a registry")
     port = int(match["port"]) if match["port"] else None
     return match["name"].strip("[]").lower(), port
 
@@ -133,16 +133,16 @@ def _split(text: str) -> tuple[str, str]:
 def _check_host(host: str, text: str) -> None:
     match = _HOST.fullmatch(host)
     if match is None:
-        raise UsageError(f"'{_short(text)}': {_short(host)!r} can't be the host of a registry")
+        raise UsageError(f"'{_shorten(text)}': {_shorten(host)!r} can't be the host of a registry")
     if match["port"] and not 0 < int(match["port"]) < 65536:
-        raise UsageError(f"'{_short(text)}': {match['port']} is not a port")
+        raise UsageError(f"'{_shorten(text)}': {match['port']} is not a port")
     if match["name"].startswith("["):
         try:
             ipaddress.IPv6Address(match["name"].strip("[]"))
         except ValueError:
-            raise UsageError(f"'{_short(text)}': {match['name']} is not an IPv6 address") from None
+            raise UsageError(f"'{_shorten(text)}': {match['name']} is not an IPv6 address") from None
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     printable = "".join(char if char.isprintable() else "\ufffd" for char in text)
     return printable if len(printable) <= 120 else f"{printable[:100]}…"

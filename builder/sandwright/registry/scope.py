@@ -27,6 +27,6 @@ def united(scopes: Iterable[str]) -> tuple[str, ...]:
     for scope in scopes:
         match = _SCOPE.fullmatch(scope)
         if match is not None:
-            wanted = actions.setdefault(f"{match['kind']}:{match['name']}", set())
-            wanted.update(filter(None, match["actions"].split(",")))
+            allowed_actions = actions.setdefault(f"{match['kind']}:{match['name']}", set())
+            allowed_actions.update(filter(None, match["actions"].split(",")))
     return tuple(f"{resource}:{','.join(sorted(actions[resource]))}" for resource in sorted(actions))

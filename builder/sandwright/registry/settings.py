@@ -52,8 +52,8 @@ class RegistrySettings:
         The registry's word alone is no reason: it may be malicious or compromised.
         """
         name = host.strip("[]").lower().rstrip(".")
-        own, _ = split_host(registry)
-        return name in (own.rstrip("."), TOKEN_SERVERS.get(registry)) or name in self.token_servers
+        registry_host, _ = split_host(registry)
+        return name in (registry_host.rstrip("."), TOKEN_SERVERS.get(registry)) or name in self.token_servers
 
     def may_be_plain(self, host: str) -> bool:
         """Whether `host[:port]` may be used with plain http; what can't be a host may not."""

@@ -71,7 +71,7 @@ class Transport:
         if self.stopped.is_set():
             raise Cancelled
         try:
-            response = self._session().request(
+            response = self._thread_session().request(
                 method,
                 url,
                 headers=dict(headers),
@@ -79,7 +79,7 @@ class Transport:
                 stream=True,
                 allow_redirects=False,
                 timeout=(seconds or self.patience.connect, seconds or slow or self.patience.stall),
-                proxies=self._proxies(url),
+                proxies=self._environment_proxies(url),
                 verify=self._verify,
             )
         except (requests.RequestException, urllib3.exceptions.HTTPError, OSError, UnicodeError) as error:
@@ -97,7 +97,7 @@ class Transport:
         """End all requests, and refuse new ones."""
         self.reading.stop()
 
-    def _session(self) -> requests.Session:
+    def _thread_session(self) -> requests.Session:
         session: requests.Session | None = getattr(self._sessions, "session", None)
         if session is None:
             session = self.reading.session()
@@ -109,7 +109,7 @@ class Transport:
             self._sessions.session = session
         return session
 
-    def _proxies(self, url: str) -> dict[str, str]:
+    def _environment_proxies(self, url: str) -> dict[str, str]:
         """The proxies of the environment; none for loopback addresses."""
         if is_loopback(urllib.parse.urlsplit(url).hostname or ""):
             return {}
@@ -204,9 +204,9 @@ def broken(error: Exception) -> ConnectionBroken:
     if any(mark in reason for mark in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST")):
         return ConnectionBroken("it does not speak TLS", "plain")
     if any(isinstance(each, urllib3.exceptions.NameResolutionError) for each in chain):
-        return ConnectionBroken(f"its name is not known here: {_plain(reason)}", "unreachable")
+        return ConnectionBroken(f"its name is not known here: {_plain_reason(reason)}", "unreachable")
     if any(isinstance(each, _NOBODY) for each in chain):
-        return ConnectionBroken(_plain(reason), "unreachable")
+        return ConnectionBroken(_plain_reason(reason), "unreachable")
     return ConnectionBroken(reason, "cut")
 
 
@@ -219,6 +219,6 @@ _NOBODY = (
 )
 
 
-def _plain(reason: str) -> str:
+def _plain_reason(reason: str) -> str:
     """A reason without the number of the error, and what the libraries wrap it in."""
     return reason.rpartition("] ")[2].removesuffix(")")

@@ -97,11 +97,11 @@ class Upload:
         """Ask the registry to mount the blob from another repository; return whether it did."""
         query = urllib.parse.urlencode({"mount": self._descriptor.digest, "from": repository})
         try:
-            answer = self._post(f"?{query}", scopes, 201, 202)
+            answer = self._start_upload(f"?{query}", scopes, 201, 202)
         except (Denied, NotFound):
             return False  # not readable, or not by us
         if answer.status == 202:
-            self._follow(answer)
+            self._update_location(answer)
         return answer.status == 201
 
     def run(self) -> None:
@@ -114,7 +114,7 @@ class Upload:
                 if chunked:
                     self._send_chunks()
                 else:
-                    self._put(self._content.part(0, self._descriptor.size))
+                    self._commit_blob(self._content.part(0, self._descriptor.size))
             except _Lost:
                 self._location = ""
             except _NoChunks:
@@ -133,16 +133,16 @@ class Upload:
 
     def _begin(self) -> None:
         if not self._location:
-            self._follow(self._post("", self._scopes, 202))
+            self._update_location(self._start_upload("", self._scopes, 202))
 
-    def _post(self, query: str, scopes: tuple[str, ...], *expect: int) -> Response:
+    def _start_upload(self, query: str, scopes: tuple[str, ...], *expect: int) -> Response:
         url = f"/v2/{self._repository}/blobs/uploads/{query}"
         request = RegistryRequest("POST", url, self._asked, scopes, body=b"", expect=frozenset(expect))
         with self._client.send(request) as answer:
             answer.finish()
         return answer
 
-    def _follow(self, answer: Response) -> None:
+    def _update_location(self, answer: Response) -> None:
         """Remember the location where the upload continues."""
         location = answer.headers.get("Location", "")
         if location:
@@ -166,11 +166,11 @@ class Upload:
                 else:
                     self._consider(error, at, troubles)
                 self._client.transport.wait(self._client.settings.patience.pause)
-                at = self._state(end)
+                at = self._received_bytes(end)
             else:
                 troubles = 0
             self._credit.reach(at)
-        self._put(self._content.part(at, at))
+        self._commit_blob(self._content.part(at, at))
 
     def _end_of_chunk(self, at: int) -> int:
         if self._chunk is None:
@@ -205,10 +205,10 @@ class Upload:
         )
         with self._client.send(request) as answer:
             answer.finish()
-        self._follow(answer)
+        self._update_location(answer)
         return self._reached(answer, end, otherwise=end)
 
-    def _state(self, sent: int) -> int:
+    def _received_bytes(self, sent: int) -> int:
         """Ask the registry how much it has received."""
         request = RegistryRequest(
             "GET", self._location, self._asked, self._scopes, expect=frozenset({200, 202, 204, 400, 404, 416})
@@ -217,7 +217,7 @@ class Upload:
             answer.finish()
         if answer.status in (400, 404, 416):
             raise _Lost
-        self._follow(answer)
+        self._update_location(answer)
         return self._reached(answer, sent, otherwise=0)
 
     def _reached(self, answer: Response, sent: int, *, otherwise: int) -> int:
@@ -231,7 +231,7 @@ class Upload:
             raise RegistryError(f"{self._asked}: it claims to have {count} bytes, and {sent} were sent")
         return count
 
-    def _put(self, rest: _Part) -> None:
+    def _commit_blob(self, rest: _Part) -> None:
         """Send the rest, possibly empty, and commit the blob under its digest."""
         self._content.settle(len(rest) == 0)
         joined = "&" if urllib.parse.urlsplit(self._location).query else "?"
@@ -245,7 +245,7 @@ class Upload:
                 answer.finish()
         except RegistryError as error:
             if error.status == 404 or error.status in _MAY_PASS:
-                if not self._is_there():
+                if not self._has_arrived():
                     raise _Lost from error
                 return
             raise
@@ -253,7 +253,7 @@ class Upload:
         if header and header != self._descriptor.digest:
             raise WrongContent(f"{self._asked}: it stored {printable(header, 100)} in its place")
 
-    def _is_there(self) -> bool:
+    def _has_arrived(self) -> bool:
         """Whether it arrived all the same: the answer may have been what was lost."""
         url = f"/v2/{self._repository}/blobs/{self._descriptor.digest}"
         request = RegistryRequest("HEAD", url, self._asked, self._scopes, expect=frozenset({200, 404}))

@@ -97,15 +97,13 @@ def launch_program(
 ) -> tuple[Artifact, ...]:
     """`launch`, the program for the policy's host, and `launch.plan`, by which it checks `others` too.
 
-    `inside` is the program that a sandbox starts first; like `launch`, it stands in no plan: whoever can
-    replace it can replace both. Raise RenderError for a processor that has no such programs.
+    `inside` is the program that a sandbox starts first, and is checked too. `launch` stands in no plan:
+    whoever can replace it can replace both. Raise RenderError for a processor that has no such programs.
     """
-    programs = [_program_artifact(policy, LAUNCH, purpose)]
-    if inside is not None:
-        programs.append(_program_artifact(policy, inside, "starts the command inside"))
-    sums = tuple((each.name, each.digest.removeprefix("sha256:")) for each in others)
+    first = [] if inside is None else [_program_artifact(policy, inside, "starts the command inside")]
+    sums = tuple((each.name, each.digest.removeprefix("sha256:")) for each in (*others, *first))
     content = plan_bytes(dataclasses.replace(plan, artifacts=sums))
-    return (*programs, Artifact(NAME, content, "what launch does"))
+    return (_program_artifact(policy, LAUNCH, purpose), *first, Artifact(NAME, content, "what launch does"))
 
 
 def _program_artifact(policy: ResolvedPolicy, program: PrebuiltProgram, purpose: str) -> Artifact:

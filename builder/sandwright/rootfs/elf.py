@@ -154,19 +154,19 @@ class _File:
     def elf(self, *, symbols: bool) -> Elf:
         """Everything about the file."""
         self._read_dynamic()
-        flags = self._first(_DT_FLAGS_1) or 0
+        flags = self._first_value(_DT_FLAGS_1) or 0
         return Elf(
             target=self._target,
             shared=self._shared,
             interpreter=self._interpreter(),
-            needed=self._texts(_DT_NEEDED, _DT_FILTER) + self._paths(_DT_AUDIT, _DT_DEPAUDIT),
+            needed=self._texts(_DT_NEEDED, _DT_FILTER) + self._directories_of(_DT_AUDIT, _DT_DEPAUDIT),
             optional=self._texts(_DT_AUXILIARY),
             soname=next(iter(self._texts(_DT_SONAME)), b""),
-            rpath=self._paths(_DT_RPATH),
-            runpath=self._paths(_DT_RUNPATH),
+            rpath=self._directories_of(_DT_RPATH),
+            runpath=self._directories_of(_DT_RUNPATH),
             default_directories=not flags & _DF_1_NODEFLIB,
             imports=self._imports() if symbols else frozenset(),
-            dlopens=tuple(self._dlopens()) if symbols else (),
+            dlopens=tuple(self._read_dlopens()) if symbols else (),
         )
 
     def _read_segments(self, at: int, size: int, count: int) -> Iterator[tuple[int, int, int, int]]:
@@ -177,7 +177,7 @@ class _File:
         if count > _MOST_SEGMENTS or size != struct.calcsize(form):
             raise Malformed(f"{count} program headers of {size} bytes")
         kind, offset, address, length = self._layout.order
-        for fields in struct.iter_unpack(form, self._bytes(at, size * count, "program headers")):
+        for fields in struct.iter_unpack(form, self._read_at(at, size * count, "program headers")):
             yield fields[kind], fields[offset], fields[address], fields[length]
 
     def _read_dynamic(self) -> None:
@@ -188,92 +188,96 @@ class _File:
         size = found[3] - found[3] % struct.calcsize(form)
         if size > _LARGEST_DYNAMIC:
             raise Malformed(f"a dynamic section of {size} bytes")
-        for tag, value in struct.iter_unpack(form, self._bytes(found[1], size, "dynamic section")):
+        for tag, value in struct.iter_unpack(form, self._read_at(found[1], size, "dynamic section")):
             if tag == 0:
                 break
             self._dynamic.setdefault(tag, []).append(value)
-        start, length = self._first(_DT_STRTAB), self._first(_DT_STRSZ)
+        start, length = self._first_value(_DT_STRTAB), self._first_value(_DT_STRSZ)
         if start is not None and length is not None:
             if length > _LARGEST_STRINGS:
                 raise Malformed(f"a string table of {length} bytes")
-            self._strings = self._bytes(self._offset(start), length, "string table")
+            self._strings = self._read_at(self._offset(start), length, "string table")
 
     def _interpreter(self) -> bytes:
         for kind, offset, _, size in self._segments:
             if kind == _PT_INTERP:
                 if not 2 <= size <= _LONGEST_STRING:
                     raise Malformed(f"the name of its interpreter has {size} bytes")
-                text, nul, _ = self._bytes(offset, size, "interpreter").partition(b"\0")
+                text, nul, _ = self._read_at(offset, size, "interpreter").partition(b"\0")
                 if not nul:
                     raise Malformed("the name of its interpreter does not end")
                 return text
         return b""
 
     def _imports(self) -> frozenset[bytes]:
-        table, count = self._first(_DT_SYMTAB), self._symbols()
+        table, count = self._first_value(_DT_SYMTAB), self._symbols()
         if table is None or not count:
             return frozenset()
         form = self._end + self._layout.symbol
-        data = self._bytes(self._offset(table), count * struct.calcsize(form), "symbol table")
+        data = self._read_at(self._offset(table), count * struct.calcsize(form), "symbol table")
         undefined = (f[0] for f in struct.iter_unpack(form, data) if not f[self._layout.section] and f[0])
-        return frozenset(text for at in undefined if (text := self._text(at)) in WATCHED)
+        return frozenset(text for at in undefined if (text := self._string_at_offset(at)) in WATCHED)
 
     def _symbols(self) -> int:
         """How many symbols there are. Nothing but the hash table says so."""
-        gnu, plain = self._first(_DT_GNU_HASH), self._first(_DT_HASH)
+        gnu, plain = self._first_value(_DT_GNU_HASH), self._first_value(_DT_HASH)
         count = 0
         if gnu is not None:
             count = self._hashed_symbols(self._offset(gnu))
         elif plain is not None:
-            count = self._numbers(self._offset(plain), 2)[1]
+            count = self._read_words(self._offset(plain), 2)[1]
         if count > _MOST_SYMBOLS:
             raise Malformed(f"{count} symbols")
         return count
 
     def _hashed_symbols(self, at: int) -> int:
         """The end of the last chain of a GNU hash table; symbols that no chain has come before all others."""
-        buckets, first, bloom, _ = self._numbers(at, 4)
+        buckets, first, bloom, _ = self._read_words(at, 4)
         if buckets > _MOST_SYMBOLS or bloom > _MOST_SYMBOLS:
             raise Malformed(f"a hash table of {max(buckets, bloom)} rows")
         at += 16 + bloom * self._target[0] // 8
-        last = max(self._numbers(at, buckets), default=0)
+        last = max(self._read_words(at, buckets), default=0)
         if last < first:
             return first
         at += 4 * (buckets - first)
-        while last < _MOST_SYMBOLS and not self._numbers(at + 4 * last, 1)[0] & 1:
+        while last < _MOST_SYMBOLS and not self._read_words(at + 4 * last, 1)[0] & 1:
             last += 1
         return last + 1
 
-    def _numbers(self, at: int, count: int) -> tuple[int, ...]:
-        return struct.unpack(f"{self._end}{count}I", self._bytes(at, 4 * count, "hash table"))
+    def _read_words(self, at: int, count: int) -> tuple[int, ...]:
+        return struct.unpack(f"{self._end}{count}I", self._read_at(at, 4 * count, "hash table"))
 
-    def _dlopens(self) -> Iterator[Dlopen]:
+    def _read_dlopens(self) -> Iterator[Dlopen]:
         remaining = _LARGEST_NOTES
         for kind, offset, _, size in self._segments:
             if kind == _PT_NOTE and 0 < size <= remaining:
                 remaining -= size
-                yield from _dlopen_notes(self._bytes(offset, size, "notes"), self._end)
+                yield from _dlopen_notes(self._read_at(offset, size, "notes"), self._end)
 
     def _texts(self, *tags: int) -> tuple[bytes, ...]:
-        return tuple(self._counted(self._text(at)) for tag in tags for at in self._dynamic.get(tag, ()))
+        return tuple(
+            self._count_name(self._string_at_offset(at)) for tag in tags for at in self._dynamic.get(tag, ())
+        )
 
-    def _paths(self, *tags: int) -> tuple[bytes, ...]:
-        return tuple(self._counted(part) for text in self._texts(*tags) for part in text.split(b":") if part)
+    def _directories_of(self, *tags: int) -> tuple[bytes, ...]:
+        return tuple(
+            self._count_name(part) for text in self._texts(*tags) for part in text.split(b":") if part
+        )
 
-    def _counted(self, name: bytes) -> bytes:
+    def _count_name(self, name: bytes) -> bytes:
         """A name. Many rows may point to one, and one row to many: all together are bounded."""
         self._left -= len(name) + _NAME
         if self._left < 0:
             raise Malformed(f"names of libraries and directories that take more than {_LARGEST_NAMES} bytes")
         return name
 
-    def _text(self, at: int) -> bytes:
+    def _string_at_offset(self, at: int) -> bytes:
         end = self._strings.find(0, at, at + _LONGEST_STRING)
         if at >= len(self._strings) or end < 0:
             raise Malformed(f"a name at {at} of its string table does not end in it")
         return self._strings[at:end]
 
-    def _first(self, tag: int) -> int | None:
+    def _first_value(self, tag: int) -> int | None:
         return next(iter(self._dynamic.get(tag, ())), None)
 
     def _offset(self, address: int) -> int:
@@ -282,7 +286,7 @@ class _File:
                 return offset + address - start
         raise Malformed(f"address {address:#x} is in no part of the file")
 
-    def _bytes(self, at: int, size: int, what: str) -> bytes:
+    def _read_at(self, at: int, size: int, what: str) -> bytes:
         data = os.pread(self._fd, size, at) if at < 1 << 62 else b""
         if len(data) != size:
             raise Malformed(f"its {what} ({size} bytes at {at}) lies beyond its end")

@@ -137,7 +137,7 @@ class Root:
         A path through something that is no directory leads to nothing. Raise ArchiveRefused for links
         that loop.
         """
-        with self._walk(path, follow=follow) as (walk, name, status):
+        with self._walk_components(path, follow=follow) as (walk, name, status):
             return ResolvedPath(walk.path(name), status, tuple(walk.links))
 
     @contextlib.contextmanager
@@ -147,7 +147,7 @@ class Root:
         For a directory that is the directory itself and `.`. The descriptor is good for the `dir_fd` of other
         calls only (O_PATH). When a directory on the way is missing, raise FileNotFoundError.
         """
-        with self._walk(path, follow=follow) as (walk, name, status):
+        with self._walk_components(path, follow=follow) as (walk, name, status):
             resolved = ResolvedPath(walk.path(name), status, tuple(walk.links))
             if b"/" in name:
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), show(path))
@@ -174,7 +174,7 @@ class Root:
         """The content of a regular file. Raise as `open` does, and ArchiveRefused above `limit` bytes."""
         with os.fdopen(self.open(path), "rb", buffering=0) as file:
             size = os.fstat(file.fileno()).st_size
-            content = b"" if size > limit else _read(file.fileno(), limit + 1)
+            content = b"" if size > limit else _read_up_to(file.fileno(), limit + 1)
         if size > limit or len(content) > limit:
             raise ArchiveRefused(f"{show(path)} in {self.name} is longer than {limit} bytes")
         return content
@@ -236,12 +236,14 @@ class Root:
             os.close(fd)
 
     @contextlib.contextmanager
-    def _walk(self, path: bytes, *, follow: bool) -> Iterator[tuple[_Walk, bytes, os.stat_result | None]]:
+    def _walk_components(
+        self, path: bytes, *, follow: bool
+    ) -> Iterator[tuple[_Walk, bytes, os.stat_result | None]]:
         if b"\0" in path:
             raise ArchiveRefused(f"{show(path)} in {self.name}: holds a NUL byte")
         walk = _Walk([self.fd], [], list(reversed(_parts(path))))
         try:
-            yield walk, *_steps(walk, follow=follow)
+            yield walk, *_walk_to_end(walk, follow=follow)
         except OSError as error:
             reason = _REASONS.get(error.errno or 0)
             if reason is None:
@@ -252,7 +254,7 @@ class Root:
                 os.close(fd)
 
 
-def _steps(walk: _Walk, *, follow: bool) -> tuple[bytes, os.stat_result | None]:
+def _walk_to_end(walk: _Walk, *, follow: bool) -> tuple[bytes, os.stat_result | None]:
     """Walk to the end; return the name in the last directory (`b""`: the directory itself) and its status.
 
     When the path ends early, the name holds the rest of it.
@@ -286,7 +288,7 @@ def _parts(path: bytes) -> list[bytes]:
     return [part for part in path.split(b"/") if part not in (b"", b".")]
 
 
-def _read(fd: int, limit: int) -> bytes:
+def _read_up_to(fd: int, limit: int) -> bytes:
     pieces = []
     while limit > 0 and (piece := os.read(fd, min(limit, 1 << 20))):
         pieces.append(piece)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from sandwright import process
@@ -63,14 +63,14 @@ def foreign_sessions() -> list[str]:
     return [each.session for each in state.read_all() if liveness(each.process) == "elsewhere"]
 
 
-def remove_leftover(leftover: Leftover) -> bool:
+def remove_leftover(leftover: Leftover, notify: Callable[[str], None] = lambda _: None) -> bool:
     """Remove one of them; give False where it was none, as its session runs.
 
-    Raise SandwrightError when it stays.
+    `notify` gets what a killed run left in its project. Raise SandwrightError when it stays.
     """
     try:
         if leftover.kind == "record":
-            return _forget_record(leftover.session)
+            return _forget_record(leftover.session, notify)
         with contextlib.ExitStack() as stack:
             if leftover.session:
                 stack.enter_context(stale_sessions.locked(leftover.session))
@@ -111,9 +111,9 @@ def _stale_records() -> Iterator[Leftover]:
         yield Leftover(OURS, "half-written record", path)
 
 
-def _forget_record(session: str) -> bool:
+def _forget_record(session: str, notify: Callable[[str], None]) -> bool:
     """Remove a record, unless what it alone leads to is still there. Raise HostError where that is so."""
-    if not stale_sessions.forget(session):
+    if not stale_sessions.forget(session, notify=notify):
         raise HostError(f"the record of session {session} stays, as something that it left does")
     return True
 

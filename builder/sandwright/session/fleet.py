@@ -93,7 +93,7 @@ def start(
         able = [each for each in registry.names() if isinstance(registry.backend(each), FleetBackend)]
         raise UsageError(f"{prepared.method} has no fleets; {', '.join(able)} has")
     report_start(prepared, notify)
-    sweep_records()
+    sweep_records(notify)
     path = results or default_results(name)
     descriptor = 1 if path == "-" else fleet_results.open_new(path, name)
     try:

@@ -12,7 +12,6 @@ from sandwright.errors import DocumentError
 from sandwright.inputs import LiveHost
 from sandwright.methods import registry
 from sandwright.policy.collect import collect_facts
-from sandwright.policy.facts import HostFacts
 from sandwright.policy.loosening import Loosening, loosenings, trusted_layers, without_command_line
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.resolve import resolve
@@ -27,19 +26,15 @@ def loosened(
     *,
     cwd: Path | str | None = None,
     inputs: LiveHost | None = None,
-    facts: HostFacts | None = None,
 ) -> Loosened:
     """What a policy lets through whose project's file is `file`. Raise what resolving a policy raises.
 
-    `cwd` and `inputs` are those of `collect_facts`, `facts` are those of this policy if they are known.
+    `cwd` and `inputs` are those of `collect_facts`.
     """
     project = Path(file).parent
 
     def here(each: MergedPolicy) -> ResolvedPolicy:
-        collected = facts if each.layers == policy.layers else None
-        if collected is None:
-            collected = collect_facts(each, project=project, cwd=cwd, inputs=inputs, account=True)
-        return resolve(each.settings, collected)
+        return resolve(each.settings, collect_facts(each, project=project, cwd=cwd, inputs=inputs))
 
     mine, others = without_command_line(policy), trusted_layers(policy)
     found: tuple[Loosening, ...] = ()

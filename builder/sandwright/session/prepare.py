@@ -71,12 +71,11 @@ def prepare(request: RunRequest, notify: Notify = quiet) -> CachedSandbox:
     inputs = LiveHost()
     user_dirs.private(user_dirs.cache())
     policy = load_layers(request, inputs)
-    facts = _facts_here(policy, request, inputs)
-    found = loosened(policy, request.policy, cwd=request.cwd, inputs=inputs, facts=facts)
+    found = loosened(policy, request.policy, cwd=request.cwd, inputs=inputs)
     trust.require_approval(found, word=request.trusted)
     if persistent.make_persistent(policy, str(Path(request.policy).parent)):
         return prepare(request, notify)  # directories were made: the answers recorded so far are stale
-    resolved = _resolved(policy, facts)
+    resolved = resolved_here(policy, request, inputs)
     backend, notes = choose_method(resolved, inputs, proposed=not request.has_policy())
     agent, own_root = _agent(policy, request), registry.properties(backend.name).root == "image"
     program = _host_program(agent, resolved, inputs) if agent and own_root else None
@@ -199,24 +198,13 @@ def resolved_here(
 
     `project` is another directory than the request's policy is in, `other` what is made of the host's facts.
     """
-    facts = _facts_here(policy, request, inputs, project=project)
-    return _resolved(policy, facts if other is None else other(facts))
-
-
-def _facts_here(
-    policy: MergedPolicy, request: RunRequest, inputs: LiveHost, *, project: Path | None = None
-) -> HostFacts:
     for directory in user_dirs.hidden_directories()[:2]:
         user_dirs.private(directory)
     _remember_directories()
     root = Path(request.policy).parent if project is None else project
     cwd = request.cwd if project is None else None
-    return collect_facts(policy, project=root, cwd=cwd, inputs=inputs, account=True)
-
-
-def _resolved(policy: MergedPolicy, facts: HostFacts) -> ResolvedPolicy:
-    """The policy on the machine of `facts`. Raise UsageError where it could change us."""
-    found = policy.resolve(facts)
+    facts = collect_facts(policy, project=root, cwd=cwd, inputs=inputs, account=True)
+    found = policy.resolve(facts if other is None else other(facts))
     refuse_changeable(found)
     process.avoid_writable(found.filesystem.tree.changes_host)
     return found

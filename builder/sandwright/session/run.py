@@ -50,7 +50,7 @@ def run(request: RunRequest, *, notify: Callable[[str], None] = lambda _: None) 
             log.purge()
         raise
     report_start(prepared, notify)
-    sweep_records()
+    sweep_records(notify)
     session = CommandSession(request, prepared, began, log)
     if request.explained:
         paths = os.path.join(state.directory(), f"{session.id}.record")
@@ -154,11 +154,11 @@ def _as_rendered(prepared: CachedSandbox) -> bool:
         return False
 
 
-def sweep_records() -> None:
+def sweep_records(notify: Callable[[str], None]) -> None:
     """Remove the records of sessions that were killed and left nothing that `sandwright cleanup` removes."""
     for record in state.read_all():
         if liveness(record.process) == "ended":
-            _forget_session(record.session)
+            _forget_session(record.session, notify)
     for path in state.half_written():
         try:
             os.unlink(path)
@@ -166,8 +166,8 @@ def sweep_records() -> None:
             pass
 
 
-def _forget_session(session: str) -> None:
+def _forget_session(session: str, notify: Callable[[str], None]) -> None:
     try:
-        stale.forget(session, within=_QUICKLY)
+        stale.forget(session, within=_QUICKLY, notify=notify)
     except HostError:  # another process cleans up
         pass

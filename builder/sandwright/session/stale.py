@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from sandwright.environment import SESSION
@@ -17,6 +17,8 @@ from sandwright.locking import lock_within
 from sandwright.questions import is_placeholder
 from sandwright.session import state
 from sandwright.session.child_guard import UnresponsiveFilesystem, run_in_child
+from sandwright.session.post_run_start import Clock
+from sandwright.session.scan import scan_changes
 from sandwright.session.session_record import SessionRecord
 from sandwright.signalling import is_same_user_process, liveness
 
@@ -59,11 +61,12 @@ def records() -> list[SessionRecord]:
     return [record for record in state.read_all() if liveness(record.process) == "ended"]
 
 
-def forget(session: str, *, within: float = _LOOKING) -> bool:
+def forget(session: str, *, within: float = _LOOKING, notify: Callable[[str], None] = lambda _: None) -> bool:
     """Remove the record of a session of which nothing is left; give whether it is gone.
 
     What is left is found by the record alone. It stays too where a file system doesn't answer `within` some
-    seconds. Raise HostError as `locked` does.
+    seconds. `notify` gets the lines of the scan that the killed run did not do, which removes links in
+    repositories. Raise HostError as `locked` does.
     """
     with locked(session, within=within) as record:
         if any(each == session for each in processes().values()):
@@ -73,6 +76,10 @@ def forget(session: str, *, within: float = _LOOKING) -> bool:
                 return False
         except UnresponsiveFilesystem:
             return False
+        if record is not None:
+            since = Clock(*record.clock).since()
+            for line in scan_changes(record.after.scope, record.after.policy, since):
+                notify(f"a run that was killed: {line}")
         state.forget(session)
     return True
 

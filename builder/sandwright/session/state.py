@@ -23,8 +23,8 @@ _LONG = 60
 
 
 def directory() -> str:
-    """Where the files are. Raise HostError when it is not ours."""
-    return user_dirs.private(str(Path(user_dirs.runtime(), "sessions")))
+    """Where the files are. Raise HostError when it is not ours, or somebody else can replace it."""
+    return user_dirs.private(str(Path(user_dirs.private(user_dirs.runtime()), "sessions")))
 
 
 def new_id() -> str:

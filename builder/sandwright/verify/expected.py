@@ -1,8 +1,8 @@
-"""What must come of each attempt, by claim and method: written down, never taken from what is rendered.
+"""The expected answer to each attempt, by claim and method. It is written down, never derived from artifacts.
 
-A row is a claim: what a policy's feature promises of one kind of attempt, with the answers that show it. The
-answers hold for all methods but those that expect others, with the reason (`contract.Method.expect`). `ok`
-is that it worked; all others are errors by their names (errno(3)) or signals.
+A row is a claim about one kind of attempt, with the answers that confirm it. The answers apply to all methods
+except those that declare different ones with a reason (`contract.Method.expect`). `ok` means success; the
+others are errno names (errno(3)) or signals.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from sandwright.methods.properties import Answers
 
 @dataclass(frozen=True)
 class Expected:
-    """The answers that show a claim; none where the method can't hold it, and nothing is attempted.
+    """The answers that confirm a claim. None if the method cannot enforce it; nothing is attempted then.
 
-    `reason` says why a method has others than the rest; `like` is the claim whose answers are taken where a
-    method has none for this one.
+    `reason` explains why the answers of a method differ; `like` is the claim whose answers apply if a method
+    declares none for this claim.
     """
 
     claim: str
@@ -32,7 +32,7 @@ class Expected:
 
 @dataclass(frozen=True)
 class _Row:
-    """`like` is the claim whose answers are taken where a method expects none of its own for this one."""
+    """`like` is the claim whose answers apply if a method declares none for this claim."""
 
     feature: str
     about: str
@@ -41,7 +41,7 @@ class _Row:
 
 
 def expected(claim: str, method: str) -> Expected:
-    """What a claim expects of a method. Raise KeyError for a claim that is in no row."""
+    """The expectation of a claim for a method. Raise KeyError for an unknown claim."""
     row = _TABLE[claim]
     method_answers = registry.expected(method)
     answers, reason = method_answers.get(claim) or method_answers.get(row.like) or Answers(row.answers, "")
@@ -49,141 +49,141 @@ def expected(claim: str, method: str) -> Expected:
 
 
 def default_expectation(claim: str) -> Expected:
-    """What a claim expects where no method says otherwise. Raise KeyError for a claim that is in no row."""
+    """The expectation of a claim for all other methods. Raise KeyError for an unknown claim."""
     row = _TABLE[claim]
     return Expected(claim, row.feature, row.about, tuple(row.answers.split()), like=row.like)
 
 
 def claims() -> Iterator[str]:
-    """All claims there are."""
+    """All claims."""
     return iter(_TABLE)
 
 
 _TABLE: Mapping[str, _Row] = {
-    # What works.
-    "works": _Row("", "what the policy allows works", "ok"),
-    "fifo.make": _Row("", "what is no device can be made", "ok"),
+    # Attempts that succeed.
+    "works": _Row("", "the policy allows it", "ok"),
+    "fifo.make": _Row("", "files other than devices can be created", "ok"),
     # Files
     "readonly.write": _Row(
         "filesystem.readonly",
-        "what may only be read is on a read-only mount",
+        "the path is on a read-only mount",
         "EROFS",
     ),
     "readonly.attributes": _Row(
         "filesystem.attributes",
-        "modes and times of what may only be read can't be changed",
+        "modes and times of a read-only path cannot be changed",
         "EROFS",
         like="readonly.write",
     ),
     "inside.write": _Row(
         "filesystem.readonly",
-        "what may only be read inside what may be written is on a read-only mount",
+        "a read-only path below a writable one is on a read-only mount",
         "EROFS",
         like="readonly.write",
     ),
     "inside.link": _Row(
-        "filesystem.readonly", "no second name on another mount", "EXDEV", like="link.across"
+        "filesystem.readonly", "hard links across mounts are impossible", "EXDEV", like="link.across"
     ),
     "inside.entry": _Row(
         "filesystem.deny-inside",
-        "what lies in a denied directory inside a writable one is not there",
+        "entries of a denied directory below a writable path do not exist inside",
         "ENOENT",
         like="hidden.entry",
     ),
     "inside.create": _Row(
         "filesystem.deny-inside",
-        "nothing can be made in a denied directory inside a writable one",
+        "entries cannot be created in a denied directory below a writable path",
         "EROFS",
         like="hidden.create",
     ),
-    "listed": _Row("filesystem.read", "a directory that may be read can be listed", "ok"),
+    "listed": _Row("filesystem.read", "a readable directory can be listed", "ok"),
     "readonly.move": _Row(
         "filesystem.readonly",
-        "a restricted path is a mount point, and none is renamed, replaced or removed",
+        "a restricted path is a mount point, which cannot be renamed, replaced or removed",
         "EBUSY",
     ),
-    "commits": _Row("filesystem.protect", "Git's other files can be written, as commits do", "ok"),
-    "git.symlink": _Row("filesystem.git-links", "no link is made in a Git directory", "EPERM"),
+    "commits": _Row("filesystem.protect", "other files of Git are writable, so that commits work", "ok"),
+    "git.symlink": _Row("filesystem.git-links", "links cannot be created in a Git directory", "EPERM"),
     "git.move": _Row(
         "filesystem.git-links",
-        "a Git directory is a mount, to which nothing is moved and no other name of a file leads",
+        "a Git directory is a mount, so that rename and link from outside fail",
         "EXDEV",
     ),
     "covered.write": _Row(
         "filesystem.protect",
-        "a file of Git's that must not say anything is on a read-only mount, and nobody may write it",
+        "a file of Git that must stay empty is on a read-only mount without write permission",
         "EACCES EROFS",
     ),
     "covered.make": _Row(
         "filesystem.protect",
-        "something is in the place of a protected name that doesn't exist",
+        "there is a placeholder for the missing protected name",
         "EEXIST",
     ),
     "covered.replace": _Row(
         "filesystem.protect",
-        "a directory that is a mount point is in the place of a protected name that doesn't exist",
+        "the placeholder for the missing protected name is a mount point",
         "EISDIR EBUSY EXDEV",
     ),
     "covered.inside": _Row(
         "filesystem.protect",
-        "what lies in the place of a protected name that doesn't exist is empty, and stays so",
+        "the placeholder for the missing protected name is empty and read-only",
         "EACCES EROFS",
     ),
     "hidden.entry": _Row(
         "filesystem.deny",
-        "what lies in a denied directory is not there",
+        "entries of a denied directory do not exist inside",
         "ENOENT",
     ),
     "hidden.attributes": _Row(
         "filesystem.attributes",
-        "what lies in a denied directory has no attributes that are seen",
+        "attributes of entries in a denied directory are hidden",
         "ENOENT",
         like="hidden.entry",
     ),
     "hidden.list": _Row(
         "filesystem.deny",
-        "a denied directory has nothing in it",
+        "a denied directory is empty",
         "ok",
     ),
     "hidden.create": _Row(
         "filesystem.deny",
-        "nothing can be made in a denied directory",
+        "entries cannot be created in a denied directory",
         "EROFS",
     ),
     "hidden.file": _Row(
         "filesystem.deny",
-        "over a denied file lies a device on a mount without devices, or a file without rights",
+        "a denied file is covered by a device on a `nodev` mount or by a file without permissions",
         "EACCES",
     ),
     "hidden.file.write": _Row(
         "filesystem.deny",
-        "over a denied file lies a device on a mount without devices, or a file without rights",
+        "a denied file is covered by a device on a `nodev` mount or by a file without permissions",
         "EACCES",
     ),
     "hidden.kind": _Row(
         "filesystem.deny",
-        "a denied file is no directory",
+        "a denied file is not a directory",
         "ENOTDIR",
     ),
-    "foreign": _Row("filesystem.read-all", "nothing of the host is there but what is listed", "ENOENT"),
+    "foreign": _Row("filesystem.read-all", "only listed paths of the host exist", "ENOENT"),
     "image.own": _Row(
         "filesystem.read-all",
-        "what is denied of the host alone is the image's own file, if it has one, and never the host's",
+        "a path denied on the host only shows the image's file, if there is one, never the host's",
         "ENOENT ok",
     ),
     "reserved.read": _Row(
         "filesystem.deny",
-        "sandwright's own state is not there, or can't be read",
+        "sandwright's state does not exist inside or is unreadable",
         "ENOENT EACCES",
     ),
     "reserved.write": _Row(
         "filesystem.readonly",
-        "where sandwright keeps its state and is loaded from nothing can be made",
+        "entries cannot be created in sandwright's state and installation",
         "EROFS ENOENT EACCES",
     ),
     "image.file": _Row(
         "filesystem.deny",
-        "a denied file is not in the image, or hidden by one without rights",
+        "a denied file is not in the image or is covered by a file without permissions",
         "EACCES ENOENT",
     ),
     "image.entry": _Row(
@@ -191,131 +191,142 @@ _TABLE: Mapping[str, _Row] = {
     ),
     "image.create": _Row(
         "filesystem.deny",
-        "nothing can be made in a denied directory of the image",
+        "entries cannot be created in a denied directory of the image",
         "EROFS ENOENT",
         like="hidden.create",
     ),
     "absent": _Row(
         "filesystem.deny",
-        "a denied path that doesn't exist isn't there either",
+        "a missing denied path does not exist inside",
         "ENOENT",
     ),
     "absent.create": _Row(
         "filesystem.deny",
-        "a denied path that doesn't exist can't be made",
+        "a missing denied path cannot be created",
         "EROFS",
     ),
     "tmp.write": _Row("filesystem.tmp-private", "the temporary directory is writable", "ok"),
-    "tmp.hidden": _Row("filesystem.tmp-private", "the host's temporary files are not there", "ENOENT"),
-    "device.none": _Row("", "no device of the host is there", "ENOENT"),
-    "device.seen": _Row("", "no device of the host is seen", "ENOENT", like="device.none"),
+    "tmp.hidden": _Row("filesystem.tmp-private", "the host's temporary files do not exist inside", "ENOENT"),
+    "device.none": _Row("", "devices of the host do not exist inside", "ENOENT"),
+    "device.seen": _Row("", "devices of the host are not visible", "ENOENT", like="device.none"),
     "device.own": _Row(
         "",
-        "no device of the host is there",
+        "devices of the host do not exist inside",
         "ENOENT",
     ),
-    "device.make": _Row("process.unprivileged", "no device is made", "EPERM"),
+    "device.make": _Row("process.unprivileged", "device nodes cannot be created", "EPERM"),
     # Links and renames
     "exchange": _Row(
         "filesystem.readonly",
-        "a restricted path is a mount point, and none is exchanged",
+        "a restricted path is a mount point, which cannot be exchanged",
         "EBUSY",
     ),
-    "link.denied": _Row("filesystem.deny", "no second name of what is denied", "ENOENT", like="hidden.entry"),
-    "link.across": _Row("filesystem.readonly", "no second name on another mount", "EXDEV"),
+    "link.denied": _Row(
+        "filesystem.deny", "a denied file cannot get another name", "ENOENT", like="hidden.entry"
+    ),
+    "link.across": _Row("filesystem.readonly", "hard links across mounts are impossible", "EXDEV"),
     # Processes
-    "privilege.none": _Row("process.unprivileged", "no right to it", "EPERM"),
-    "privilege.bound": _Row("process.unprivileged", "no capability can be gained", "ok"),
-    "inside": _Row("", "the namespaces are not the host's", "ok"),
-    "outside.list": _Row("process.kernel", "processes outside are not listed", "ok"),
-    "outside.process": _Row("", "processes outside are not there", "ESRCH"),
+    "privilege.none": _Row("process.unprivileged", "there is no permission for it", "EPERM"),
+    "privilege.bound": _Row("process.unprivileged", "capabilities cannot be gained", "ok"),
+    "inside": _Row("", "the namespaces differ from the host's", "ok"),
+    "outside.list": _Row("process.kernel", "processes outside the sandbox are not listed", "ok"),
+    "outside.process": _Row("", "processes outside the sandbox do not exist inside", "ESRCH"),
     # System calls
-    "filtered": _Row("process.seccomp", "the filter refuses it before the kernel looks", "EPERM"),
+    "filtered": _Row(
+        "process.seccomp", "seccomp denies the call before the kernel checks its arguments", "EPERM"
+    ),
     "filtered.nosys": _Row(
         "process.seccomp",
-        "the filter says there is no such call",
+        "seccomp reports that the call does not exist",
         "ENOSYS",
     ),
-    "filtered.invalid": _Row("process.seccomp", "the filter answers as if it were not supported", "EINVAL"),
-    "mode.asked": _Row("", "with another mode the kernel is asked, and finds no file", "ENOENT EBADF"),
+    "filtered.invalid": _Row("process.seccomp", "seccomp reports that the call is not supported", "EINVAL"),
+    "mode.asked": _Row("", "with another mode, the kernel is called and finds no file", "ENOENT EBADF"),
     "terminal.type": _Row(
-        "process.seccomp", "the filter refuses it before the kernel looks", "EPERM", like="filtered"
+        "process.seccomp",
+        "seccomp denies the call before the kernel checks its arguments",
+        "EPERM",
+        like="filtered",
     ),
-    "terminal.make": _Row("", "a new terminal can be made", "ok"),
+    "terminal.make": _Row("", "a pseudo-terminal can be created", "ok"),
     "foreign-abi": _Row(
         "process.seccomp",
-        "calls of 32-bit programs end the process",
+        "system calls of the 32-bit ABI end the process",
         "SIGSYS",
     ),
     "foreign-abi.x32": _Row(
         "process.seccomp",
-        "calls of x32 end the process",
+        "system calls of the x32 ABI end the process",
         "SIGSYS",
     ),
     "personality.ask": _Row(
         "process.seccomp",
-        "asking for the execution domain works",
+        "the execution domain can be queried",
         "ok",
     ),
-    "filtered.family": _Row("process.seccomp", "the filter refuses the family", "EPERM"),
-    "family.six": _Row("", "sockets of IPv6 can be made", "ok", like="net.socket"),
+    "filtered.family": _Row("process.seccomp", "seccomp denies the socket family", "EPERM"),
+    "family.six": _Row("", "IPv6 sockets can be created", "ok", like="net.socket"),
     "filtered.netlink": _Row(
         "process.seccomp",
-        "there is no other netlink than that of routes",
+        "NETLINK_ROUTE is the only netlink protocol",
         "EPROTONOSUPPORT",
     ),
     "privilege.identity": _Row(
         "process.unprivileged",
-        "no right to become or name somebody else",
+        "there is no permission to change user IDs or owners",
         "EPERM",
     ),
     "privilege.enter": _Row(
         "process.unprivileged",
-        "no right to another namespace",
+        "there is no permission to enter another namespace",
         "EPERM",
     ),
     "root.inside": _Row(
         "process.root",
-        "the user namespace is not the host's",
+        "the user namespace differs from the host's",
         "ok",
     ),
-    "privilege.trace": _Row("process.seccomp", "no right to other processes", "EPERM"),
-    "outside.directory": _Row("", "no directory of a process outside", "ENOENT"),
+    "privilege.trace": _Row("process.seccomp", "there is no permission for other processes", "EPERM"),
+    "outside.directory": _Row("", "/proc has no directory of processes outside the sandbox", "ENOENT"),
     "kernel.write": _Row(
         "",
-        "what steers the kernel is on a read-only mount",
+        "kernel settings are on a read-only mount",
         "EROFS",
     ),
     "kernel.rights": _Row(
         "",
-        "what steers the kernel is root's, or on a read-only mount",
+        "kernel settings belong to root or are on a read-only mount",
         "EACCES EROFS",
     ),
-    "kernel.cgroup-rights": _Row("", "control groups are root's, or not there", "EACCES EROFS ENOENT"),
+    "kernel.cgroup-rights": _Row("", "cgroups belong to root or are not mounted", "EACCES EROFS ENOENT"),
     "kernel.cgroup": _Row(
         "",
-        "control groups run no program",
+        "cgroups start no program",
         "EROFS ENOENT",
     ),
     "kernel.hidden": _Row(
         "process.kernel",
-        "over it lies an empty directory, or a device: the null device, or one that can't be opened",
+        "it is covered by an empty directory, the null device or a device that cannot be opened",
         "ok EACCES ENOENT",
     ),
-    "kernel.interface": _Row("process.kernel", "no device of the host's network is there", "ENOENT EACCES"),
-    "kernel.memory": _Row("", "the kernel's memory needs a capability", "EPERM"),
-    "kernel.absent": _Row("", "what this kernel lacks is not there inside either", "ENOENT"),
-    "kernel.no-order": _Row("", "nothing inside takes an order that this kernel knows none of", "ENOENT"),
-    "process.environ": _Row("", "variables of the first process", "ok"),
+    "kernel.interface": _Row(
+        "process.kernel", "network devices of the host do not exist inside", "ENOENT EACCES"
+    ),
+    "kernel.memory": _Row("", "kernel memory needs a capability", "EPERM"),
+    "kernel.absent": _Row("", "this kernel does not have it", "ENOENT"),
+    "kernel.no-order": _Row("", "this kernel does not have the interface", "ENOENT"),
+    "process.environ": _Row("", "variables of the init process", "ok"),
     "account.closed": _Row(
         "filesystem.read-all", "a file that no rule denies is closed by its owner's rights alone", "EACCES"
     ),
     # Network
-    "net.socket": _Row("", "sockets of IP can be made", "ok"),
-    "net.own": _Row("network.none", "there is a loopback of one's own", "ok"),
-    "net.interfaces": _Row("network.none", "no interface of the host is there", "ok"),
-    "net.loopback": _Row("network.none", "nobody listens on a loopback of one's own", "ECONNREFUSED"),
-    "net.datagram": _Row("network.none", "sent to a loopback of one's own", "ok ECONNREFUSED"),
+    "net.socket": _Row("", "IP sockets can be created", "ok"),
+    "net.own": _Row("network.none", "the sandbox has a separate loopback interface", "ok"),
+    "net.interfaces": _Row("network.none", "network interfaces of the host do not exist inside", "ok"),
+    "net.loopback": _Row(
+        "network.none", "nothing listens on the sandbox's loopback interface", "ECONNREFUSED"
+    ),
+    "net.datagram": _Row("network.none", "sent to the sandbox's loopback interface", "ok ECONNREFUSED"),
     "net.outside": _Row(
         "network.none",
         "there is no way out",
@@ -323,7 +334,7 @@ _TABLE: Mapping[str, _Row] = {
     ),
     "net.behind": _Row(
         "network.proxy",
-        "in a network with the proxy alone nobody passes anything on",
+        "a network with only the proxy has no route to the outside",
         "ENETUNREACH EHOSTUNREACH EADDRNOTAVAIL ETIMEDOUT",
     ),
     "net.behind.datagram": _Row(
@@ -334,28 +345,30 @@ _TABLE: Mapping[str, _Row] = {
     ),
     "unix.unlisted": _Row(
         "network.no-sockets",
-        "a socket that is not listed",
+        "the socket is not listed",
         "EPERM",
     ),
     "unix.later": _Row(
         "network.later-sockets",
-        "a socket that appeared in a listed directory after rendering",
+        "the socket was created in a listed directory after rendering",
         "EPERM",
     ),
     "unix.written": _Row(
         "network.later-sockets",
-        "a socket of the host that appeared in a writable directory after rendering",
+        "the socket of the host was created in a writable directory after rendering",
         "EPERM",
     ),
-    "unix.own": _Row("network.own-sockets", "it is bound and connected to in a writable directory", "ok"),
+    "unix.own": _Row("network.own-sockets", "bind and connect work in a writable directory", "ok"),
     "unix.own.temporary": _Row(
         "network.own-sockets", "it is bound and connected to in the temporary directory", "ok"
     ),
-    "unix.own.abstract": _Row("network.own-sockets", "it is bound and connected to without a path", "ok"),
-    "unix.none": _Row("network.no-own-sockets", "the filter makes no Unix sockets but pairs", "EPERM"),
+    "unix.own.abstract": _Row("network.own-sockets", "bind and connect work with an abstract name", "ok"),
+    "unix.none": _Row(
+        "network.no-own-sockets", "seccomp denies Unix sockets, except for socket pairs", "EPERM"
+    ),
     "unix.host": _Row(
         "network.no-sockets",
-        "without own ones, as with the host's network, the filter makes no Unix sockets but pairs",
+        "without own sockets, as with the host's network, seccomp denies all Unix sockets except pairs",
         "EPERM",
     ),
     "unix.abstract": _Row(
@@ -364,34 +377,38 @@ _TABLE: Mapping[str, _Row] = {
         "EPERM",
     ),
     # Environment
-    "variable.none": _Row("environment.pass", "a variable that is not passed", "ENOENT"),
+    "variable.none": _Row("environment.pass", "the variable is not passed", "ENOENT"),
     "variable.image": _Row(
         "environment.pass",
-        "a variable of the host that stays there: it is the image's own, or not there",
+        "the variable of the host is not passed: it is unset, or set by the image",
         "ENOENT ok",
     ),
     # Secrets
     "shim.token": _Row(
         "credentials.shims", "the program on the host runs, with the sandbox's token and not the host's", "ok"
     ),
-    "shim.refused": _Row("credentials.shims", "the bridge refuses it, and the shim ends with 126", "ok"),
-    "shim.gone": _Row("credentials.shims", "the shim finds no bridge, and ends with 125", "ok"),
-    "secret.nowhere": _Row("credentials.shims", "a search that finds nothing", "ok"),
-    "cloud.read": _Row("credentials.cloud", "a cloud account's file may be read", "ok"),
-    "cloud.write": _Row("credentials.cloud", "a cloud account's file is on a read-only mount", "EROFS"),
+    "shim.refused": _Row(
+        "credentials.shims", "the bridge refuses the command, and the shim exits with 126", "ok"
+    ),
+    "shim.gone": _Row("credentials.shims", "the shim finds no bridge and exits with 125", "ok"),
+    "secret.nowhere": _Row("credentials.shims", "the search finds nothing", "ok"),
+    "cloud.read": _Row("credentials.cloud", "credentials of a cloud account are readable", "ok"),
+    "cloud.write": _Row(
+        "credentials.cloud", "credentials of a cloud account are on a read-only mount", "EROFS"
+    ),
     "cloud.hidden": _Row(
         "credentials.cloud",
-        "what lies in a directory that is not opened is not there",
+        "entries of an unlisted directory do not exist inside",
         "ENOENT",
     ),
     "cloud.hidden.file": _Row(
         "credentials.cloud",
-        "over a file that is not opened lies a device on a mount without devices, or a file without rights",
+        "an unlisted file is covered by a device on a `nodev` mount or by a file without permissions",
         "EACCES",
     ),
     # Limits
-    "limit.core": _Row("", "the limit of core files is 0, and stays so", "ok"),
-    "limit.files": _Row("resources.files", "one file too many", "EMFILE"),
+    "limit.core": _Row("", "the limit for core files is 0 and cannot be raised", "ok"),
+    "limit.files": _Row("resources.files", "the limit of open files is exceeded", "EMFILE"),
     "limit.pids": _Row(
         "resources.pids",
         "one process too many",
@@ -399,7 +416,7 @@ _TABLE: Mapping[str, _Row] = {
     ),
     "limit.memory": _Row(
         "resources.memory",
-        "too much memory ends who takes it",
+        "a process that exceeds the memory limit is killed",
         "SIGKILL ENOMEM",
     ),
 }

@@ -32,7 +32,9 @@ filesystem:
 environment: {pass: [TERM]}
 resources: {memory: 128MiB, pids: 64}
 """
-CONTROLS = ("read", "write", "rename", "link", "symlink", "unlink", "chmod", "mode", "device", "guest")
+CONTROLS = (
+    *("read", "write", "rename", "link", "symlink", "unlink", "chmod", "mode", "device", "guest", "commit"),
+)
 TAKEOVER = Path(__file__).parents[2] / "support" / "takeover.c"
 
 Made = Callable[..., RenderedSandbox]
@@ -107,7 +109,10 @@ def test_a_kernel_that_is_taken_over_meets_the_launcher_and_landlock(sandbox: Ma
 
     What was rendered lies where the sandbox may write.
     """
-    made, project = sandbox(), tmp_path / "project"
+    project = tmp_path / "project"
+    (project / ".git").mkdir(parents=True)
+    (project / ".git/index").touch()
+    made = sandbox()
     shutil.copytree(made.launcher.parent, project / "out/out")
     (project / "out/project").symlink_to(project)
     made = dataclasses.replace(made, launcher=project / "out/out/launch")
@@ -129,7 +134,11 @@ def test_a_kernel_that_is_taken_over_meets_the_launcher_and_landlock(sandbox: Ma
     }, said
     assert len(said) > 54
     assert {answer for name, answer in said.items() if name.startswith("set-id-")} == {"EPERM"}, said
-    assert set(said.values()) == {"done", "EACCES", "EBUSY", "ELOOP", "EPERM", "ENOSYS"}
+    assert {name: answer for name, answer in said.items() if name.startswith("git-")} == {
+        "git-link": "EPERM",
+        **dict.fromkeys(("git-moved", "git-hard", "git-exchanged", "git-folder"), "EXDEV"),
+    }
+    assert set(said.values()) == {"done", "EACCES", "EBUSY", "ELOOP", "EPERM", "ENOSYS", "EXDEV"}
     for path, status in before.items():
         now = path.lstat()
         assert (now.st_mode, now.st_mtime, now.st_size, now.st_nlink) == (

@@ -53,8 +53,7 @@ static void ask_content(const struct strv *subject, struct strv *found)
     size_t length;
     _cleanup_close_ int file = open(subject->at[0], O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
     bool regular = file >= 0 && fstat(file, &status) == 0 && S_ISREG(status.st_mode);
-    bool seen = regular && !is_placeholder(AT_FDCWD, subject->at[0], &status);
-    char *content = seen ? read_fd(file, SMALL, &length) : NULL;
+    char *content = regular && !is_placeholder(AT_FDCWD, subject->at[0], &status) ? read_fd(file, SMALL, &length) : NULL;
     if (content != NULL) {
         strv_push(found, xasprintf("%lld", (long long)(status.st_size > (off_t)length ? status.st_size : (off_t)length)));
         strv_push(found, sha256_hex(content, length));

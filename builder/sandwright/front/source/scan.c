@@ -32,17 +32,7 @@ static bool is_used(const char *path, const char *name, unsigned *parts)
     return found > 0;
 }
 
-static bool is_in_repository(const char *path)
-{
-    bool found = strstr(path, "/.git/") != NULL;
-    for (size_t index = 0; index < entry->git.count && !found; index++) {
-        size_t length = strlen(entry->git.at[index]);
-        found = strncmp(path, entry->git.at[index], length) == 0 && path[length] == '/';
-    }
-    return found;
-}
-
-/* Ends with 1 when there may be something. `used`: a program of the host uses what is in the directory. */
+/* Ends with 1 when there may be something, as a link through which Git writes. `used`: host programs use what is in the directory. */
 static void scan(int above, const char *name, const char *path, const struct stat *own, bool used, int depth)
 {
     unsigned parts = 0;
@@ -61,7 +51,7 @@ static void scan(int above, const char *name, const char *path, const struct sta
                 _exit(1);
             bool is_new = nanoseconds(status.st_ctim) >= since, directory = S_ISDIR(status.st_mode);
             bool names_git = strcasecmp(each->d_name, ".git") == 0 && !directory, filled = used && own->st_mode == PLACEHOLDER;
-            bool leads_git = S_ISLNK(status.st_mode) && is_in_repository(below); /* Git writes through it */
+            bool leads_git = S_ISLNK(status.st_mode) && (strstr(below, "/.git/") != NULL || strv_has_above(&entry->git, below));
             if ((is_new && (used || leads_git || names_git || (tool && !closed && status.st_mode != PLACEHOLDER))) ||
                 (filled && changed) ||
                 (S_ISREG(status.st_mode) && (status.st_mode & (S_ISUID | S_ISGID)) != 0))
@@ -99,13 +89,13 @@ bool nothing_to_report(const struct entry *of, long long from)
 {
     static const struct timespec none, patience = {.tv_sec = PATIENCE};
     int status = 1, number = SIGCHLD;
-    sigset_t signals;
+    sigset_t signals, before;
     entry = of;
     since = from;
     sigemptyset(&signals);
     for (size_t index = 0; index < 4; index++)
         sigaddset(&signals, (int[]){SIGHUP, SIGINT, SIGTERM, SIGCHLD}[index]);
-    sigprocmask(SIG_BLOCK, &signals, NULL);
+    sigprocmask(SIG_BLOCK, &signals, &before);
     signal(SIGCHLD, SIG_DFL);
     while (sigtimedwait(&signals, NULL, &none) > 0) /* for the command, which has ended */
         ;
@@ -119,5 +109,6 @@ bool nothing_to_report(const struct entry *of, long long from)
         number = sigtimedwait(&signals, NULL, &patience);
     if (number != SIGCHLD)
         kill(child, SIGKILL);
+    sigprocmask(SIG_SETMASK, &before, NULL); /* Python's children may wait for SIGCHLD */
     return number == SIGCHLD ? status == 0 : number > 0;
 }

@@ -70,10 +70,12 @@ static char *entry_path(void)
     return xasprintf("%s/sandwright/sessions/%s.entry", cache, sha256_hex(key, strlen(key)));
 }
 
-/* The directory of records is ours, and each is of a process that runs: Python removes what others left. */
+/* The directory of records is ours, as is the one above, and each is of a process that runs: Python removes what others left. */
 static bool sessions_run(const char *path)
 {
-    DIR *records = fdopendir(open_private(path, S_IFDIR));
+    const char *name = base_name(path);
+    _cleanup_close_ int above = name == path ? -1 : open_private(xasprintf("%.*s", (int)(name - path - 1), path), S_IFDIR);
+    DIR *records = above < 0 ? NULL : fdopendir(open_private(path, S_IFDIR));
     bool fine = records != NULL;
     for (struct dirent *each; (each = next_entry(records)) != NULL;) {
         char *record = read_file(dirfd(records), each->d_name, MOST, NULL), process[16], start[24];

@@ -93,9 +93,9 @@ class Addition:
     def describe(self) -> str:
         """Type, mode, owner and path, as `ls -l` shows them."""
         types = {EntryKind.DIRECTORY: stat.S_IFDIR, EntryKind.SYMLINK: stat.S_IFLNK}
-        shown = stat.filemode(types.get(self.entry.kind, stat.S_IFREG) | self.entry.mode)
-        target = f" -> {_text(self.entry.link)}" if self.entry.kind is EntryKind.SYMLINK else ""
-        return f"{shown} {self.entry.uid}:{self.entry.gid} /{_text(self.entry.path)}{target}"
+        mode_text = stat.filemode(types.get(self.entry.kind, stat.S_IFREG) | self.entry.mode)
+        target = f" -> {_decode_lossy(self.entry.link)}" if self.entry.kind is EntryKind.SYMLINK else ""
+        return f"{mode_text} {self.entry.uid}:{self.entry.gid} /{_decode_lossy(self.entry.path)}{target}"
 
 
 def additions(
@@ -109,8 +109,8 @@ def additions(
     users, groups = _known_accounts(definition, bases)
 
     def entry(path: str, kind: EntryKind, mode: int, user: str | int, group: str | int) -> TarEntry:
-        uid = _number(definition, path, "user", user, users)
-        gid = _number(definition, path, "group", group, groups)
+        uid = _owner_number(definition, path, "user", user, users)
+        gid = _owner_number(definition, path, "group", group, groups)
         return TarEntry(path.lstrip("/").encode(), kind, mode, uid, gid, mtime_ns=epoch * 10**9)
 
     found = [
@@ -131,7 +131,7 @@ def additions(
             content, made.size = source_of(definition, file.source)
             found.append(Addition(made, content))
     if init is not None and definition.config.init is not None:
-        if _number(definition, "config.init", "user", definition.config.init, users) == 0:
+        if _owner_number(definition, "config.init", "user", definition.config.init, users) == 0:
             raise BuildError(
                 f"config.init: '{definition.config.init}' has the uid 0, and commands are not to run as root"
             )
@@ -168,35 +168,39 @@ def _known_accounts(
     """The numbers of users and of groups that are known before the image is built."""
     line = [definition, *bases]
     return (
-        _numbers(line, USERS, ((user.name, user.uid) for each in line for user in each.accounts.users)),
-        _numbers(line, GROUPS, ((group.name, group.gid) for each in line for group in each.accounts.groups)),
+        _account_numbers(
+            line, USERS, ((user.name, user.uid) for each in line for user in each.accounts.users)
+        ),
+        _account_numbers(
+            line, GROUPS, ((group.name, group.gid) for each in line for group in each.accounts.groups)
+        ),
     )
 
 
-def _numbers(
-    line: Sequence[ImageDefinition], known: Mapping[str, int], listed: Iterator[tuple[str, int]]
+def _account_numbers(
+    line: Sequence[ImageDefinition], listed_numbers: Mapping[str, int], listed: Iterator[tuple[str, int]]
 ) -> dict[str, int]:
     """The nearest definition's word counts; Debian's where the lowest has the accounts of a whole system."""
     debian = line[-1].configure == "scripts"
-    found = dict(known) if debian else {"root": 0}
-    own: dict[str, int] = {}
+    found = dict(listed_numbers) if debian else {"root": 0}
+    assigned: dict[str, int] = {}
     for name, number in listed:
-        own.setdefault(name, number)
-    return {**found, **own}
+        assigned.setdefault(name, number)
+    return {**found, **assigned}
 
 
-def _number(
-    definition: ImageDefinition, path: str, kind: str, owner: str | int, known: Mapping[str, int]
+def _owner_number(
+    definition: ImageDefinition, path: str, kind: str, owner: str | int, numbers: Mapping[str, int]
 ) -> int:
     if isinstance(owner, int):
         return owner
-    if owner not in known:
+    if owner not in numbers:
         raise BuildError(
             f"image '{definition.name}': {path}: which number {kind} '{owner}' has is known only once the "
             f"image is built, and a Dockerfile has to say it: write the number"
         )
-    return known[owner]
+    return numbers[owner]
 
 
-def _text(raw: bytes) -> str:
+def _decode_lossy(raw: bytes) -> str:
     return raw.decode("utf-8", "replace")

@@ -76,27 +76,27 @@ def build_in_engine(
     wish: BuildRequest,
     engine: Engine,
     *,
-    own: str,
+    host_platform: str,
     leave_out: Callable[[SkippedImage], object] | None = None,
     progress: Progress = SILENT,
 ) -> list[EngineBuiltImage]:
     """Have an engine build images, and keep them as `REPOSITORY/NAME:ARCHITECTURE`.
 
-    `own` is the platform of this machine, whose image is named `:latest` too. An image gets its names when it
-    is whole; until then the one that had them keeps them. What can't be had from a registry is told to
-    `leave_out`, without which that is an error. Raise what `build_images` raises; HostError when the engine
-    can't be used.
+    `host_platform` is the platform of this machine, whose image is named `:latest` too. An image gets its
+    names when it is whole; until then the one that had them keeps them. What can't be had from a registry
+    is told to `leave_out`, without which that is an error. Raise what `build_images` raises; HostError
+    when the engine can't be used.
     """
-    chosen = _chosen(wish)
+    chosen = _chosen_definitions(wish)
     progress.note(f"{engine.name}: {engine.check()}")
-    work = _EngineBuild(wish, engine, own, progress)
+    work = _EngineBuild(wish, engine, host_platform, progress)
     built: list[EngineBuiltImage] = []
     out: set[str] = set()
     for definition in chosen:
         try:
             if definition.parent in out:
                 raise NotLocked(f"its base {definition.parent} is not built")
-            built += [work.build(definition, platform) for platform in _platforms(wish, definition)]
+            built += [work.build(definition, platform) for platform in _chosen_platforms(wish, definition)]
         except (Unavailable, NotLocked) as error:
             if leave_out is None or definition.suite:
                 raise
@@ -107,7 +107,7 @@ def build_in_engine(
 
 def describe_build(wish: BuildRequest, engine: str) -> list[str]:
     """What `build_in_engine` would do, a line for each image and platform. Needs no engine."""
-    chosen = _chosen(wish)
+    chosen = _chosen_definitions(wish)
     names = {definition.name for definition in chosen}
     lines = []
     for definition in chosen:
@@ -119,7 +119,7 @@ def describe_build(wish: BuildRequest, engine: str) -> list[str]:
             made_of = f"on top of {definition.parent}, which the embedded builder makes"
         else:
             made_of = "of the packages in its lock"
-        where = ", ".join(_platforms(wish, definition))
+        where = ", ".join(_chosen_platforms(wish, definition))
         lines.append(f"{definition.name}: build for {where} with {engine}, {made_of}")
     return lines
 
@@ -141,10 +141,12 @@ def render_text(wish: BuildRequest, name: str, platform: str) -> str:
 class _EngineBuild:
     """One run, or one rendering, for which no engine is needed."""
 
-    def __init__(self, wish: BuildRequest, engine: Engine | None, own: str, progress: Progress) -> None:
+    def __init__(
+        self, wish: BuildRequest, engine: Engine | None, host_platform: str, progress: Progress
+    ) -> None:
         self._wish = wish
         self._engine = engine
-        self._own = own
+        self._own = host_platform
         self._progress = progress
         self._locks: dict[str, Lock | BaseLock] = {}
         self._embedded: dict[str, BaseImage] = {}
@@ -182,12 +184,14 @@ class _EngineBuild:
 
     def context(self, definition: ImageDefinition, platform: str, *, whole: bool = True) -> DockerfileContext:
         """The context of an image; without its packages when it need not be whole."""
-        lock = self._lock(definition)
+        lock = self._lock_of(definition)
         bases = self._wish.bases(definition)
         packages = lock.packages(platform) if isinstance(lock, Lock) and definition.suite else ()
         files = self._wish.supply.fetch(packages, self._progress) if packages and whole else None
         ground = BaseReferences(
-            self._builder(platform), self._base(definition, platform), self._config(definition, platform)
+            self._builder(platform),
+            self._base_tag(definition, platform),
+            self._base_config(definition, platform),
         )
         return make_context(
             definition,
@@ -199,7 +203,7 @@ class _EngineBuild:
             files=files,
         )
 
-    def _lock(self, definition: ImageDefinition) -> Lock | BaseLock:
+    def _lock_of(self, definition: ImageDefinition) -> Lock | BaseLock:
         """The lock of the image at the bottom."""
         root = [definition, *self._wish.bases(definition)][-1]
         if root.name not in self._locks:
@@ -221,7 +225,7 @@ class _EngineBuild:
     def _fingerprint(self, definition: ImageDefinition, platform: str) -> str:
         parent = definition.parent
         if parent is None:
-            return fingerprint(definition, self._lock(definition), platform)
+            return fingerprint(definition, self._lock_of(definition), platform)
         below = self._fingerprint(self._wish.catalogue[parent], platform)
         return fingerprint(definition, None, platform, base=below)
 
@@ -232,23 +236,23 @@ class _EngineBuild:
         lock = load_lock(definition.folder)
         return f"{self._wish.grounds}/{BUILDER}:{fingerprint(definition, lock, platform)}"
 
-    def _base(self, definition: ImageDefinition, platform: str) -> str | None:
+    def _base_tag(self, definition: ImageDefinition, platform: str) -> str | None:
         if definition.suite is not None:
             return None
         if definition.parent is not None:
             below = self._fingerprint(self._wish.catalogue[definition.parent], platform)
             return f"{self._wish.grounds}/{definition.parent}:{below}"
-        lock = self._lock(definition)
+        lock = self._lock_of(definition)
         assert isinstance(lock, BaseLock)
         digest = lock.platforms[platform].digest.partition(":")[2]
         return f"{self._wish.grounds}/{definition.name}-base:{digest[:16]}"
 
-    def _config(self, definition: ImageDefinition, platform: str) -> Config:
+    def _base_config(self, definition: ImageDefinition, platform: str) -> Config:
         """What containers of the image below do by default. A registry's is asked where it has to be."""
         below = Config()
         line = [definition, *self._wish.bases(definition)]
         if line[-1].reference is not None and any(each.config.init for each in line):
-            lock = self._lock(definition)
+            lock = self._lock_of(definition)
             assert isinstance(lock, BaseLock)
             base = self._wish.supply.base(lock, [platform], self._progress)
             below = inherited(base.configs[platform].document, f"{base.name}: {platform}").config
@@ -260,7 +264,7 @@ class _EngineBuild:
         """See to it that the engine has what the Dockerfile is based on."""
         if not self._wish.builder:
             self._load(self._embed(_builder_catalogue(), BUILDER), platform, self._builder(platform))
-        reference = self._base(definition, platform)
+        reference = self._base_tag(definition, platform)
         if reference is None:
             return
         parent = definition.parent
@@ -269,7 +273,7 @@ class _EngineBuild:
         elif parent is not None:
             self._load(self._embed(self._wish.catalogue, parent), platform, reference)
         else:
-            lock = self._lock(definition)
+            lock = self._lock_of(definition)
             assert isinstance(lock, BaseLock)
             base = self._wish.supply.base(lock, [platform], self._progress)
             self._load(base, platform, reference)
@@ -321,7 +325,7 @@ def embedded(
     return {each.name: read_layout(each.layout) for each in made}
 
 
-def _chosen(wish: BuildRequest) -> list[ImageDefinition]:
+def _chosen_definitions(wish: BuildRequest) -> list[ImageDefinition]:
     for name in wish.names:
         if name not in wish.catalogue:
             raise UsageError(f"there is no image '{name}'; there is {', '.join(wish.catalogue)}")
@@ -330,11 +334,11 @@ def _chosen(wish: BuildRequest) -> list[ImageDefinition]:
     return [definition for name, definition in wish.catalogue.items() if not wish.names or name in wish.names]
 
 
-def _platforms(wish: BuildRequest, definition: ImageDefinition) -> Collection[str]:
+def _chosen_platforms(wish: BuildRequest, definition: ImageDefinition) -> Collection[str]:
     chosen = [each for each in definition.platforms if each in wish.platforms]
     if not chosen:
-        wanted, offered = ", ".join(wish.platforms), ", ".join(definition.platforms)
-        raise UsageError(f"image '{definition.name}' is not made for {wanted}, only for {offered}")
+        requested, offered = ", ".join(wish.platforms), ", ".join(definition.platforms)
+        raise UsageError(f"image '{definition.name}' is not made for {requested}, only for {offered}")
     return chosen
 
 

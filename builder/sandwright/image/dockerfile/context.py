@@ -46,7 +46,7 @@ class DockerfileContext:
             if not empty:
                 raise BuildError(f"{directory} is not empty: a context needs a directory of its own")
             for name, content in sorted(self.files.items()):
-                _place(content, f"{directory}/{name}", self.epoch)
+                _write_file(content, f"{directory}/{name}", self.epoch)
 
     def write_archive(self, sink: Writable) -> None:
         """Write it as a tar archive, as an engine takes it from a stream."""
@@ -64,7 +64,7 @@ class DockerfileContext:
         archive.close()
 
 
-def _place(content: bytes | Path, target: str, epoch: int) -> None:
+def _write_file(content: bytes | Path, target: str, epoch: int) -> None:
     if isinstance(content, bytes):
         write_output(target, content, mode=_MODE)
         with output_folder(target) as (folder, name):

@@ -104,7 +104,7 @@ def make_context(
     if found:
         contents[added.ARCHIVE] = _archive(found)
     if packages or adds_accounts(definition):
-        contents.update(_steps())
+        contents.update(_step_files())
         contents.update(_definition(definition, packages))
     if packages:
         contents[_SUMS] = sums
@@ -125,7 +125,7 @@ def _archive(found: Sequence[added.Addition]) -> bytes:
     return buffer.getvalue()
 
 
-def _steps() -> dict[str, bytes | Path]:
+def _step_files() -> dict[str, bytes | Path]:
     folder = data_path("images", "engine", "steps")
     files = sorted(path for path in folder.iterdir() if path.is_file())
     return {f"{WORK}/steps/{path.name}": path.read_bytes() for path in files}
@@ -139,7 +139,7 @@ def _definition(definition: ImageDefinition, packages: Sequence[LockedPackage]) 
         texts["users"] = b"".join(map(accounts.passwd_line, listed.users))
         texts["groups"] = b"".join(accounts.group_line(group, group.members) for group in listed.groups)
     if packages:
-        texts["unpack-order"] = _lines(map(file_name, _unpack_order(packages)))
+        texts["unpack-order"] = _join_lines(map(file_name, _unpack_order(packages)))
         texts["wanted"] = wanted_function(definition.exclude, definition.keep).encode()
     if "accounts" in definition.declare:
         for path, content in accounts.fresh(listed.users, listed.groups).items():
@@ -149,8 +149,8 @@ def _definition(definition: ImageDefinition, packages: Sequence[LockedPackage]) 
         filters = [f"path-exclude={glob}\n" for glob in definition.exclude]
         filters += [f"path-include={glob}\n" for glob in definition.keep]
         texts["dpkg.cfg"] = "".join(filters).encode()
-        texts["install-order"] = _lines(file_name(each) for each in sorted(packages))
-        texts["wanted-packages"] = _lines(f"{each.name} {each.version}" for each in sorted(packages))
+        texts["install-order"] = _join_lines(file_name(each) for each in sorted(packages))
+        texts["wanted-packages"] = _join_lines(f"{each.name} {each.version}" for each in sorted(packages))
         texts["residue"] = residue_function(names).encode()
     return {f"{WORK}/{name}": content for name, content in texts.items()}
 
@@ -161,5 +161,5 @@ def _unpack_order(packages: Sequence[LockedPackage]) -> list[LockedPackage]:
     return sorted(backwards, key=lambda each: each.name == BASE)
 
 
-def _lines(texts: Iterable[str]) -> bytes:
+def _join_lines(texts: Iterable[str]) -> bytes:
     return "".join(f"{text}\n" for text in texts).encode()

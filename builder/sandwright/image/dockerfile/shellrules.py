@@ -50,7 +50,7 @@ def pattern(glob: str) -> str:
             parts.append(_bracket(glob[at + 1 : close]))
             at = close
         else:
-            parts.append(_plain(glob[at]))
+            parts.append(_escape_character(glob[at]))
         at += 1
     return "".join(parts)
 
@@ -71,12 +71,12 @@ def _closing(glob: str, start: int) -> int | None:
 def _bracket(inside: str) -> str:
     negated = inside.startswith("!")
     members = inside[1:] if negated else inside
-    return "[" + ("!" if negated else "") + "".join(_member(each) for each in members) + "]"
+    return "[" + ("!" if negated else "") + "".join(_bracket_member(each) for each in members) + "]"
 
 
-def _member(character: str) -> str:
+def _bracket_member(character: str) -> str:
     return character if character == "-" or re.match(r"[A-Za-z0-9_./]", character) else f"\\{character}"
 
 
-def _plain(character: str) -> str:
+def _escape_character(character: str) -> str:
     return character if _ORDINARY.match(character) else f"\\{character}"

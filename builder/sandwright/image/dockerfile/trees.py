@@ -60,7 +60,8 @@ class Difference:
 
     def describe(self) -> str:
         """In one line."""
-        return f"/{self.path}: {self.field}: embedded {_shown(self.embedded)}, engine {_shown(self.engine)}"
+        embedded, engine = _format_value(self.embedded), _format_value(self.engine)
+        return f"/{self.path}: {self.field}: embedded {embedded}, engine {engine}"
 
 
 @dataclass(frozen=True)
@@ -158,15 +159,15 @@ def _digests(reader: TarReader, entry: TarEntry) -> tuple[str, str]:
     if entry.kind is not EntryKind.FILE:
         return "", ""
     digest = hashlib.sha256()
-    kept: list[bytes] | None = [] if entry.path == _LINKER_CACHE else None
+    cache_content: list[bytes] | None = [] if entry.path == _LINKER_CACHE else None
     for chunk in reader.chunks():
         digest.update(chunk)
-        if kept is not None:
-            kept.append(chunk)
+        if cache_content is not None:
+            cache_content.append(chunk)
     content = digest.hexdigest()
-    if kept is None:
+    if cache_content is None:
         return content, content
-    return content, hashlib.sha256(repr(ldcache.read(b"".join(kept))).encode()).hexdigest()
+    return content, hashlib.sha256(repr(ldcache.read(b"".join(cache_content))).encode()).hexdigest()
 
 
 def _facts(entry: TarEntry, content: str, meaning: str) -> FileFacts:
@@ -191,7 +192,7 @@ def _name_links(tree: Mapping[bytes, FileFacts]) -> None:
             tree[paths[0]].linked = tuple(sorted(paths))
 
 
-def _shown(value: Any) -> str:  # noqa: ANN401 - whatever a field holds
+def _format_value(value: Any) -> str:  # noqa: ANN401 - whatever a field holds
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, tuple) and value and isinstance(value[0], bytes):

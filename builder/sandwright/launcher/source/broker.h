@@ -65,6 +65,7 @@ int socket_broker_bind(const struct broker *broker, int process, int socket, uin
 int socket_broker_connect_ip(const struct broker *broker, uint64_t id, pid_t thread, int socket, const void *address, size_t length);
 
 /* ---- links.c. `first` is a process of the sandbox's. */
+bool links_is_probe(const char *target);
 void links_begin(struct broker *broker, pid_t first);
 /* 0, the error, or -1 as above; the caller is one that is_link or io_uring_setup(2) let ask. */
 int links_answer(const struct broker *broker, const struct seccomp_notif *call);

@@ -10,7 +10,7 @@
 #include "vm_ports.h"
 
 /* The descriptors that bubblewrap is given; the filter's stands in `args`. */
-enum { ARGUMENTS = 3, SETTINGS, FILTER, BLOCK, SAYS, STOP_FD, FREE, CONFINED = 100, GUEST = CONFINED,
+enum { ARGUMENTS = 3, SETTINGS, FILTER, BLOCK, SAYS, STOP_FD, FREE, CONFINED = 100, GUEST = CONFINED + 2,
        WALL = CONFINED + 2 };
 enum { MOST_PROGRAM = 1 << 26, TRYING = 60000, ENDING = 100 }; /* bytes; milliseconds */
 static const char ELF[] = "\177ELF";
@@ -43,6 +43,12 @@ static void lay_over(const char *artifact, const char *place, const struct run *
 static char *inside_program(const struct run *run)
 {
     return xasprintf("%s/%s", run->directory, has_kernel(run) ? "launch-vm" : "launch-init");
+}
+
+/* What a kernel of its own asks of the host is none of the command's, but for links. */
+static bool is_supervised(const struct run *run)
+{
+    return !has_kernel(run) || run->plan.repositories.count > 0;
 }
 
 static void bwrap_check(struct run *run)
@@ -83,7 +89,7 @@ static void bwrap_check(struct run *run)
     }
     if (run->plan.proxy)
         egress_check(run);
-    if (!has_kernel(run)) /* what that asks of the host is none of the command's */
+    if (is_supervised(run))
         notify_command(run, CONFINED);
     walled = !has_kernel(run) && backstop_available(run);
     if (walled)
@@ -97,7 +103,7 @@ static void bwrap_prepare(struct run *run)
         die_errno("no pipe can be made");
     run->stop_fd = stop_fd[0];
     run->wakes = says[0];
-    if (!has_kernel(run))
+    if (is_supervised(run))
         notify_start(run);
 }
 
@@ -111,8 +117,13 @@ static void give(int file, int number)
 /* By the numbers that stand in `args`. */
 static void give_ignored(const struct run *run)
 {
+    if (run->plan.ignored.count == 0)
+        return;
+    /* One file, opened once more for each: copies of a descriptor would share the place that was read to. */
+    int content = fcntl(memory_file("gitignore", "*\n", 2), F_DUPFD_CLOEXEC, FREE + (int)run->plan.ignored.count);
+    const char *path = xasprintf("/proc/self/fd/%d", content);
     for (size_t index = 0; index < run->plan.ignored.count; index++) {
-        int file = memory_file("gitignore", "*\n", 2), number = FREE + (int)index;
+        int file = open(path, O_RDONLY | O_CLOEXEC), number = FREE + (int)index;
         if (file == number && fcntl(file, F_SETFD, 0) == 0)
             continue;
         give(file, number);
@@ -197,7 +208,7 @@ static void bwrap_start(struct run *run)
 {
     keep_devices();
     setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
-    if (!has_kernel(run))
+    if (is_supervised(run))
         notify_hand_over(); /* above what `files` lets be opened, perhaps */
     if (walled)
         make_wall(run);
@@ -212,7 +223,7 @@ static void bwrap_started(struct run *run)
     close(block[0]);
     close(says[1]);
     close(stop_fd[1]);
-    if (!has_kernel(run))
+    if (is_supervised(run))
         notify_started();
 }
 

@@ -41,18 +41,9 @@ void check_descriptors(struct run *run)
             fcntl(preserved[index], F_SETFD, FD_CLOEXEC);
 }
 
-static bool is_inside(const char *path, const char *above)
-{
-    size_t length = strlen(above);
-    return strncmp(path, above, length) == 0 && (path[length] == '/' || path[length] == '\0');
-}
-
 bool is_writable_inside(const struct run *run, const char *path)
 {
-    for (size_t index = 0; index < run->plan.writable.count; index++)
-        if (is_inside(path, run->plan.writable.at[index]))
-            return true;
-    return false;
+    return strv_has_above(&run->plan.writable, path);
 }
 
 /* Directories without a sandbox.yaml: those on PATH have most of what is above them in common. */

@@ -243,3 +243,30 @@ void confine_self(int channel, const struct program *filters, size_t count, enum
         _exit(NOT_RUN); /* the supervisor has said why */
     close(listener);
 }
+
+struct program read_filter(int file)
+{
+    static char bytes[MOST_INSTRUCTIONS * sizeof(struct sock_filter)];
+    struct program filter;
+    ssize_t got = read(file, bytes, sizeof bytes);
+    if (got <= 0 || !filter_parse(bytes, (size_t)got, &filter))
+        die("the filter can't be read");
+    return filter;
+}
+
+char **confine_enter(char **words)
+{
+    int files[2]; /* the supervisor's channel, the sandbox's own filter */
+    bool connects = words[0] != NULL && strncmp(words[0], "connects", strlen("connects")) == 0;
+    bool links = words[0] != NULL && strchr(words[0], ',') != NULL;
+    for (int index = 0; index < 2; index++) {
+        files[index] = words[0] == NULL || words[index + 1] == NULL ? -1 : atoi(words[index + 1]);
+        if (files[index] < 3 || fcntl(files[index], F_SETFD, FD_CLOEXEC) != 0)
+            die("this is the part of the launcher that runs inside");
+    }
+    struct program filter = read_filter(files[1]);
+    confine_self(files[0], &filter, 1, connects ? ASK_CONNECT : ASK_REFUSALS, links);
+    for (int index = 0; index < 2; index++)
+        close(files[index]);
+    return words + 3;
+}

@@ -37,7 +37,9 @@ struct program filters_joined(const struct program *first, const struct program 
  * refused can't be told, and loads them as they are; refuses where the supervisor is to connect, or to make `links`. `no_new_privs` is set. */
 enum confining { ASK_REFUSALS, ASK_CONNECT, ASK_SOCKETS, ASK_NAMES }; /* what is asked besides (socket_broker.c); paths.c */
 void confine_self(int channel, const struct program *filters, size_t count, enum confining what, bool links);
-struct program read_filter_file(const char *path);                 /* refuses */
+/* The same in a process of its own, by words of notify_command behind `--confine`; gives those behind them. */
+char **confine_enter(char **words);
+struct program read_filter(int file);                              /* refuses */
 void load_filters(const struct program *filters, size_t count); /* for good; refuses */
 
 #endif

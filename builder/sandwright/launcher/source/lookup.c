@@ -27,8 +27,8 @@ static int open_below(int process, const char *name, const char *path, unsigned 
 /* A relative path that leads up, or through an absolute link, is looked for from the root (EXDEV: openat2(2)). */
 int open_as(int process, const char *base, const char *path)
 {
-    char whole[2 * PATH_MAX];
-    ssize_t length;
+    char whole[2 * PATH_MAX], root[PATH_MAX];
+    ssize_t length, above;
     if (path[0] == '/')
         return open_below(process, "root", path, RESOLVE_IN_ROOT);
     int file = open_below(process, base, path, RESOLVE_BENEATH);
@@ -39,7 +39,11 @@ int open_as(int process, const char *base, const char *path)
         return -1;
     }
     snprintf(whole + length, sizeof whole - (size_t)length, "/%s", path);
-    return open_below(process, "root", whole, RESOLVE_IN_ROOT);
+    if ((above = readlinkat(process, "root", root, sizeof root)) > 1 && strncmp(whole, root, (size_t)above) != 0) {
+        errno = ENOENT;
+        return -1;
+    }
+    return open_below(process, "root", whole + (above > 1 ? above : 0), RESOLVE_IN_ROOT); /* it was changed, as by chroot(2) */
 }
 
 uint32_t kernel_device(dev_t device)

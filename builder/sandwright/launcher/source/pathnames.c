@@ -21,6 +21,7 @@ static struct exception {
     bool below; /* and what is below it */
 } exceptions[8];
 static size_t exception_count;
+static const struct strv *repositories;
 static const char *memory = "/dev/shm";
 
 /* ---- before the fork */
@@ -33,6 +34,7 @@ void paths_prepare(const struct run *run, const char *program, const char *guest
 {
     struct statfs place;
     plan = watch_plan_checked(run);
+    repositories = &run->plan.repositories;
     except(program, ACCESS_READ, false);
     except(guest, ACCESS_READ, false);
     except(own, ACCESS_CHANGE, true);
@@ -89,6 +91,14 @@ bool is_held(const char *path)
         if (is_below(plan.records[index].target, plan.records[index].length, path, length))
             return true;
     return false;
+}
+
+const char *repository_of(const char *path)
+{
+    for (size_t index = 0; index < repositories->count; index++)
+        if (is_below(path, strlen(path), repositories->at[index], strlen(repositories->at[index])))
+            return repositories->at[index];
+    return NULL;
 }
 
 /* ---- names */

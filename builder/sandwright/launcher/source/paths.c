@@ -199,6 +199,8 @@ static int answer_two(const struct broker *broker, const struct seccomp_notif *c
         fault = take_changed(broker, call, to, &other);
     if (fault == 0 && (is_held(one.path) || is_held(other.path)))
         fault = EBUSY;
+    if (fault == 0 && repository_of(one.path) != repository_of(other.path))
+        fault = EXDEV; /* as between mounts: there could be a link in it */
     if (fault == 0 && moves)
         fault = (flags & ~(unsigned)(RENAME_NOREPLACE | RENAME_EXCHANGE)) != 0
                     ? EINVAL
@@ -217,6 +219,8 @@ static int answer_symlink(const struct broker *broker, const struct seccomp_noti
     int fault = read_path((pid_t)call->pid, content, target);
     if (fault == 0)
         fault = take_changed(broker, call, path, &name);
+    if (fault == 0 && !links_is_probe(target) && repository_of(name.path) != NULL)
+        fault = EPERM;
     if (fault == 0)
         fault = done(symlinkat(target, name.above, name.last));
     close_name(&name);

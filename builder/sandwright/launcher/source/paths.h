@@ -25,6 +25,8 @@ enum access { ACCESS_NONE, ACCESS_READ, ACCESS_CHANGE };
 enum access access_to(const char *path); /* that is plain, as take_name makes it */
 bool is_held(const char *path);          /* it is a mount point of the plan or an exception, or has one below: nobody moves it */
 
+const char *repository_of(const char *path); /* the directory of Git's in which no links are made; NULL */
+
 struct name {
     char path[PATH_MAX]; /* absolute, and nothing in it is `.`, `..` or empty */
     char last[NAME_MAX + 1];

@@ -125,6 +125,14 @@ char *read_link(int directory, const char *path)
     return length < 0 ? NULL : xasprintf("%.*s", (int)length, target);
 }
 
+bool strv_has_above(const struct strv *paths, const char *path)
+{
+    for (size_t index = 0; index < paths->count; index++)
+        if (is_below(path, strlen(path), paths->at[index], strlen(paths->at[index])))
+            return true;
+    return false;
+}
+
 const char *base_name(const char *path)
 {
     const char *slash = strrchr(path, '/');

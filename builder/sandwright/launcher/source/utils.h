@@ -46,6 +46,7 @@ char *xasprintf(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void strv_push(struct strv *words, char *word);
 void strv_push_all(struct strv *words, char *const *more); /* which end with NULL */
 bool strv_contains(const struct strv *words, const char *word);
+bool strv_has_above(const struct strv *paths, const char *path); /* one that is_below says */
 bool strv_has_number(const struct strv *words, unsigned number);
 void strv_extend(struct strv *words, const struct strv *more);
 char *read_fd(int file, size_t most, size_t *length); /* at most so much, behind where it stands; NULL and errno */

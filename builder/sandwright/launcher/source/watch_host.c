@@ -50,11 +50,16 @@ void host_watch_name(struct host_watch *watch, const char *directory, const char
 static void watch_names(struct host_watch *watch, const char *path, bool again)
 {
     static const char *before = "";
+    static int numbers[64]; /* of the directories on the way to `before` */
     char directory[4096] = "/";
-    for (const char *part = path + 1; *part != '\0';) {
+    size_t depth = 0;
+    for (const char *part = path + 1; *part != '\0'; depth++) {
         size_t length = strcspn(part, "/"), whole = (size_t)(part - path) + length;
         bool done = strncmp(before, path, whole) == 0 && (before[whole] == '/' || before[whole] == '\0');
-        int number = done && !again ? 0 : inotify_add_watch(watch->inotify, directory, EVENTS);
+        bool same = strncmp(before, path, (size_t)(part - path)) == 0 && depth < 64 && numbers[depth] > 0;
+        int number = done && !again ? 0 : same && !again ? numbers[depth] : inotify_add_watch(watch->inotify, directory, EVENTS);
+        if (number != 0 && depth < 64)
+            numbers[depth] = number;
         if (number > 0)
             remember(watch, number, part, length);
         else if (number < 0 && (errno == ENOSPC || errno == ENOMEM))

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sandwright.methods.properties import Answers
-from sandwright.methods.shared import reasons
 
 _OTHERS = Answers("ECONNREFUSED", "nobody of the kernel inside listens there, and sockets are its own")
 
 EXPECTED: Mapping[str, Answers] = {
-    "git.symlink": Answers("", reasons.GIT_LINKS),
     "foreign-abi": Answers(
         "EBADF", "User-Mode Linux takes the number as one of 64-bit calls, and so does the filter inside"
     ),

@@ -50,6 +50,7 @@ def render_vm_landlock(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
         common_plan(policy, plan, "landlock"),
         names=placed_name_plan(policy),
         ignored=ignored_places(policy, plan),
+        repositories=plan.repositories,
         sockets=SocketPlan(supervised=True),
         landlock=LandlockPlan(
             settings=tuple(f"{name}={value}" for name, value in settings.items()),

@@ -66,6 +66,7 @@ def render_vm(
         names=placed_name_plan(policy),
         vm=dataclasses.replace(machine_plan(policy), kernel=kernel, accelerator=accelerator),
         ignored=ignored_places(policy, plan),
+        repositories=plan.repositories,
     )
     if len(arguments) > MAX_ARGUMENTS:
         refused = "bubblewrap takes fewer arguments than this policy needs"

@@ -14,7 +14,6 @@ NO_HOST_SOCKETS = "sockets are those of the kernel inside, which has none of the
 PROCESSORS = "User-Mode Linux has one processor, of which its scheduler gives the share"
 
 _OWN: dict[str, Support] = {
-    "filesystem.git-links": Support("partly", reasons.GIT_LINKS),
     "network.proxy": Support("exact", CARRIED),
     "network.host": Support("cannot", NO_NETWORK),
     "network.unix-sockets": Support("cannot", NO_HOST_SOCKETS),

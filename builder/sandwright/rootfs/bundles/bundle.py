@@ -137,7 +137,7 @@ def from_record(found: StoredRootfs) -> Rootfs:
         found.rootfs,
         tuple(RootfsChange(**row) for row in found.record["changes"]),
         volumes,
-        tuple(_notes(found.record["unpacked"])),
+        tuple(_unpacking_notes(found.record["unpacked"])),
         found.fresh,
     )
 
@@ -146,7 +146,7 @@ def finish(
     image: Image, bundle: Path, rootfs: Rootfs, *, settings: BundleOptions, caller: CallerIds | None
 ) -> Bundle:
     """Write `config.json` over a root file system that is ready. See `write_bundle`."""
-    config, notes = _config(image, bundle, rootfs, settings, caller)
+    config, notes = _bundle_config_of(image, bundle, rootfs, settings, caller)
     _, stripped = convert.convert_labels(image.config, load_baseline())
     with explained(bundle):
         bundle.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -154,7 +154,7 @@ def finish(
     return Bundle(bundle, rootfs, config, tuple(stripped), (*rootfs.notes, *notes), changed or rootfs.fresh)
 
 
-def _config(
+def _bundle_config_of(
     image: Image, bundle: Path, rootfs: Rootfs, settings: BundleOptions, caller: CallerIds | None
 ) -> tuple[dict[str, Any], list[str]]:
     baseline, section = load_baseline(), convert.image_section(image.config)
@@ -166,7 +166,7 @@ def _config(
             image.config,
             identity,
             baseline=baseline,
-            rootfs=_relative(rootfs.path, bundle),
+            rootfs=_relative_root(rootfs.path, bundle),
             settings=replace(settings, mounts=mounts),
             volumes=rootfs.volumes,
             rootless=caller,
@@ -185,7 +185,7 @@ def _config(
     return config, [f"user {convert.user(section)!r}: {_ROOTLESS_USER}"] if moved else []
 
 
-def _notes(unpacked: Mapping[str, Any]) -> Iterator[str]:
+def _unpacking_notes(unpacked: Mapping[str, Any]) -> Iterator[str]:
     """What unpacking has to tell, one line a kind."""
     for label in ("contained", "missing"):
         for kind, note in unpacked[label].items():
@@ -193,7 +193,7 @@ def _notes(unpacked: Mapping[str, Any]) -> Iterator[str]:
             yield f"{label}: {kind} ({note['count']}{': ' + names if names else ''})"
 
 
-def _relative(rootfs: Path, bundle: Path) -> str:
+def _relative_root(rootfs: Path, bundle: Path) -> str:
     """The way from the bundle to its root, without links: runtimes refuse a root behind one."""
     return os.path.relpath(rootfs.resolve(), bundle.resolve())
 

@@ -75,7 +75,7 @@ def runtime_config(
     the configuration breaks a rule.
     """
     config = image_section(image_config)
-    process = _process(config, identity, baseline, settings)
+    process = _oci_process(config, identity, baseline, settings)
     if rootless:
         process["user"] = {"uid": 0, "gid": 0}
     return {
@@ -83,7 +83,7 @@ def runtime_config(
         "process": process,
         "root": {"path": rootfs, "readonly": not settings.writable},
         "hostname": _hostname(settings.hostname or baseline.hostname),
-        "mounts": _mounts(baseline, [*volumes, *settings.mounts], rootless),
+        "mounts": _oci_mounts(baseline, [*volumes, *settings.mounts], rootless),
         "annotations": convert_labels(image_config, baseline)[0],
         "linux": _linux(baseline, rootless),
     }
@@ -123,7 +123,7 @@ def process_env(config: Mapping[str, Any], settings: BundleOptions, defaults: Ma
 
 def process_cwd(config: Mapping[str, Any], settings: BundleOptions = PLAIN) -> str:
     """The working directory as the image writes it, else `/`. Raise BuildError for a relative one."""
-    cwd = settings.cwd or _string(config, "WorkingDir") or "/"
+    cwd = settings.cwd or _string_field(config, "WorkingDir") or "/"
     if not cwd.startswith("/") or "\0" in cwd:
         raise BuildError(f"working directory {cwd!r} is not an absolute path")
     return cwd
@@ -131,7 +131,7 @@ def process_cwd(config: Mapping[str, Any], settings: BundleOptions = PLAIN) -> s
 
 def user(config: Mapping[str, Any]) -> str:
     """`USER` of the image as it is written; empty when there is none."""
-    return _string(config, "User")
+    return _string_field(config, "User")
 
 
 def volume_paths(config: Mapping[str, Any]) -> list[str]:
@@ -159,16 +159,16 @@ def convert_labels(image_config: Mapping[str, Any], baseline: Baseline) -> tuple
     if not isinstance(labels, dict) or not all(isinstance(value, str) for value in labels.values()):
         raise BuildError("image config: Labels must be an object of strings")
     stripped = sorted(key for key in labels if not key or _steers(key, baseline.strip))
-    kept = {key: value for key, value in labels.items() if key not in stripped}
-    return {**_implied(image_config), **kept}, stripped
+    remaining = {key: value for key, value in labels.items() if key not in stripped}
+    return {**_implied_labels(image_config), **remaining}, stripped
 
 
-def _implied(image_config: Mapping[str, Any]) -> dict[str, str]:
+def _implied_labels(image_config: Mapping[str, Any]) -> dict[str, str]:
     config = image_section(image_config)
     names = ("os", "architecture", "variant", "os.version", "author", "created")
-    values = {name: _string(image_config, name) for name in names}
+    values = {name: _string_field(image_config, name) for name in names}
     values["os.features"] = ",".join(_strings(image_config, "os.features"))
-    values["stopSignal"] = _string(config, "StopSignal")
+    values["stopSignal"] = _string_field(config, "StopSignal")
     values["exposedPorts"] = ",".join(sorted(_keys(config, "ExposedPorts")))
     return {_IMAGE + name: value for name, value in values.items() if value}
 
@@ -177,7 +177,7 @@ def _steers(key: str, strip: Iterable[str]) -> bool:
     return any(key.startswith(each[:-1]) if each.endswith("*") else key == each for each in strip)
 
 
-def _process(
+def _oci_process(
     config: Mapping[str, Any], identity: ExecUser, baseline: Baseline, settings: BundleOptions
 ) -> dict[str, Any]:
     defaults = {
@@ -194,13 +194,13 @@ def _process(
         "args": process_args(config, settings),
         "env": process_env(config, settings, defaults),
         "cwd": process_cwd(config, settings),
-        "capabilities": _capabilities(baseline, settings.capabilities),
-        "rlimits": _rlimits([*baseline.rlimits, *settings.rlimits]),
+        "capabilities": _capability_sets(baseline, settings.capabilities),
+        "rlimits": _rlimit_entries([*baseline.rlimits, *settings.rlimits]),
         "noNewPrivileges": True,
     }
 
 
-def _capabilities(baseline: Baseline, name: str) -> dict[str, list[str]]:
+def _capability_sets(baseline: Baseline, name: str) -> dict[str, list[str]]:
     """Never inheritable or ambient ones: file capabilities would pick them up (CVE-2022-24769)."""
     if name not in baseline.capabilities:
         raise BuildError(f"no capability set {name!r}; there are {', '.join(sorted(baseline.capabilities))}")
@@ -208,13 +208,13 @@ def _capabilities(baseline: Baseline, name: str) -> dict[str, list[str]]:
     return {"bounding": held, "effective": held, "permitted": held}
 
 
-def _rlimits(limits: Iterable[Rlimit]) -> list[dict[str, Any]]:
+def _rlimit_entries(limits: Iterable[Rlimit]) -> list[dict[str, Any]]:
     """One entry a type (two are an error to the runtime-spec); the last given wins."""
     chosen = {limit.type: {"type": limit.type, "soft": limit.soft, "hard": limit.hard} for limit in limits}
     return [chosen[name] for name in sorted(chosen)]
 
 
-def _mounts(
+def _oci_mounts(
     baseline: Baseline, more: Iterable[BaselineMount], rootless: CallerIds | None
 ) -> list[dict[str, Any]]:
     """All mounts, parents before what lies in them, one a destination: the last given wins."""
@@ -262,7 +262,7 @@ def _hostname(name: str) -> str:
     return name
 
 
-def _string(section: Mapping[str, Any], key: str) -> str:
+def _string_field(section: Mapping[str, Any], key: str) -> str:
     value = section.get(key)
     if value is None:
         return ""

@@ -34,10 +34,10 @@ def is_bind(mount: BaselineMount) -> bool:
 
 
 def _settle(root: Root, mount: BaselineMount, fresh: list[bytes], *, rootless: bool) -> BaselineMount:
-    wanted = os.fsencode(mount.destination)
-    if not wanted.startswith(b"/") or b".." in wanted.split(b"/") or not wanted.strip(b"/"):
+    destination = os.fsencode(mount.destination)
+    if not destination.startswith(b"/") or b".." in destination.split(b"/") or not destination.strip(b"/"):
         raise UsageError(f"mount on {mount.destination}: not an absolute, normalised path below /")
-    resolved = root.locate(wanted)
+    resolved = root.locate(destination)
     directory = True
     if is_bind(mount):
         source = Path(mount.source)
@@ -47,7 +47,7 @@ def _settle(root: Root, mount: BaselineMount, fresh: list[bytes], *, rootless: b
             raise UsageError(f"mount on {mount.destination}: there is no {mount.source} on this machine")
         directory = source.is_dir()
         if rootless:
-            mount = replace(mount, options=tuple(dict.fromkeys([*mount.options, *_locked(source)])))
+            mount = replace(mount, options=tuple(dict.fromkeys([*mount.options, *_locked_options(source)])))
     if resolved.status is None and not any(resolved.path.startswith(tree) for tree in fresh):
         raise UsageError(
             f"mount on {mount.destination}: the image has no such path, and its root is shared; "
@@ -60,6 +60,6 @@ def _settle(root: Root, mount: BaselineMount, fresh: list[bytes], *, rootless: b
     return replace(mount, destination=os.fsdecode(resolved.path))
 
 
-def _locked(source: Path) -> list[str]:
+def _locked_options(source: Path) -> list[str]:
     flags = os.statvfs(source).f_flag
     return [option for flag, option in _LOCKED.items() if flags & flag]

@@ -67,7 +67,7 @@ class AccountFiles:
 
         Raise BuildError when the line of a name is malformed. One that is malformed is no line for an id.
         """
-        for number, fields in _lines(self.passwd):
+        for number, fields in _numbered_fields(self.passwd):
             if isinstance(user, str) and fields[0] == user:
                 return _account(fields, f"/etc/passwd:{number}")
             if isinstance(user, int) and len(fields) > 3 and fields[2] == str(user):
@@ -77,7 +77,7 @@ class AccountFiles:
 
     def find_group(self, group: str) -> GroupEntry | None:
         """The first line for a group's name. Raise BuildError when that line is malformed."""
-        for number, fields in _lines(self.group):
+        for number, fields in _numbered_fields(self.group):
             if fields[0] == group:
                 return _group(fields, f"/etc/group:{number}")
         return None
@@ -85,7 +85,7 @@ class AccountFiles:
     def memberships(self, user: str) -> tuple[int, ...]:
         """The ids of the groups that list `user`, sorted. Lines that don't list it may be malformed."""
         found = set()
-        for number, fields in _lines(self.group):
+        for number, fields in _numbered_fields(self.group):
             if len(fields) > 3 and user in fields[3].split(","):
                 found.add(_group(fields, f"/etc/group:{number}").gid)
         return tuple(sorted(found))
@@ -96,7 +96,7 @@ def read_accounts(root: Root) -> AccountFiles:
 
     Raise ArchiveRefused when one is no regular file or is longer than `LONGEST_FILE` bytes.
     """
-    return AccountFiles(_text(root, PASSWD), _text(root, GROUP))
+    return AccountFiles(_read_account_file(root, PASSWD), _read_account_file(root, GROUP))
 
 
 def resolve_user(user: str, accounts: AccountFiles) -> ExecUser:
@@ -109,11 +109,11 @@ def resolve_user(user: str, accounts: AccountFiles) -> ExecUser:
     first, colon, second = user.partition(":")
     if colon and not second:
         raise BuildError(f"user {user!r}: the group after ':' is missing")
-    wanted = _user_or_id(first or "0", f"user {user!r}")
-    account = accounts.account(wanted)
-    if account is None and isinstance(wanted, str):
-        raise BuildError(f"user {user!r}: the image's /etc/passwd has no user {wanted!r}")
-    uid = wanted if isinstance(wanted, int) else account.uid if account else 0
+    user_or_id = _user_or_id(first or "0", f"user {user!r}")
+    account = accounts.account(user_or_id)
+    if account is None and isinstance(user_or_id, str):
+        raise BuildError(f"user {user!r}: the image's /etc/passwd has no user {user_or_id!r}")
+    uid = user_or_id if isinstance(user_or_id, int) else account.uid if account else 0
     gid = account.gid if account else 0
     groups: tuple[int, ...] = ()
     if second:
@@ -124,12 +124,12 @@ def resolve_user(user: str, accounts: AccountFiles) -> ExecUser:
 
 
 def _resolve_group(text: str, accounts: AccountFiles, where: str) -> int:
-    wanted = _user_or_id(text, where)
-    if isinstance(wanted, int):
-        return wanted
-    group = accounts.find_group(wanted)
+    group_or_id = _user_or_id(text, where)
+    if isinstance(group_or_id, int):
+        return group_or_id
+    group = accounts.find_group(group_or_id)
     if group is None:
-        raise BuildError(f"{where}: the image's /etc/group has no group {wanted!r}")
+        raise BuildError(f"{where}: the image's /etc/group has no group {group_or_id!r}")
     return group.gid
 
 
@@ -170,7 +170,7 @@ def _home(account: PasswdEntry | None) -> str:
     return account.home if account and account.home.startswith("/") else "/"
 
 
-def _lines(text: str) -> Iterator[tuple[int, list[str]]]:
+def _numbered_fields(text: str) -> Iterator[tuple[int, list[str]]]:
     """The numbered lines, in fields. Comments, blank lines and NIS lines (`+`, `-`) are passed over."""
     for number, line in enumerate(text.split("\n"), 1):
         line = line.strip()  # noqa: PLW2901 - libc passes over blanks before a name; CRLF files end in \r
@@ -178,7 +178,7 @@ def _lines(text: str) -> Iterator[tuple[int, list[str]]]:
             yield number, line.split(":")
 
 
-def _text(root: Root, path: bytes) -> str:
+def _read_account_file(root: Root, path: bytes) -> str:
     try:
         content = root.read(path, limit=LONGEST_FILE)
     except FileNotFoundError:

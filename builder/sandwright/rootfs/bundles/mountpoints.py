@@ -43,9 +43,9 @@ class RootfsChange:
 
 def is_volume(mount: BaselineMount) -> bool:
     """Whether it is a tmpfs as `prepare` gives it, and shows nothing of the host's."""
-    given, owner = mount.options[: len(_VOLUME)], mount.options[len(_VOLUME) :]
+    stated, owner = mount.options[: len(_VOLUME)], mount.options[len(_VOLUME) :]
     plain = all(isinstance(each, str) and _OWNER.fullmatch(each) for each in owner)
-    return (mount.type, mount.source, given) == ("tmpfs", "tmpfs", _VOLUME) and plain
+    return (mount.type, mount.source, stated) == ("tmpfs", "tmpfs", _VOLUME) and plain
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class _MountPoints:
         resolved = self._root.locate(path, follow=False)
         if resolved.is_directory:
             return
-        before = self._describe(resolved)
+        before = self._describe_target(resolved)
         with _time_kept(self._root.fd) as time:
             if resolved.status is not None:
                 os.unlink(path.lstrip(b"/"), dir_fd=self._root.fd)
@@ -116,28 +116,28 @@ class _MountPoints:
         resolved = self._root.locate(path, follow=False)
         if resolved.is_file:
             return
-        before, content = self._describe(resolved), self._content(resolved)
-        with self._open(path.rpartition(b"/")[0]) as fd, _time_kept(fd) as time:
+        before, content = self._describe_target(resolved), self._link_content(resolved)
+        with self._open_directory_at(path.rpartition(b"/")[0]) as fd, _time_kept(fd) as time:
             if resolved.is_directory:
                 _remove_empty(fd, name, point.path)
             elif resolved.status is not None:
                 os.unlink(name, dir_fd=fd)
-            _new_file(fd, name, content, point.mode, time)
+            _create_placeholder(fd, name, content, point.mode, time)
         self._made(point.path, before, "a copy of the file it led to" if content else "an empty file")
 
     def directory(self, path: str, what: str) -> bytes:
         """A directory, made where it is missing, wherever in the root links lead. Gives its real path."""
-        wanted = os.fsencode(path)
-        resolved = self._root.locate(wanted)
+        target = os.fsencode(path)
+        resolved = self._root.locate(target)
         refuse_forbidden(resolved.path, what, self._baseline)
         if resolved.status is not None and not resolved.is_directory:
-            raise BuildError(f"{what} {show(wanted)} of the image is {resolved.kind}")
+            raise BuildError(f"{what} {show(target)} of the image is {resolved.kind}")
         if resolved.links:
             self.changes.append(
                 RootfsChange(path, "contained", f"its links lead to {show(resolved.path)} in the root")
             )
         if resolved.status is None:
-            self._make_directories(resolved.path, f"{what} {show(wanted)}")
+            self._make_path(resolved.path, f"{what} {show(target)}")
             self.changes.append(RootfsChange(path, "created", f"an empty directory: the {what} of the image"))
         return resolved.path.rstrip(b"/")
 
@@ -155,7 +155,7 @@ class _MountPoints:
         owner = (f"mode={stat.S_IMODE(status.st_mode):o}", f"uid={status.st_uid}", f"gid={status.st_gid}")
         return BaselineMount(os.fsdecode(real), "tmpfs", "tmpfs", (*_VOLUME, *owner))
 
-    def _make_directories(self, path: bytes, what: str) -> None:
+    def _make_path(self, path: bytes, what: str) -> None:
         parts = path.strip(b"/").split(b"/")
         if b".." in parts:
             raise BuildError(f"{what} goes through a directory that is not there, and up again")
@@ -163,13 +163,13 @@ class _MountPoints:
             if self._root.locate(b"/".join(parts[: depth + 1])).is_directory:
                 continue
             try:
-                with self._open(b"/" + b"/".join(parts[:depth])) as fd, _time_kept(fd) as time:
+                with self._open_directory_at(b"/" + b"/".join(parts[:depth])) as fd, _time_kept(fd) as time:
                     _new_directory(fd, name, 0o755, time)
             except OSError as error:
                 raise BuildError(f"{what} can't be made: {error.strerror}") from error
 
     @contextlib.contextmanager
-    def _open(self, path: bytes) -> Iterator[int]:
+    def _open_directory_at(self, path: bytes) -> Iterator[int]:
         """The directory at `path`, which is free of links, opened for reading."""
         with self._root.parent(path or b"/") as (parent, name, _):
             fd = os.open(name, _DIRECTORY, dir_fd=parent)
@@ -178,7 +178,7 @@ class _MountPoints:
         finally:
             os.close(fd)
 
-    def _content(self, resolved: ResolvedPath) -> bytes:
+    def _link_content(self, resolved: ResolvedPath) -> bytes:
         if not resolved.is_link:
             return b""
         try:
@@ -188,7 +188,7 @@ class _MountPoints:
             return b""
         return self._root.read(resolved.path, limit=LARGEST_COPY)
 
-    def _describe(self, resolved: ResolvedPath) -> str:
+    def _describe_target(self, resolved: ResolvedPath) -> str:
         target = f" to {show(self._root.readlink(resolved.path))}" if resolved.is_link else ""
         return "" if resolved.status is None else resolved.kind + target
 
@@ -215,7 +215,7 @@ def _new_directory(fd: int, name: bytes, mode: int, time: int) -> None:
         os.close(made)
 
 
-def _new_file(fd: int, name: bytes, content: bytes, mode: int, time: int) -> None:
+def _create_placeholder(fd: int, name: bytes, content: bytes, mode: int, time: int) -> None:
     with os.fdopen(os.open(name, _NEW_FILE, 0o600, dir_fd=fd), "wb") as made:
         made.write(content)
         made.flush()

@@ -28,7 +28,7 @@ def find_program(
     the runtime itself: CVE-2019-5736).
     """
     found: list[str] = []
-    for candidate in _candidates(name, path, cwd):
+    for candidate in _program_paths(name, path, cwd):
         resolved = root.locate(candidate)
         refuse_forbidden(resolved.path, "the program", baseline)
         if any(_lies_in(resolved.path, os.fsencode(mount)) for mount in mounted):
@@ -55,7 +55,7 @@ def check_cwd(root: Root, cwd: str, *, baseline: Baseline, mounted: Iterable[str
         raise BuildError(f"working directory {cwd!r} is {resolved.kind} in the image")
 
 
-def _candidates(name: str, path: str, cwd: str) -> Iterator[bytes]:
+def _program_paths(name: str, path: str, cwd: str) -> Iterator[bytes]:
     if "/" in name:
         yield os.fsencode(PurePosixPath(cwd, name))
         return

@@ -104,23 +104,23 @@ class ArchiveBlobs:
         self.name = str(path)
         self._fd = open_regular(path)
         self._close = weakref.finalize(self, os.close, self._fd)
-        self._expand(limits)
-        self._members = _index(self._fd, limits, self.name)
+        self._decompress(limits)
+        self._members = _index_members(self._fd, limits, self.name)
 
     def size(self, path: str) -> int | None:
         """See `BlobSource`."""
-        found = self._find(path)
+        found = self._find_member(path)
         return None if found is None else found[0].size
 
     def open(self, path: str) -> BinaryIO:
         """See `BlobSource`."""
-        found = self._find(path)
+        found = self._find_member(path)
         if found is None:
             raise FileNotFoundError(f"{self.name}: no {path} in it")
         entry, offset = found
         return cast("BinaryIO", io.BufferedReader(_Window(self, self._fd, offset, entry.size), _COPY))
 
-    def _find(self, path: str) -> tuple[TarEntry, int] | None:
+    def _find_member(self, path: str) -> tuple[TarEntry, int] | None:
         """The file behind a path and links: `docker save` writes a layer once and links to it."""
         name = path.encode()
         for _ in range(8):
@@ -134,10 +134,10 @@ class ArchiveBlobs:
                 return entry, offset
             if entry.kind not in (EntryKind.SYMLINK, EntryKind.HARDLINK):
                 raise ArchiveRefused(f"{self.name}: {show(name)} is a {entry.kind.value}")
-            name = entry.link if entry.kind is EntryKind.HARDLINK else _target(name, entry.link)
+            name = entry.link if entry.kind is EntryKind.HARDLINK else _link_target(name, entry.link)
         raise ArchiveRefused(f"{self.name}: the links from {path} lead in a circle")
 
-    def _expand(self, limits: ArchiveLimits) -> None:
+    def _decompress(self, limits: ArchiveLimits) -> None:
         with open(self._fd, "rb", closefd=False) as file:
             stream = decompressed(file, name=self.name, limits=limits)
             if stream.codec == "plain":
@@ -178,13 +178,13 @@ class _Window(io.RawIOBase):
 
     def readinto(self, buffer: object, /) -> int:
         view = memoryview(cast("bytearray", buffer)).cast("B")
-        wanted = min(len(view), max(0, self._size - self._at))
-        done = os.preadv(self._fd, [view[:wanted]], self._offset + self._at) if wanted else 0
+        length = min(len(view), max(0, self._size - self._at))
+        done = os.preadv(self._fd, [view[:length]], self._offset + self._at) if length else 0
         self._at += done
         return done
 
 
-def _index(fd: int, limits: ArchiveLimits, name: str) -> dict[bytes, tuple[TarEntry, int]]:
+def _index_members(fd: int, limits: ArchiveLimits, name: str) -> dict[bytes, tuple[TarEntry, int]]:
     """Each member with the offset of its content; -1 for a name that two members have."""
     members: dict[bytes, tuple[TarEntry, int]] = {}
     at, end, held, extension, notes = 0, os.fstat(fd).st_size, 0, NOTHING, Notes()
@@ -235,7 +235,7 @@ def _check_sum(block: bytes) -> None:
         raise ValueError("its checksum is wrong")
 
 
-def _target(name: bytes, link: bytes) -> bytes:
+def _link_target(name: bytes, link: bytes) -> bytes:
     """What a link in an archive names, by its text alone; `b""`, which no file has, when it climbs out."""
     parts = [] if link.startswith(b"/") else name.split(b"/")[:-1]
     for part in link.split(b"/"):

@@ -37,17 +37,19 @@ def choose(
     everything = _merged(candidates)
     fitting = [each for each in everything if ref is None or each.answers_to(ref)]
     if platform is not None:
-        fitting = _of_platform(fitting, platform)
+        fitting = _matching_platform(fitting, platform)
     if len(fitting) == 1:
         return fitting[0].digest
     _require_any(fitting, everything, platform, ref, source)
-    asked = _described(platform, ref)
+    request = _describe_request(platform, ref)
     hint = (
         "name a platform"
         if len({each.platform for each in fitting}) > 1
         else "name one by its reference or digest"
     )
-    raise UsageError(f"{source}: several images{' ' if asked else ''}{asked}; {hint}: {_listed(fitting)}")
+    raise UsageError(
+        f"{source}: several images{' ' if request else ''}{request}; {hint}: {_list_candidates(fitting)}"
+    )
 
 
 def choose_all(
@@ -60,11 +62,11 @@ def choose_all(
     everything = _merged(candidates)
     fitting = [each for each in everything if ref is None or each.answers_to(ref)]
     if platform is not None:
-        wanted = (platform.os, platform.architecture)
+        system = (platform.os, platform.architecture)
         fitting = [
             each
             for each in fitting
-            if (each.platform.os, each.platform.architecture) == wanted
+            if (each.platform.os, each.platform.architecture) == system
             and platform.variant in ("", each.platform.variant)
         ]
     _require_any(fitting, everything, platform, ref, source)
@@ -79,15 +81,17 @@ def _require_any(
     source: str,
 ) -> None:
     if not fitting:
-        asked = _described(platform, ref) or "in it"
-        raise UsageError(f"{source}: no image {asked}; it has {_listed(everything) or 'none at all'}")
+        request = _describe_request(platform, ref) or "in it"
+        raise UsageError(
+            f"{source}: no image {request}; it has {_list_candidates(everything) or 'none at all'}"
+        )
 
 
-def _described(platform: Platform | None, ref: str | None) -> str:
+def _describe_request(platform: Platform | None, ref: str | None) -> str:
     return " ".join(([f"named {ref!r}"] if ref else []) + ([f"for {platform}"] if platform else []))
 
 
-def _of_platform(candidates: Sequence[ImageCandidate], platform: Platform) -> list[ImageCandidate]:
+def _matching_platform(candidates: Sequence[ImageCandidate], platform: Platform) -> list[ImageCandidate]:
     """Those of the platform; where there are none and no variant was asked for, those of its variants."""
     exact = [each for each in candidates if each.platform == platform]
     if exact or platform.variant:
@@ -103,14 +107,14 @@ def _merged(candidates: Iterable[ImageCandidate]) -> list[ImageCandidate]:
     """One candidate a digest: an image that is there under two names is still one image."""
     found: dict[str, ImageCandidate] = {}
     for each in candidates:
-        known = found.get(each.digest, each)
-        names = tuple(dict.fromkeys((*known.names, *each.names)))
-        digests = tuple(dict.fromkeys((*known.digests, *each.digests)))
-        found[each.digest] = ImageCandidate(each.digest, known.platform, names, digests)
+        earlier = found.get(each.digest, each)
+        names = tuple(dict.fromkeys((*earlier.names, *each.names)))
+        digests = tuple(dict.fromkeys((*earlier.digests, *each.digests)))
+        found[each.digest] = ImageCandidate(each.digest, earlier.platform, names, digests)
     return list(found.values())
 
 
-def _listed(candidates: Sequence[ImageCandidate]) -> str:
+def _list_candidates(candidates: Sequence[ImageCandidate]) -> str:
     lines = [
         one_line(f"{each.platform} {' '.join(each.names) or 'without a name'} ({each.digest[:19]}…)")
         for each in candidates

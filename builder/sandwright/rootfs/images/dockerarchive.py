@@ -77,25 +77,26 @@ class DockerArchive:
             raise ArchiveRefused(
                 f"{self.name}: {saved.config.digest}: {len(saved.layers)} layers, {len(diff_ids)} diff_ids"
             )
-        return tuple(map(self._layer, saved.layers, diff_ids))
+        return tuple(map(self._archive_layer, saved.layers, diff_ids))
 
     def _saved(self, row: Mapping[str, Any], number: int) -> SavedImage:
         where = f"{self.name}: manifest.json[{number}]"
-        path = _plain(row.get("Config"), f"{where}.Config")
-        raw = self._read(path, f"{where}.Config")
+        path = _check_archive_path(row.get("Config"), f"{where}.Config")
+        raw = self._read_blob_at(path, f"{where}.Config")
         digest = hashlib.sha256(raw).hexdigest()
         promised = _PROMISED.search(path)
         if promised and promised[1] != digest:
             raise IntegrityError(f"{self.name}: {path} does not have the digest that names it")
         layers = tuple(
-            _plain(item, f"{where}.Layers") for item in sequence(row.get("Layers"), f"{where}.Layers")
+            _check_archive_path(item, f"{where}.Layers")
+            for item in sequence(row.get("Layers"), f"{where}.Layers")
         )
         names = sequence(row.get("RepoTags"), f"{where}.RepoTags")
         return SavedImage(
             parse_config(raw, f"sha256:{digest}", f"{self.name}: {path}"), layers, tuple(map(str, names))
         )
 
-    def _layer(self, path: str, diff_id: str) -> ImageLayer:
+    def _archive_layer(self, path: str, diff_id: str) -> ImageLayer:
         size = self._place.size(path)
         if size is None:
             raise IntegrityError(f"{self.name}: the layer {path} is missing")
@@ -106,7 +107,7 @@ class DockerArchive:
             digest = _digest(file) if kind else diff_id
         return ImageLayer(digest, size, _TYPE + kind, diff_id, partial(self._place.open, path))
 
-    def _read(self, path: str, where: str) -> bytes:
+    def _read_blob_at(self, path: str, where: str) -> bytes:
         try:
             return blobs.read(self._place, path, limit=LARGEST_CONFIG)
         except FileNotFoundError:
@@ -124,7 +125,7 @@ def _digest(file: BinaryIO) -> str:
     return f"sha256:{hashed.hexdigest()}"
 
 
-def _plain(path: object, where: str) -> str:
+def _check_archive_path(path: object, where: str) -> str:
     """A path inside the archive that is what it seems (an ID was once used as a path: CVE-2014-9358)."""
     if (
         not isinstance(path, str)

@@ -49,9 +49,9 @@ def open_image(path: Path, *, platform: str | None = None, ref: str | None = Non
     first. Raise UsageError when no image fits, or several; ArchiveRefused for documents and entries that
     break a rule; IntegrityError for bytes that are not the promised ones, HostError for what can't be read.
     """
-    wanted = parse_platform(platform) if platform else None
+    requested = parse_platform(platform) if platform else None
     with explained(path):
-        return _select(path, wanted, ref)
+        return _select(path, requested, ref)
 
 
 def list_images(path: Path, *, platform: str | None = None, ref: str | None = None) -> list[ImageCandidate]:
@@ -60,24 +60,24 @@ def list_images(path: Path, *, platform: str | None = None, ref: str | None = No
     A manifest that an index calls an attestation counts as well, unless all of its layers are statements. A
     platform without a variant fits all variants. Raise what `open_image` raises, and nothing for several.
     """
-    wanted = parse_platform(platform) if platform else None
+    requested = parse_platform(platform) if platform else None
     with explained(path):
-        opened = _open(path)
-        layout, archive = _layout(opened), _docker(opened)
+        opened = _open_blobs(path)
+        layout, archive = _layout(opened), _docker_archive(opened)
         if layout is not None and archive is not None:
             _check_agreement(opened, archive.images(), layout.config_digests())
         reader = layout or archive
         if reader is None:
             raise _unknown(opened)
-        return reader.select_all(wanted, ref)
+        return reader.select_all(requested, ref)
 
 
-def _select(path: Path, wanted: Platform | None, ref: str | None) -> Image:
-    opened = _open(path)
+def _select(path: Path, requested: Platform | None, ref: str | None) -> Image:
+    opened = _open_blobs(path)
     if (layout := _layout(opened)) is not None:
-        return _from_layout(opened, layout, wanted, ref)
-    if (archive := _docker(opened)) is not None:
-        return _from_docker(archive, wanted, ref)
+        return _from_layout(opened, layout, requested, ref)
+    if (archive := _docker_archive(opened)) is not None:
+        return _from_docker(archive, requested, ref)
     raise _unknown(opened)
 
 
@@ -85,7 +85,7 @@ def _layout(opened: BlobSource) -> LayoutReader | None:
     return LayoutReader(opened) if opened.size("oci-layout") is not None else None
 
 
-def _docker(opened: BlobSource) -> DockerArchive | None:
+def _docker_archive(opened: BlobSource) -> DockerArchive | None:
     return DockerArchive(opened) if opened.size("manifest.json") is not None else None
 
 
@@ -99,7 +99,7 @@ def _unknown(opened: BlobSource) -> ArchiveRefused | UsageError:
     )
 
 
-def _open(path: Path) -> BlobSource:
+def _open_blobs(path: Path) -> BlobSource:
     if path.is_dir():
         return DirectoryBlobs(path)
     if path.is_file():

@@ -16,7 +16,7 @@ from sandwright.rootfs.minimal.linking import LibraryLookup, link
 from sandwright.rootfs.minimal.packages import PackageDatabase
 from sandwright.rootfs.minimal.rules import load_rules
 from sandwright.rootfs.minimal.script import LONGEST_LINE, read_script
-from sandwright.rootfs.minimal.selection import Reason, Selection
+from sandwright.rootfs.minimal.selection import Reason, Selection, path_text
 from sandwright.rootfs.minimal.trace import Trace
 from sandwright.rootfs.securejoin import ResolvedPath, Root
 from sandwright.rootfs.tar.entry import show
@@ -60,7 +60,7 @@ class DependencyClosure:
             raise BuildError(f"the image has no program {show(path)}: {resolved.kind} is there")
         self._programs.append(path)
         self._keep_program(path, Reason("asked"))
-        self._follow()
+        self._follow_all()
         broken = self._books.missed_by(self._started_with(resolved.path))
         if broken:
             raise BuildError(f"{show(path)} can't start in this image: {'; '.join(broken)}")
@@ -75,12 +75,12 @@ class DependencyClosure:
             raise BuildError(f"the image has nothing at {show(pattern)} to keep")
         for path in found:
             self._books.keep(path, Reason("declared", None, detail))
-        self._follow()
+        self._follow_all()
 
     def folder(self, path: bytes, detail: str) -> None:
         """Keep a directory without what is in it, if it is there."""
         self._books.keep(path, Reason("declared", None, detail))
-        self._follow()
+        self._follow_all()
 
     def traced(self, run: Trace, detail: str) -> None:
         """Keep what a traced run used, but for what lies on the file systems that are made at each start."""
@@ -92,18 +92,18 @@ class DependencyClosure:
                 resolved.path not in self._books and resolved.is_file and self._elf(resolved.path) is not None
             )
             self._books.keep(path, Reason("dlopen" if late else "trace", None, detail))
-            self._follow()
+            self._follow_all()
         for folder in run.listed:
             if not _TRANSIENT.match(folder):
                 self._books.ask("names in directories that the traced run listed", folder, folder + b"/**")
 
     def selection(self) -> Selection:
         """What is kept by now, and what is open."""
-        if not self._packages.known:
+        if not self._packages.exists:
             self._books.ask("package data: the image has no package database", b"/var/lib/dpkg")
         return self._books.selection(self._programs)
 
-    def _follow(self) -> None:
+    def _follow_all(self) -> None:
         while self._books.new:
             path = self._books.new.popleft()
             self._apply_rules(path)
@@ -113,16 +113,16 @@ class DependencyClosure:
 
     def _look_into(self, resolved: ResolvedPath) -> None:
         """Follow what a file's own bytes say."""
-        head = self._head(resolved.path)
+        head = self._read_first_line(resolved.path)
         if head.startswith(b"#!") and _executable(resolved):
             self._script(resolved.path, head)
         elif elf := self._elf(resolved.path):
             self._library_questions(resolved.path, elf)
-            self._dlopens(resolved.path, elf)
+            self._keep_dlopened(resolved.path, elf)
             if resolved.path not in self._linked:
-                self._link(resolved.path, elf)
+                self._link_program(resolved.path, elf)
 
-    def _head(self, path: bytes) -> bytes:
+    def _read_first_line(self, path: bytes) -> bytes:
         fd = self._root.open(path)
         try:
             return os.pread(fd, LONGEST_LINE, 0)
@@ -136,17 +136,17 @@ class DependencyClosure:
             self._books.miss(path, b"", f"a broken ELF file, kept as it is: {broken}")
             return None
 
-    def _link(self, path: bytes, elf: Elf) -> None:
+    def _link_program(self, path: bytes, elf: Elf) -> None:
         if elf.interpreter and self._books.keep(elf.interpreter, Reason("interpreter", path)) is None:
             self._books.miss(path, elf.interpreter, _no_interpreter(elf.interpreter))
         for step in link(self._loader, LoadedObject(path, elf)):
-            self._take(step)
+            self._keep_library(step)
 
-    def _take(self, step: LibraryLookup) -> None:
+    def _keep_library(self, step: LibraryLookup) -> None:
         asker = self._root.locate(step.asker).path
         for found in step.found:
             resolved = self._books.keep(
-                found.path, Reason("needed", asker, f"{_text(step.name)}, {found.how}")
+                found.path, Reason("needed", asker, f"{path_text(step.name)}, {found.how}")
             )
             if resolved is not None:
                 self._linked.add(resolved.path)
@@ -154,8 +154,10 @@ class DependencyClosure:
             return
         unlisted = self._loader.find_unlisted(step.name, step.asker)
         for path in unlisted:
-            self._books.keep(path, Reason("needed", asker, f"{_text(step.name)}, ld.so.conf"))
-        hint = f"; it lies in {_text(unlisted[0])}, but not in ld.so.cache: run ldconfig" if unlisted else ""
+            self._books.keep(path, Reason("needed", asker, f"{path_text(step.name)}, ld.so.conf"))
+        hint = (
+            f"; it lies in {path_text(unlisted[0])}, but not in ld.so.cache: run ldconfig" if unlisted else ""
+        )
         self._books.miss(asker, step.name, f"the library {show(step.name)} is not found{hint}")
 
     def _script(self, path: bytes, head: bytes) -> None:
@@ -189,13 +191,13 @@ class DependencyClosure:
             for each in dict.fromkeys((named.path, *resolved.links, resolved.path)):
                 owner = self._packages.owner(each)
                 for package in [] if owner is None else self._with_dependencies(owner):
-                    self._package(package, resolved.path)
+                    self._keep_package(package, resolved.path)
         return resolved
 
     def _with_dependencies(self, package: str) -> list[str]:
         return self._packages.with_dependencies(package) if self._dependencies else [package]
 
-    def _package(self, package: str, parent: bytes) -> None:
+    def _keep_package(self, package: str, parent: bytes) -> None:
         if package in self._opened:
             return
         self._opened.add(package)
@@ -234,11 +236,11 @@ class DependencyClosure:
                 if self._root.locate(link_path, follow=False).is_link:
                     self._books.keep(link_path, reason)
             for among, about in rule.ask:
-                self._books.ask(_text(match.expand(about.encode())), path, match.expand(among))
+                self._books.ask(path_text(match.expand(about.encode())), path, match.expand(among))
 
-    def _unused(self, wanted: Iterable[bytes]) -> list[bytes]:
+    def _unused(self, requested: Iterable[bytes]) -> list[bytes]:
         """Those of the patterns that no rule has named before."""
-        new = [pattern for pattern in wanted if pattern not in self._used]
+        new = [pattern for pattern in requested if pattern not in self._used]
         self._used.update(new)
         return new
 
@@ -247,7 +249,7 @@ class DependencyClosure:
             if functions & elf.imports:
                 self._books.ask(about, path, among)
 
-    def _dlopens(self, path: bytes, elf: Elf) -> None:
+    def _keep_dlopened(self, path: bytes, elf: Elf) -> None:
         """Keep what a file says it loads at run time; what it only suggests is a question."""
         for each in elf.dlopens:
             label = f"{each.feature or 'a feature'}, {each.priority}: {' or '.join(each.sonames)}"
@@ -266,7 +268,7 @@ class DependencyClosure:
             if elf := self._elf(path):
                 steps = link(self._loader, LoadedObject(path, elf))
                 return files | {self._root.locate(each.path).path for step in steps for each in step.found}
-            script = read_script(self._head(path))
+            script = read_script(self._read_first_line(path))
             path = self._root.locate(script.interpreter).path if script else path
         return files
 
@@ -277,7 +279,3 @@ def _no_interpreter(path: bytes) -> str:
 
 def _executable(resolved: ResolvedPath) -> bool:
     return resolved.is_file and resolved.status is not None and bool(resolved.status.st_mode & 0o111)
-
-
-def _text(path: bytes) -> str:
-    return path.decode("utf-8", "backslashreplace")

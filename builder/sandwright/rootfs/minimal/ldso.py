@@ -106,8 +106,8 @@ class DynamicLoader:
         taken depends on the machine.
         """
         if b"/" in name:
-            paths = [path for path in _expand(name, wanted_by) if path.startswith(b"/")]
-            return self._first(paths, "the path in the file", wanted_by)
+            paths = [path for path in _expand_tokens(name, wanted_by) if path.startswith(b"/")]
+            return self._first_fitting(paths, "the path in the file", wanted_by)
         for how, folders in self._rules(wanted_by):
             for folder in folders:
                 found = self._in_folder(folder, name, how, wanted_by)
@@ -124,7 +124,7 @@ class DynamicLoader:
             return []
         wanted_by = LoadedObject(asker, elf)
         paths = [folder + b"/" + name for folder in ldconf.directories(self._root)]
-        return [found.path for found in self._first(paths, "ld.so.conf", wanted_by)]
+        return [found.path for found in self._first_fitting(paths, "ld.so.conf", wanted_by)]
 
     def _rules(self, wanted_by: LoadedObject) -> Iterator[tuple[str, list[bytes]]]:
         """The rules in order. The cache comes after DT_RUNPATH."""
@@ -152,25 +152,25 @@ class DynamicLoader:
 
     def _in_folder(self, folder: bytes, name: bytes, how: str, wanted_by: LoadedObject) -> list[FoundLibrary]:
         """The library in a directory, and its variants in `glibc-hwcaps`."""
-        names = self._names(folder)
+        names = self._names_in(folder)
         paths = [folder + b"/" + name] if name in names else []
         if _HWCAPS in names:
-            levels = sorted(self._names(folder + b"/" + _HWCAPS))
+            levels = sorted(self._names_in(folder + b"/" + _HWCAPS))
             paths += [b"/".join((folder, _HWCAPS, level, name)) for level in levels]
-        return self._fitting(paths, how, wanted_by)
+        return self._fitting_libraries(paths, how, wanted_by)
 
     def _cached(self, name: bytes, wanted_by: LoadedObject) -> list[FoundLibrary]:
         """The first that fits among the plain entries of the cache, and all for better processors."""
         rows = self._cache.get(name, [])
         better = [path for path, plain in rows if not plain]
-        return self._first([path for path, plain in rows if plain], "ld.so.cache", wanted_by) + self._fitting(
-            better, "ld.so.cache", wanted_by
-        )
+        return self._first_fitting(
+            [path for path, plain in rows if plain], "ld.so.cache", wanted_by
+        ) + self._fitting_libraries(better, "ld.so.cache", wanted_by)
 
-    def _first(self, paths: list[bytes], how: str, wanted_by: LoadedObject) -> list[FoundLibrary]:
-        return self._fitting(paths, how, wanted_by)[:1]
+    def _first_fitting(self, paths: list[bytes], how: str, wanted_by: LoadedObject) -> list[FoundLibrary]:
+        return self._fitting_libraries(paths, how, wanted_by)[:1]
 
-    def _fitting(self, paths: list[bytes], how: str, wanted_by: LoadedObject) -> list[FoundLibrary]:
+    def _fitting_libraries(self, paths: list[bytes], how: str, wanted_by: LoadedObject) -> list[FoundLibrary]:
         found = []
         for path in paths:
             try:
@@ -189,7 +189,7 @@ class DynamicLoader:
             return [b"/lib", b"/usr/local/lib", b"/usr/lib"]
         return [part for part in text.replace(b"\n", b":").split(b":") if part]
 
-    def _names(self, folder: bytes) -> frozenset[bytes]:
+    def _names_in(self, folder: bytes) -> frozenset[bytes]:
         if folder not in self._folders:
             there = self._root.locate(folder).is_directory
             self._folders[folder] = frozenset(self._root.names(folder)) if there else frozenset()
@@ -215,10 +215,10 @@ def _defaults(elf: Elf) -> list[bytes]:
 
 
 def _folders(paths: tuple[bytes, ...], loaded: LoadedObject) -> list[bytes]:
-    return [folder for path in paths for folder in _expand(path, loaded) if folder.startswith(b"/")]
+    return [folder for path in paths for folder in _expand_tokens(path, loaded) if folder.startswith(b"/")]
 
 
-def _expand(path: bytes, loaded: LoadedObject) -> list[bytes]:
+def _expand_tokens(path: bytes, loaded: LoadedObject) -> list[bytes]:
     """A path with `$ORIGIN`, `$LIB` and `$PLATFORM` put in; glibc's builder decided what `$LIB` is."""
     key = (loaded.elf.target[0], loaded.elf.target[2])
     origin = loaded.path.rpartition(b"/")[0] or b"/"
@@ -255,7 +255,7 @@ def _read_cache(root: Root) -> dict[bytes, list[tuple[bytes, bool]]]:
     held = MemoryBudget()
     for at in range(base + 48, base + 48 + 24 * count, 24):
         _, key, value, _, hwcap = struct.unpack_from(order + "iIIIQ", data, at)
-        name, path = _string(data, base + key), _string(data, base + value)
+        name, path = _c_string(data, base + key), _c_string(data, base + value)
         try:
             held.take(len(name) + len(path) + NAMED)  # rows may share their text
         except EntryRefused as refusal:
@@ -264,6 +264,6 @@ def _read_cache(root: Root) -> dict[bytes, list[tuple[bytes, bool]]]:
     return found
 
 
-def _string(data: bytes, at: int) -> bytes:
+def _c_string(data: bytes, at: int) -> bytes:
     end = data.find(0, at, at + 4096)
     return data[at:end] if end >= 0 else b""

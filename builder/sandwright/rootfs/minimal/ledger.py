@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from sandwright.errors import ArchiveRefused
 from sandwright.rootfs.minimal import patterns
-from sandwright.rootfs.minimal.selection import Question, Reason, Selection
+from sandwright.rootfs.minimal.selection import Question, Reason, Selection, path_text
 from sandwright.rootfs.securejoin import ResolvedPath, Root
 
 
@@ -36,8 +36,8 @@ class Ledger:
         if named.status is None:
             return None
         for step in named.links:
-            self._add(step, Reason("link", named.path, "a directory on the way"))
-        self._add(named.path, reason)
+            self._add_path(step, Reason("link", named.path, "a directory on the way"))
+        self._add_path(named.path, reason)
         if not named.is_link:
             return named
         try:
@@ -46,11 +46,11 @@ class Ledger:
             self.miss(named.path, named.path, "it is a link that leads in a circle")
             return None
         for step in target.links[1:]:
-            self._add(step, Reason("link", named.path))
+            self._add_path(step, Reason("link", named.path))
         if target.status is None:
             self.miss(named.path, target.path, "it is a link to nothing")
             return None
-        self._add(target.path, Reason("link", named.path))
+        self._add_path(target.path, Reason("link", named.path))
         return target
 
     def leave_out(self, path: bytes, why: str) -> None:
@@ -64,7 +64,7 @@ class Ledger:
     def missed_by(self, askers: set[bytes]) -> list[str]:
         """What those of `askers` name and can't have."""
         found = [(asker, what) for (asker, _), what in self._missing.items() if asker in askers]
-        return [f"{_text(asker)}: {what}" for asker, what in found]
+        return [f"{path_text(asker)}: {what}" for asker, what in found]
 
     def ask(self, about: str, raised_by: bytes, among: bytes = b"") -> None:
         """Something is open as long as not all that matches the pattern `among` is kept; without, always."""
@@ -72,16 +72,16 @@ class Ledger:
 
     def selection(self, programs: Iterable[bytes]) -> Selection:
         """The state of things."""
-        kept = {path: tuple(self._kept[path]) for path in sorted(self._kept)}
+        reasons = {path: tuple(self._kept[path]) for path in sorted(self._kept)}
         return Selection(
             programs=tuple(programs),
-            kept=kept,
-            left_out={path: why for path, why in sorted(self._left_out.items()) if path not in kept},
-            missing=tuple(self._lines({path.rpartition(b"/")[2] for path in kept})),
+            kept=reasons,
+            left_out={path: why for path, why in sorted(self._left_out.items()) if path not in reasons},
+            missing=tuple(self._missing_lines({path.rpartition(b"/")[2] for path in reasons})),
             questions=tuple(self._questions()),
         )
 
-    def _add(self, path: bytes, reason: Reason) -> None:
+    def _add_path(self, path: bytes, reason: Reason) -> None:
         if any(patterns.matches(pattern, path) for pattern in self._drop):
             self._left_out[path] = f"dropped as asked, although wanted: {reason}"
             return
@@ -90,7 +90,7 @@ class Ledger:
             self.new.append(path)
         self._kept[path][reason] = None
 
-    def _lines(self, names: set[bytes]) -> Iterator[str]:
+    def _missing_lines(self, names: set[bytes]) -> Iterator[str]:
         """What is missing, one line a thing: a library that is kept after all, as one of `names`, is not."""
         askers: dict[str, list[bytes]] = {}
         for (asker, name), what in self._missing.items():
@@ -98,13 +98,9 @@ class Ledger:
                 askers.setdefault(what, []).append(asker)
         for what, each in askers.items():
             more = f" and {len(each) - 1} more" if len(each) > 1 else ""
-            yield f"{_text(each[0])}{more}: {what}"
+            yield f"{path_text(each[0])}{more}: {what}"
 
     def _questions(self) -> Iterator[Question]:
         for (about, among), raised_by in self._asked.items():
             if not among or any(path not in self._kept for path in patterns.find(self._root, among)):
                 yield Question(about, tuple(raised_by))
-
-
-def _text(path: bytes) -> str:
-    return path.decode("utf-8", "backslashreplace")

@@ -24,33 +24,33 @@ class LibraryLookup:
 
 def link(loader: DynamicLoader, main: LoadedObject) -> Iterator[LibraryLookup]:
     """Every library that `main` is loaded with: breadth first, each name once, as glibc and musl do."""
-    known: dict[bytes, FoundLibrary] = {}
-    _remember_interpreter(loader, main, known)
+    libraries: dict[bytes, FoundLibrary] = {}
+    _remember_interpreter(loader, main, libraries)
     ahead = deque([main])
     while ahead:
         current = ahead.popleft()
-        for name, optional in _names(current):
-            if name in known:
-                yield LibraryLookup(current.path, name, (known[name],), optional)
+        for name, optional in _library_names(current):
+            if name in libraries:
+                yield LibraryLookup(current.path, name, (libraries[name],), optional)
                 continue
             found = loader.find(name, current)
             yield LibraryLookup(current.path, name, tuple(found), optional)
             for each in found:
-                known.setdefault(name, each)
-                known.setdefault(each.elf.soname or name, each)
+                libraries.setdefault(name, each)
+                libraries.setdefault(each.elf.soname or name, each)
                 ahead.append(LoadedObject(each.path, each.elf, current))
 
 
-def _names(loaded: LoadedObject) -> Iterator[tuple[bytes, bool]]:
+def _library_names(loaded: LoadedObject) -> Iterator[tuple[bytes, bool]]:
     yield from ((name, False) for name in loaded.elf.needed)
     yield from ((name, True) for name in loaded.elf.optional)
 
 
 def _remember_interpreter(
-    loader: DynamicLoader, main: LoadedObject, known: dict[bytes, FoundLibrary]
+    loader: DynamicLoader, main: LoadedObject, libraries: dict[bytes, FoundLibrary]
 ) -> None:
     """The loader itself is there already, under its own name."""
     path = main.elf.interpreter
     elf = loader.elf(path) if path.startswith(b"/") else None
     if elf is not None:
-        known[elf.soname or path.rpartition(b"/")[2]] = FoundLibrary(path, elf, "the interpreter")
+        libraries[elf.soname or path.rpartition(b"/")[2]] = FoundLibrary(path, elf, "the interpreter")

@@ -34,7 +34,7 @@ class InstalledPackage:
 
 
 class PackageDatabase:
-    """The packages of one root file system. `known` is false where it has no database."""
+    """The packages of one root file system. `exists` is false where it has no database."""
 
     def __init__(self, root: Root) -> None:
         self._root = root
@@ -44,10 +44,10 @@ class PackageDatabase:
         self._shared: set[bytes] = set()
         self._providers: dict[str, list[str]] = {}
         self._held = MemoryBudget()
-        for package in self._read():
-            self._take(package)
+        for package in self._read_packages():
+            self._add_package(package)
 
-    def _take(self, package: InstalledPackage) -> None:
+    def _add_package(self, package: InstalledPackage) -> None:
         package.files = sorted({self._real(path) for path in package.files})
         self._packages[package.name] = package
         for name in package.provides:
@@ -57,7 +57,7 @@ class PackageDatabase:
                 self._shared.add(path)
 
     @property
-    def known(self) -> bool:
+    def exists(self) -> bool:
         """Whether there is a database at all."""
         return bool(self._packages)
 
@@ -90,22 +90,22 @@ class PackageDatabase:
             self._folders[folder] = self._root.locate(folder).path.rstrip(b"/")
         return self._folders[folder] + b"/" + name
 
-    def _read(self) -> Iterator[InstalledPackage]:
+    def _read_packages(self) -> Iterator[InstalledPackage]:
         if self._root.locate(INFO).is_directory and self._root.locate(STATUS).is_file:
             yield from self._dpkg()
         elif self._root.locate(STATUS_D).is_directory:
             yield from self._status_d()
         elif self._root.locate(APK).is_file:
-            yield from _apk(self._content(APK))
+            yield from _apk(self._database_file(APK))
 
     def _dpkg(self) -> Iterator[InstalledPackage]:
         found: dict[str, list[bytes]] = {}
         for file in self._root.names(INFO):
             if file.endswith(b".list"):  # name.list, or name:architecture.list
                 name = file[:-5].decode(errors="replace").partition(":")[0]
-                lines = self._content(INFO + b"/" + file).split(b"\n")
+                lines = self._database_file(INFO + b"/" + file).split(b"\n")
                 found.setdefault(name, []).extend(line for line in lines if re.match(rb"/[^.]", line))
-        for stanza in _stanzas(self._content(STATUS)):
+        for stanza in _stanzas(self._database_file(STATUS)):
             name = stanza.get("package", "")
             yield InstalledPackage(name, found.pop(name, []), *_relations(stanza))
         for name, files in found.items():
@@ -116,16 +116,20 @@ class PackageDatabase:
         for file in names:
             if file.endswith(b".md5sums"):
                 continue
-            sums = self._content(STATUS_D + b"/" + file + b".md5sums") if file + b".md5sums" in names else b""
+            sums = (
+                self._database_file(STATUS_D + b"/" + file + b".md5sums")
+                if file + b".md5sums" in names
+                else b""
+            )
             files = [
                 b"/" + line.partition(b"  ")[2].lstrip(b"/") for line in sums.split(b"\n") if b"  " in line
             ]
-            for stanza in _stanzas(self._content(STATUS_D + b"/" + file)):
+            for stanza in _stanzas(self._database_file(STATUS_D + b"/" + file)):
                 yield InstalledPackage(
                     stanza.get("package", file.decode(errors="replace")), files, *_relations(stanza)
                 )
 
-    def _content(self, path: bytes) -> bytes:
+    def _database_file(self, path: bytes) -> bytes:
         """A file of the database. Raise ArchiveRefused when all of them are too much to be kept."""
         content = self._root.read(path, limit=_LARGEST)
         try:
@@ -150,10 +154,10 @@ def _stanzas(text: bytes) -> Iterator[dict[str, str]]:
 def _relations(stanza: dict[str, str]) -> tuple[list[str], list[str]]:
     """What a package depends on, alternatives too, and what it provides: names alone."""
     depends = f"{stanza.get('pre-depends', '')},{stanza.get('depends', '')}"
-    return _names(depends), _names(stanza.get("provides", ""))
+    return _relation_names(depends), _relation_names(stanza.get("provides", ""))
 
 
-def _names(relation: str) -> list[str]:
+def _relation_names(relation: str) -> list[str]:
     names = (re.match(r"[a-z0-9][a-z0-9+.-]*", part.strip()) for part in re.split(r"[,|]", relation))
     return [name[0] for name in names if name]
 

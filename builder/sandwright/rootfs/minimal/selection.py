@@ -23,7 +23,7 @@ class Reason:
     detail: str = ""
 
     def __str__(self) -> str:
-        led = f" by {_text(self.parent)}" if self.parent else ""
+        led = f" by {path_text(self.parent)}" if self.parent else ""
         return f"{self.kind}{led}" + (f" ({self.detail})" if self.detail else "")
 
 
@@ -56,12 +56,12 @@ class Selection:
         while current in self.kept and current not in seen:
             seen.add(current)
             reason = self.kept[current][0]
-            lines.append(f"{_text(current)}: {reason}")
+            lines.append(f"{path_text(current)}: {reason}")
             if reason.parent is None:
                 break
             current = reason.parent
         if not lines and any(kept.startswith(path.rstrip(b"/") + b"/") for kept in self.kept):
-            return [f"{_text(path)}: a directory that holds what is kept"]
+            return [f"{path_text(path)}: a directory that holds what is kept"]
         return lines
 
     def whynot(self, path: bytes) -> str:
@@ -69,8 +69,8 @@ class Selection:
         if self.why(path):
             return ""
         if path in self.left_out:
-            return f"{_text(path)}: {self.left_out[path]}"
-        return f"{_text(path)}: no program, link, library, package or rule that is kept leads to it"
+            return f"{path_text(path)}: {self.left_out[path]}"
+        return f"{path_text(path)}: no program, link, library, package or rule that is kept leads to it"
 
     @property
     def loaded_late(self) -> tuple[bytes, ...]:
@@ -81,7 +81,7 @@ class Selection:
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Selection:
         """The inverse of `as_dict`, for whoever asks a bundle's why.json later."""
-        kept = {path.encode(): tuple(map(_reason, rows)) for path, rows in document["kept"].items()}
+        kept = {path.encode(): tuple(map(_decode_reason, rows)) for path, rows in document["kept"].items()}
         questions = document["questions"]
         return cls(
             tuple(path.encode() for path in document["programs"]),
@@ -94,14 +94,14 @@ class Selection:
     def as_dict(self) -> dict[str, Any]:
         """For JSON: names as text, bytes that are no UTF-8 escaped."""
         return {
-            "programs": [_text(path) for path in self.programs],
+            "programs": [path_text(path) for path in self.programs],
             "kept": {
-                _text(path): [_row(reason) for reason in reasons] for path, reasons in self.kept.items()
+                path_text(path): [_row(reason) for reason in reasons] for path, reasons in self.kept.items()
             },
-            "left_out": {_text(path): reason for path, reason in self.left_out.items()},
+            "left_out": {path_text(path): reason for path, reason in self.left_out.items()},
             "missing": list(self.missing),
             "questions": [
-                {"about": each.about, "raised_by": [_text(path) for path in each.raised_by]}
+                {"about": each.about, "raised_by": [path_text(path) for path in each.raised_by]}
                 for each in self.questions
             ],
         }
@@ -110,16 +110,17 @@ class Selection:
 def _row(reason: Reason) -> dict[str, str]:
     row = {"kind": str(reason.kind)}
     if reason.parent is not None:
-        row["by"] = _text(reason.parent)
+        row["by"] = path_text(reason.parent)
     if reason.detail:
         row["detail"] = reason.detail
     return row
 
 
-def _reason(row: Mapping[str, Any]) -> Reason:
+def _decode_reason(row: Mapping[str, Any]) -> Reason:
     parent = row.get("by")
     return Reason(row["kind"], None if parent is None else parent.encode(), row.get("detail", ""))
 
 
-def _text(path: bytes) -> str:
+def path_text(path: bytes) -> str:
+    """A path for a person; bytes that are no UTF-8 are escaped."""
     return path.decode("utf-8", "backslashreplace")

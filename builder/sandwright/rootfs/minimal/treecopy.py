@@ -83,7 +83,10 @@ class _Copying:
             self._made, key=lambda path: path.count(b"/") if path != b"/" else 0, reverse=True
         ):
             self.current = path
-            with _directory(self._source, path) as old, _directory(self._target, path) as new:
+            with (
+                _open_parent_directory(self._source, path) as old,
+                _open_parent_directory(self._target, path) as new,
+            ):
                 _dress(old, new)
 
     def _directories(self, path: bytes) -> None:
@@ -106,12 +109,12 @@ class _Copying:
         if stat.S_ISREG(status.st_mode):
             self.bytes += status.st_size
             with (
-                _opened(
+                _opened_at(
                     from_name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, from_fd
                 ) as old,
-                _opened(name, _NEW_FILE, to_fd) as new,
+                _opened_at(name, _NEW_FILE, to_fd) as new,
             ):
-                _content(old, new, status.st_size)
+                _copy_content(old, new, status.st_size)
                 _dress(old, new)
             return
         if stat.S_ISLNK(status.st_mode):
@@ -119,11 +122,11 @@ class _Copying:
         else:
             os.mknod(name, status.st_mode, status.st_rdev, dir_fd=to_fd)
             os.chmod(name, stat.S_IMODE(status.st_mode), dir_fd=to_fd)
-        _own(name, to_fd, status)
+        _copy_owner(name, to_fd, status)
         os.utime(name, ns=(status.st_atime_ns, status.st_mtime_ns), dir_fd=to_fd, follow_symlinks=False)
 
 
-def _content(old: int, new: int, size: int) -> None:
+def _copy_content(old: int, new: int, size: int) -> None:
     """The bytes, inside the kernel: file systems that can share blocks do."""
     done = 0
     copy: Callable[[int, int, int], int] = os.copy_file_range
@@ -147,7 +150,7 @@ def _send(old: int, new: int, count: int) -> int:
 def _dress(old: int, new: int) -> None:
     """Give an open file the owner, xattrs, mode and time of another, in the order that keeps them."""
     status = os.fstat(old)
-    _own(new, None, status)
+    _copy_owner(new, None, status)
     for name in os.listxattr(old):
         if name != _HOSTS_OWN and (os.geteuid() == 0 or not name.startswith(_FOR_ROOT)):
             os.setxattr(new, name, os.getxattr(old, name))
@@ -155,7 +158,7 @@ def _dress(old: int, new: int) -> None:
     os.utime(new, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
-def _own(what: int | bytes, dir_fd: int | None, status: os.stat_result) -> None:
+def _copy_owner(what: int | bytes, dir_fd: int | None, status: os.stat_result) -> None:
     """Only root can give files away; for others they are their own already."""
     if os.geteuid() != 0:
         return
@@ -166,7 +169,7 @@ def _own(what: int | bytes, dir_fd: int | None, status: os.stat_result) -> None:
 
 
 @contextlib.contextmanager
-def _opened(name: bytes, flags: int, dir_fd: int) -> Iterator[int]:
+def _opened_at(name: bytes, flags: int, dir_fd: int) -> Iterator[int]:
     fd = os.open(name, flags, 0o600, dir_fd=dir_fd)
     try:
         yield fd
@@ -175,6 +178,6 @@ def _opened(name: bytes, flags: int, dir_fd: int) -> Iterator[int]:
 
 
 @contextlib.contextmanager
-def _directory(root: Root, path: bytes) -> Iterator[int]:
-    with root.parent(path) as (parent, name, _), _opened(name, _LIST, parent) as fd:
+def _open_parent_directory(root: Root, path: bytes) -> Iterator[int]:
+    with root.parent(path) as (parent, name, _), _opened_at(name, _LIST, parent) as fd:
         yield fd

@@ -164,7 +164,7 @@ class _Members:
     def read(self, size: int) -> bytes:
         """Raise EOFError at an end inside a member, ValueError where something else follows one."""
         while True:
-            if self._current.eof and not self._next():
+            if self._current.eof and not self._next_member():
                 return b""
             current = self._current
             piece = self._piece() if current.needs_input else b""
@@ -184,7 +184,7 @@ class _Members:
         self._feed = min(self._feed * 8, _INPUT)
         return piece
 
-    def _next(self) -> bool:
+    def _next_member(self) -> bool:
         """Whether another member follows. Zeros may pad the end (tapes, xz)."""
         while len(rest := self._input[self._at : self._at + len(self._magic)]) < len(self._magic):
             more = self._source.read()

@@ -123,7 +123,7 @@ class PlainHeaders:
         if block[345]:
             if block[508]:  # star's prefix is shorter
                 return None
-            raw = _text(block, 345, 500) + b"/" + raw
+            raw = _field_text(block, 345, 500) + b"/" + raw
         cut = raw.rfind(b"/") + 1
         folder, base = self._folders.get(raw[:cut]), raw[cut:]
         if folder is None or base in (b"", b".", b".."):
@@ -141,17 +141,17 @@ class PlainHeaders:
         raw = name(block, NOTHING)
         if raw.startswith(b"/"):  # each is worth a note
             return
-        for known in (self._folders, self._owners):
-            if len(known) >= _REMEMBERED:
-                known.clear()
+        for learnt in (self._folders, self._owners):
+            if len(learnt) >= _REMEMBERED:
+                learnt.clear()
         self._owners[block[100:124]] = entry.mode, entry.uid, entry.gid
         folder = raw[: raw.rfind(b"/") + 1]
-        self._folders[folder] = _folder(normalise(folder or b"."))
+        self._folders[folder] = _with_slash(normalise(folder or b"."))
         if entry.kind is EntryKind.DIRECTORY and raw.endswith(b"/"):
-            self._folders[raw] = _folder(entry.path)
+            self._folders[raw] = _with_slash(entry.path)
 
 
-def _folder(path: bytes) -> bytes:
+def _with_slash(path: bytes) -> bytes:
     return path + b"/" if path else b""
 
 
@@ -173,13 +173,13 @@ def decode(
             raise ValueError("it is a sparse file")
         flag = b"0"
     raw = name(block, extension)
-    kind = _kind(flag, raw)
+    kind = _entry_kind(flag, raw)
     path = normalise(raw, limits=limits)
     if not path and kind is not EntryKind.DIRECTORY:
         raise ValueError(f"it would put a {kind.value} in the place of the root")  # CVE-2021-29136
     if raw.startswith(b"/"):
         notes.add("absolute name taken as relative to the root", path)
-    link = _link(kind, block, extension, limits)
+    link = _link_text_of(kind, block, extension, limits)
     if kind is EntryKind.HARDLINK and link in (b"", path):
         raise ValueError("it is a hard link to the root, or to itself")
     time = pax.get(b"mtime")
@@ -189,7 +189,7 @@ def decode(
         mode=_bounded("mode", header.number(block[100:108]), (1 << 56) - 1) & 0o7777,
         uid=_owner("uid", block[108:116], pax),
         gid=_owner("gid", block[116:124], pax),
-        size=_size(block, pax, limits) if kind is EntryKind.FILE else 0,
+        size=_entry_size(block, pax, limits) if kind is EntryKind.FILE else 0,
         mtime_ns=_time(header.nanoseconds(time) if time else header.number(block[136:148]) * 10**9),
         link=link,
         device=_device(block) if kind in (EntryKind.CHARACTER, EntryKind.BLOCK) else (0, 0),
@@ -205,7 +205,7 @@ def name(block: bytes, extension: ExtendedHeader) -> bytes:
     long = pax.get(sparse.NAME) or pax.get(b"path")
     if long:
         return long
-    prefix, short = _prefix(block), _text(block, 0, 100)
+    prefix, short = _prefix(block), _field_text(block, 0, 100)
     return prefix + b"/" + short if prefix else short
 
 
@@ -214,7 +214,7 @@ def label(block: bytes, extension: ExtendedHeader) -> bytes:
     try:
         return name(block, extension)
     except ValueError:
-        return _text(block, 0, 100)
+        return _field_text(block, 0, 100)
 
 
 def size_of(block: bytes, limits: ArchiveLimits) -> int:
@@ -222,7 +222,7 @@ def size_of(block: bytes, limits: ArchiveLimits) -> int:
     return _bounded("extended header's size", header.number(block[124:136]), limits.extension)
 
 
-def _kind(flag: bytes, raw: bytes) -> EntryKind:
+def _entry_kind(flag: bytes, raw: bytes) -> EntryKind:
     kind = KINDS.get(flag)
     if kind is None:
         what = _UNKNOWN.get(flag)
@@ -240,26 +240,26 @@ def _prefix(block: bytes) -> bytes:
     GNU tar keeps two times there; but Go before 1.8 wrote a prefix into GNU headers too (golang/go#12594).
     """
     if block[257:263] == b"ustar\0":
-        return _text(block, 345, 476 if block[508:] == b"tar\0" else 500)
+        return _field_text(block, 345, 476 if block[508:] == b"tar\0" else 500)
     if block[257:265] != GNU:
         return b""
     try:
         header.number(block[345:357])
         header.number(block[357:369])
     except ValueError:
-        prefix = _text(block, 345, 500)
+        prefix = _field_text(block, 345, 500)
         if prefix.isascii():
             return prefix
         raise
     return b""
 
 
-def _link(kind: EntryKind, block: bytes, extension: ExtendedHeader, limits: ArchiveLimits) -> bytes:
+def _link_text_of(kind: EntryKind, block: bytes, extension: ExtendedHeader, limits: ArchiveLimits) -> bytes:
     if kind not in (EntryKind.SYMLINK, EntryKind.HARDLINK):
         return b""
     raw = extension.link
     if raw is None:
-        raw = (extension.pax or {}).get(b"linkpath") or _text(block, 157, 257)
+        raw = (extension.pax or {}).get(b"linkpath") or _field_text(block, 157, 257)
     if kind is EntryKind.SYMLINK:
         if not raw or b"\0" in raw or len(raw) > _LONGEST_TARGET:
             raise ValueError("it is a symbolic link whose target is empty, too long, or holds a NUL byte")
@@ -283,7 +283,7 @@ def _owner(what: str, field_: bytes, pax: Mapping[bytes, bytes]) -> int:
     return _bounded(what, _either(pax.get(what.encode()), field_), _HIGHEST_ID)
 
 
-def _size(block: bytes, pax: Mapping[bytes, bytes], limits: ArchiveLimits) -> int:
+def _entry_size(block: bytes, pax: Mapping[bytes, bytes], limits: ArchiveLimits) -> int:
     return _bounded("size", _either(pax.get(b"size"), block[124:136]), limits.bytes)
 
 
@@ -312,6 +312,6 @@ def _bounded(what: str, value: int, highest: int) -> int:
     return value
 
 
-def _text(block: bytes, start: int, end: int) -> bytes:
+def _field_text(block: bytes, start: int, end: int) -> bytes:
     nul = block.find(0, start, end)
     return block[start : end if nul < 0 else nul]

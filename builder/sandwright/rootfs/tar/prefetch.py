@@ -34,12 +34,12 @@ class Prefetch:
         self._stopped = False
         for _ in range(DEPTH):
             self._room.put(True)
-        self._thread = threading.Thread(target=self._run, name="sandwright-ahead", daemon=True)
+        self._thread = threading.Thread(target=self._read_ahead, name="sandwright-ahead", daemon=True)
         self._thread.start()
 
     def read(self, size: int, /) -> bytes:
         """The next bytes, at most `size`; nothing at the end."""
-        piece = self._rest or self._next()
+        piece = self._rest or self._next_piece()
         self._rest = piece[size:]
         return piece[:size]
 
@@ -57,7 +57,7 @@ class Prefetch:
     ) -> None:
         self.close()
 
-    def _next(self) -> bytes:
+    def _next_piece(self) -> bytes:
         piece = self._pieces.get() if self._ended is None else self._ended
         if not piece or isinstance(piece, BaseException):
             self._ended = piece
@@ -67,7 +67,7 @@ class Prefetch:
             raise piece
         return piece
 
-    def _run(self) -> None:
+    def _read_ahead(self) -> None:
         try:
             while self._room.get() and not self._stopped:
                 piece = self._stream.read(CHUNK)

@@ -89,13 +89,13 @@ class TarReader:
             if len(block) == BLOCK:
                 self._at = at + BLOCK
             else:
-                block = self._take(BLOCK)
+                block = self._take_bytes(BLOCK)
             entry = plain(block) if block and self._extension is NOTHING else None
             if entry is None:
                 if not block or block == ZEROS:
-                    self._end(block)
+                    self._check_end(block)
                     return
-                entry = self._member(block)
+                entry = self._read_member(block)
                 if entry is None:
                     continue
             self._path = entry.path
@@ -144,11 +144,11 @@ class TarReader:
             while more:
                 if len(pieces) * 24 > self._limits.extension:
                     raise ValueError(f"its sparse map has more than {self._limits.extension} bytes")
-                found, more = sparse.old_pieces(self._block(), first=False)
+                found, more = sparse.old_pieces(self._read_block(), first=False)
                 pieces += found
         elif sparse.has_map_in_content(pax):
             content = sparse.ContentMap(min(self._limits.extension, stored))
-            while not content.add(self._block()):
+            while not content.add(self._read_block()):
                 pass
             pieces += content.pieces()
             stored -= content.read
@@ -163,8 +163,8 @@ class TarReader:
             )
         self._sparse, self._size, self._left, entry.size = pieces, size, stored, size
 
-    def _block(self) -> bytes:
-        block = self._take(BLOCK)
+    def _read_block(self) -> bytes:
+        block = self._take_bytes(BLOCK)
         if not block:
             self._truncated()
         return block
@@ -179,7 +179,7 @@ class TarReader:
             self._left -= len(piece)
             yield piece
 
-    def _member(self, block: bytes) -> TarEntry | None:
+    def _read_member(self, block: bytes) -> TarEntry | None:
         """The member of a block, or None when the block only begins an extended header."""
         try:
             total = header.number(block[148:156])
@@ -191,7 +191,7 @@ class TarReader:
             )
         try:
             if block[156:157] in (b"x", b"g", b"L", b"K"):
-                self._extend(block)
+                self._read_extension(block)
                 return None
             entry = member.decode(
                 block, self._extension, self._limits, self.notes, may_be_sparse=self._may_be_sparse
@@ -205,9 +205,9 @@ class TarReader:
         self._extension = NOTHING
         return entry
 
-    def _extend(self, block: bytes) -> None:
+    def _read_extension(self, block: bytes) -> None:
         size = member.size_of(block, self._limits)
-        data = self._take(size + -size % BLOCK)[:size]
+        data = self._take_bytes(size + -size % BLOCK)[:size]
         if len(data) < size:
             self._truncated()
         if block[156:157] == b"g":  # POSIX lets it speak for all that follow; the runtimes ignore it
@@ -219,25 +219,25 @@ class TarReader:
             self._extension = ExtendedHeader()
         self._extension.add(block[156:157], data, self.notes)
 
-    def _end(self, block: bytes) -> None:
+    def _check_end(self, block: bytes) -> None:
         if self._extension is not NOTHING:
             raise IntegrityError(f"{self._name}: ends {self._after()} with a header that extends nothing")
-        if block and self._take(BLOCK) not in (b"", ZEROS):
+        if block and self._take_bytes(BLOCK) not in (b"", ZEROS):
             raise IntegrityError(f"{self._name}: a block of zeros {self._after()}, and then more")
         rest = self._buffer[self._at :]
         while True:
             if rest.strip(b"\0"):
                 self.notes.add("bytes after the end of the archive ignored", b"")
-            if not self._fill():
+            if not self._fill_buffer():
                 return
             rest = self._buffer
 
-    def _take(self, size: int) -> bytes:
+    def _take_bytes(self, size: int) -> bytes:
         """`size` bytes, or nothing at the end of the stream. Raise IntegrityError when it ends on the way."""
         data = self._buffer[self._at : self._at + size]
         self._at += len(data)
         while len(data) < size:
-            if not self._fill():
+            if not self._fill_buffer():
                 if data:
                     self._truncated()
                 return b""
@@ -256,10 +256,10 @@ class TarReader:
         self._left = self._pad = 0
 
     def _need(self) -> None:
-        if not self._fill():
+        if not self._fill_buffer():
             self._truncated()
 
-    def _fill(self) -> bool:
+    def _fill_buffer(self) -> bool:
         """The next buffer; false at the end of the stream."""
         self._buffer, self._at = self._stream.read(CHUNK), 0
         self.bytes += len(self._buffer)

@@ -49,7 +49,7 @@ class TarWriter:
         Raise ValueError for an entry that `Reader` would not give (a name that is not normalised, for one),
         and IntegrityError when the content's length is not `entry.size`; the archive is invalid then.
         """
-        self._sink.write(_head(entry))
+        self._sink.write(_member_header(entry))
         written = 0
         for chunk in content:
             written += len(chunk)
@@ -65,7 +65,7 @@ class TarWriter:
         self._sink.write(ZEROS + ZEROS)
 
 
-def _head(entry: TarEntry) -> bytes:
+def _member_header(entry: TarEntry) -> bytes:
     """A member's header, with the PAX header it may need before it."""
     if normalise(entry.path or b".") != entry.path:
         raise ValueError(f"{show(entry.path)} is not normalised")
@@ -73,17 +73,17 @@ def _head(entry: TarEntry) -> bytes:
     if entry.kind is EntryKind.DIRECTORY:
         path += b"/"
     pax: dict[bytes, bytes] = {XATTR + key: value for key, value in entry.xattrs.items()}
-    block = _block(entry, path, pax)
+    block = _ustar_header(entry, path, pax)
     if not pax:
         return block
     data = b"".join(header.record(key, value) for key, value in sorted(pax.items()))
     front = TarEntry(b"PaxHeader", EntryKind.FILE, size=len(data))
-    return _block(front, b"././@PaxHeader", {}, b"x") + data + bytes(-len(data) % BLOCK) + block
+    return _ustar_header(front, b"././@PaxHeader", {}, b"x") + data + bytes(-len(data) % BLOCK) + block
 
 
-def _block(entry: TarEntry, path: bytes, pax: dict[bytes, bytes], flag: bytes = b"") -> bytes:
+def _ustar_header(entry: TarEntry, path: bytes, pax: dict[bytes, bytes], flag: bytes = b"") -> bytes:
     """The ustar header of a member. What does not fit is put into `pax`."""
-    prefix, name = _name(path, pax)
+    prefix, name = _split_name(path, pax)
     major, minor = entry.device
     whole, fraction = divmod(entry.mtime_ns, 10**9)
     if fraction or not 0 <= whole <= _OCTAL_LONG:
@@ -92,13 +92,13 @@ def _block(entry: TarEntry, path: bytes, pax: dict[bytes, bytes], flag: bytes = 
         [
             name.ljust(100, b"\0"),
             header.octal(entry.mode, 8),
-            header.octal(_fitting(b"uid", entry.uid, _OCTAL_ID, pax), 8),
-            header.octal(_fitting(b"gid", entry.gid, _OCTAL_ID, pax), 8),
-            header.octal(_fitting(b"size", entry.size, _OCTAL_LONG, pax), 12),
+            header.octal(_fit_number(b"uid", entry.uid, _OCTAL_ID, pax), 8),
+            header.octal(_fit_number(b"gid", entry.gid, _OCTAL_ID, pax), 8),
+            header.octal(_fit_number(b"size", entry.size, _OCTAL_LONG, pax), 12),
             header.octal(min(max(whole, 0), _OCTAL_LONG), 12),
             b" " * 8,
             flag or _FLAGS[entry.kind],
-            _target(entry, pax).ljust(100, b"\0"),
+            _link_field(entry, pax).ljust(100, b"\0"),
             USTAR.ljust(72, b"\0"),
             header.octal(major, 8),
             header.octal(minor, 8),
@@ -107,20 +107,20 @@ def _block(entry: TarEntry, path: bytes, pax: dict[bytes, bytes], flag: bytes = 
     )
 
 
-def _fitting(key: bytes, value: int, highest: int, pax: dict[bytes, bytes]) -> int:
+def _fit_number(key: bytes, value: int, highest: int, pax: dict[bytes, bytes]) -> int:
     if value <= highest:
         return value
     pax[key] = b"%d" % value
     return 0
 
 
-def _target(entry: TarEntry, pax: dict[bytes, bytes]) -> bytes:
+def _link_field(entry: TarEntry, pax: dict[bytes, bytes]) -> bytes:
     if not entry.link or (len(entry.link) <= 100 and entry.link.isascii()):
         return entry.link
     return _beyond_ustar(b"linkpath", entry.link, pax)
 
 
-def _name(path: bytes, pax: dict[bytes, bytes]) -> tuple[bytes, bytes]:
+def _split_name(path: bytes, pax: dict[bytes, bytes]) -> tuple[bytes, bytes]:
     """A name as ustar's prefix and name fields."""
     if path.isascii():
         if len(path) <= 100:

@@ -32,7 +32,7 @@ class ZstdFrames:
 
     def __init__(self, source: Readable) -> None:
         self._source = source
-        self._walk = _walk()
+        self._walk = _frame_steps()
         self._want = next(self._walk)
         self._have = b""
 
@@ -44,7 +44,7 @@ class ZstdFrames:
     def read(self, size: int, /) -> bytes:
         """The next bytes, unchanged. Raise ValueError for an invalid frame."""
         data = self._source.read(size)
-        self._follow(data)
+        self._follow_frames(data)
         return data
 
     def finish(self) -> bytes:
@@ -53,7 +53,7 @@ class ZstdFrames:
             raise EOFError
         return b""
 
-    def _follow(self, data: bytes) -> None:
+    def _follow_frames(self, data: bytes) -> None:
         at, want = 0, self._want
         while at < len(data):
             if want.skip:
@@ -69,7 +69,7 @@ class ZstdFrames:
                 self._have = b""
 
 
-def _walk() -> Generator[_Want, bytes, None]:
+def _frame_steps() -> Generator[_Want, bytes, None]:
     """Yield what to read next; receive it; repeat without end."""
     skip = 0
     while True:

@@ -74,7 +74,9 @@ class WhiteoutPrefetch:
         self._limits = limits
         self._stopped = False
         self._found: SimpleQueue[Whiteouts | BaseException] = SimpleQueue()
-        self._thread = threading.Thread(target=self._run, name="sandwright-prefetch", daemon=True)
+        self._thread = threading.Thread(
+            target=self._collect_whiteouts, name="sandwright-prefetch", daemon=True
+        )
 
     def next(self) -> Whiteouts:
         """The whiteouts of the next layer, the second one first. Raise the errors of reading it."""
@@ -93,7 +95,7 @@ class WhiteoutPrefetch:
         self._stopped = True
         self._thread.join()
 
-    def _run(self) -> None:
+    def _collect_whiteouts(self) -> None:
         for layer in self._layers:
             try:
                 self._found.put(layer.removals(self._limits, self._watch))

@@ -93,14 +93,14 @@ def apply_whiteouts(removals: Whiteouts, tree: RootfsTree, notes: Notes) -> None
     So `.wh.lib` comes before `lib/.wh.x`, which then finds nothing, even where `lib` was a link. Whiteouts
     without a target go to `notes`.
     """
-    steps = [(path.count(b"/"), path, _remove) for path in removals.gone]
-    steps += [(path.count(b"/"), path, _empty) for path in removals.emptied]
+    steps = [(path.count(b"/"), path, _remove_path) for path in removals.gone]
+    steps += [(path.count(b"/"), path, _empty_directory) for path in removals.emptied]
     for _, path, step in sorted(steps, key=lambda item: item[:2]):
         if not step(path, removals, tree):
             notes.add(NOTHING_THERE, path)
 
 
-def _remove(path: bytes, removals: Whiteouts, tree: RootfsTree) -> bool:
+def _remove_path(path: bytes, removals: Whiteouts, tree: RootfsTree) -> bool:
     folder, _, name = path.rpartition(b"/")
     parent = None if _behind_replaced(folder, removals, tree) else tree.existing(folder)
     if parent is None:
@@ -112,7 +112,7 @@ def _remove(path: bytes, removals: Whiteouts, tree: RootfsTree) -> bool:
     return True
 
 
-def _empty(path: bytes, removals: Whiteouts, tree: RootfsTree) -> bool:
+def _empty_directory(path: bytes, removals: Whiteouts, tree: RootfsTree) -> bool:
     directory = None if _behind_replaced(path, removals, tree) else tree.existing(path)
     if directory is None:
         return False

@@ -58,9 +58,9 @@ class TarExtractor:
         parent = self._tree.directory(parent_path)
         match entry.kind:
             case EntryKind.FILE:
-                self._file(parent, name, entry, content)
+                self._extract_file(parent, name, entry, content)
             case EntryKind.DIRECTORY:
-                self._directory(parent, name, entry)
+                self._extract_directory(parent, name, entry)
             case EntryKind.SYMLINK:
                 self._symlink(parent, name, entry)
             case EntryKind.HARDLINK:
@@ -74,7 +74,9 @@ class TarExtractor:
                 "setuid or setgid bit without effect: the file system is mounted nosuid", entry.path
             )
 
-    def _file(self, parent: OpenDirectory, name: bytes, entry: TarEntry, content: Iterable[bytes]) -> None:
+    def _extract_file(
+        self, parent: OpenDirectory, name: bytes, entry: TarEntry, content: Iterable[bytes]
+    ) -> None:
         mode = entry.mode
         closed = not (self._root or mode & 0o200) and (entry.uid or entry.gid or entry.xattrs)
         first = mode & 0o777 | (0o200 if closed else 0)  # whoever is not root needs it for xattrs
@@ -91,11 +93,11 @@ class TarExtractor:
                     continue
                 written = os.write(fd, chunk)
                 if written != len(chunk):
-                    _write(fd, chunk[written:])
+                    _write_all(fd, chunk[written:])
             if hole:
                 os.ftruncate(fd, entry.size)
             if entry.uid != self._uid or entry.gid != self._gid or parent.inherits:
-                self._own(fd, entry)
+                self._set_owner(fd, entry)
             if entry.xattrs:
                 self._set_xattrs(fd, entry)
             if mode & self._chmod or closed:
@@ -104,7 +106,7 @@ class TarExtractor:
         finally:
             os.close(fd)
 
-    def _directory(self, parent: OpenDirectory, name: bytes, entry: TarEntry) -> None:
+    def _extract_directory(self, parent: OpenDirectory, name: bytes, entry: TarEntry) -> None:
         """A new directory, or new owner, mode, xattrs and time for the one that is there.
 
         A link to a directory is no directory and is replaced, as containerd, Docker and umoci do it (the
@@ -119,7 +121,7 @@ class TarExtractor:
             except FileExistsError:
                 made, merged = self._meet(parent, name)
         if merged or entry.uid != self._uid or entry.gid != self._gid or parent.inherits:
-            self._own(made.fd, entry)
+            self._set_owner(made.fd, entry)
         made.set_mode(entry.mode)
         if merged:
             _drop_xattrs(made.fd, entry.xattrs)
@@ -213,7 +215,7 @@ class TarExtractor:
                 os.close(fd)
         os.utime(name, ns=(entry.mtime_ns, entry.mtime_ns), dir_fd=parent.fd, follow_symlinks=False)
 
-    def _own(self, fd: int, entry: TarEntry) -> None:
+    def _set_owner(self, fd: int, entry: TarEntry) -> None:
         if self._root:
             with _explaining_owner(entry):
                 os.fchown(fd, entry.uid, entry.gid)
@@ -236,7 +238,7 @@ class TarExtractor:
 
     def _set_xattrs(self, target: int | Path, entry: TarEntry) -> None:
         for key, value in sorted(entry.xattrs.items()):
-            if not _kept(key):
+            if not _is_allowed_xattr(key):
                 self._missing.add(f"xattr {show(key)} masked", entry.path)
                 continue
             try:
@@ -289,7 +291,7 @@ def _varint(value: int) -> bytes:
     return bytes((low | 0x80,)) + _varint(high) if high else bytes((low,))
 
 
-def _kept(key: bytes) -> bool:
+def _is_allowed_xattr(key: bytes) -> bool:
     """Whether an image may say it. Labels and ACLs are the host's; overlayfs and others would obey theirs."""
     return key == b"security.capability" or (
         key.startswith(b"user.") and not key.startswith(b"user.overlay.") and key != OWNER.encode()
@@ -299,7 +301,7 @@ def _kept(key: bytes) -> bool:
 def _drop_xattrs(fd: int, keep: Mapping[bytes, bytes]) -> None:
     for name in os.listxattr(fd):
         key = os.fsencode(name)
-        if _kept(key) and key not in keep:
+        if _is_allowed_xattr(key) and key not in keep:
             os.removexattr(fd, key)
 
 
@@ -310,6 +312,6 @@ def _status(name: bytes, parent: int) -> os.stat_result | None:
         return None
 
 
-def _write(fd: int, rest: bytes) -> None:
+def _write_all(fd: int, rest: bytes) -> None:
     while rest:
         rest = rest[os.write(fd, rest) :]

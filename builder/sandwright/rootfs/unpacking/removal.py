@@ -32,13 +32,13 @@ def open_directory(name: bytes | str, parent: int) -> tuple[int, os.stat_result]
         fd = os.open(name, OPEN_DIRECTORY, dir_fd=parent)
         return fd, os.fstat(fd)
     except PermissionError:
-        looked = os.open(name, _LOOK, dir_fd=parent)
+        path_fd = os.open(name, _LOOK, dir_fd=parent)
         try:
-            status = os.fstat(looked)
-            Path(f"/proc/self/fd/{looked}").chmod(0o700)  # the way to chmod an O_PATH descriptor
+            status = os.fstat(path_fd)
+            Path(f"/proc/self/fd/{path_fd}").chmod(0o700)  # the way to chmod an O_PATH descriptor
             return os.open(name, OPEN_DIRECTORY, dir_fd=parent), status
         finally:
-            os.close(looked)
+            os.close(path_fd)
 
 
 def remove(name: bytes | str, parent: int) -> None:
@@ -62,18 +62,18 @@ def remove_tree(name: bytes | str, parent: int) -> None:
     fd, _ = open_directory(top, parent)
     levels: list[_Level] = []
     try:
-        levels.append(_empty(top, fd))
+        levels.append(_unlink_files(top, fd))
         while levels:
             level = levels[-1]
             if level.folders:
                 name = level.folders.pop()
                 fd = _move(fd, open_directory(name, fd)[0])
-                levels.append(_empty(name, fd))
+                levels.append(_unlink_files(name, fd))
                 continue
             levels.pop()
             if levels:
                 fd = _move(fd, os.open("..", OPEN_DIRECTORY, dir_fd=fd))
-                if _identity(fd) != levels[-1].identity:
+                if _inode_identity(fd) != levels[-1].identity:
                     raise HostError(f"{top}: somebody moved directories in it while it was being removed")
                 os.rmdir(level.name, dir_fd=fd)
     finally:
@@ -81,11 +81,11 @@ def remove_tree(name: bytes | str, parent: int) -> None:
     os.rmdir(top, dir_fd=parent)
 
 
-def _empty(name: str, fd: int) -> _Level:
+def _unlink_files(name: str, fd: int) -> _Level:
     """Unlink what is not a directory, and say which directories there are."""
     if os.fstat(fd).st_mode & 0o300 != 0o300:
         os.fchmod(fd, 0o700)
-    level = _Level(name, _identity(fd), [])
+    level = _Level(name, _inode_identity(fd), [])
     with os.scandir(fd) as entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
@@ -100,6 +100,6 @@ def _move(old: int, new: int) -> int:
     return new
 
 
-def _identity(fd: int) -> tuple[int, int]:
+def _inode_identity(fd: int) -> tuple[int, int]:
     status = os.fstat(fd)
     return status.st_dev, status.st_ino

@@ -56,11 +56,11 @@ def staged(destination: Path) -> Iterator[StagedDirectory]:
     Missing parents of `destination` are created with mode 0700. Raise HostError when `destination` exists, or
     when another process locks its parent for half a minute.
     """
-    parent = _open_parent(destination)
+    parent = _open_parent_of(destination)
     try:
-        if _is_there(destination.name, parent):
+        if _exists_in(destination.name, parent):
             raise _occupied(destination)
-        with _locked(parent, destination.parent):
+        with _locked_parent(parent, destination.parent):
             _sweep(parent)
             name = f"{PREFIX}{secrets.token_hex(8)}"
             os.mkdir(name, 0o700, dir_fd=parent)
@@ -78,7 +78,7 @@ def staged(destination: Path) -> Iterator[StagedDirectory]:
         os.close(parent)
 
 
-def _open_parent(destination: Path) -> int:
+def _open_parent_of(destination: Path) -> int:
     if destination.name in ("", ".."):
         raise HostError(f"{destination} is no name for a new directory")
     folder = destination.parent
@@ -88,7 +88,7 @@ def _open_parent(destination: Path) -> int:
 
 
 @contextlib.contextmanager
-def _locked(fd: int, path: Path) -> Iterator[None]:
+def _locked_parent(fd: int, path: Path) -> Iterator[None]:
     deadline = time.monotonic() + _PATIENCE
     while True:
         try:
@@ -134,7 +134,7 @@ def _disinherit(fd: int) -> None:
     os.fchmod(fd, 0o700)
 
 
-def _is_there(name: str, parent: int) -> bool:
+def _exists_in(name: str, parent: int) -> bool:
     try:
         os.stat(name, dir_fd=parent, follow_symlinks=False)
     except FileNotFoundError:

@@ -118,7 +118,7 @@ def write_atomically(path: Path, content: bytes) -> bool:
     The directory may be a project's, where a sandbox can lock it, and put a pipe in the file's place: raise
     HostError where the lock isn't had in time.
     """
-    if _holds(path, content):
+    if _has_content(path, content):
         return False
     part = path.with_name(f".{path.name}.part")
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -139,7 +139,7 @@ def write_atomically(path: Path, content: bytes) -> bool:
     return True
 
 
-def _holds(path: Path, content: bytes) -> bool:
+def _has_content(path: Path, content: bytes) -> bool:
     """Whether a plain file with this content is there; what would wait to be opened or read is none."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -90,16 +90,16 @@ class RootfsTree:
         step budget is spent.
         """
         self._steps.allow()
-        found = self._known(path)
+        found = self._open_directory_or_none(path)
         if found is None:
-            found = self._walk(path, make=True)
+            found = self._walk_to(path, make=True)
             assert found is not None
         return found
 
     def existing(self, path: bytes) -> OpenDirectory | None:
         """The directory that `path` leads to, or None when it leads to nothing or to something else."""
         self._steps.allow()
-        return self._known(path) or self._walk(path, make=False)
+        return self._open_directory_or_none(path) or self._walk_to(path, make=False)
 
     def make(self, parent: OpenDirectory, name: bytes) -> OpenDirectory:
         """A new directory, mode 0700 for now. Raise FileExistsError when something is there."""
@@ -118,14 +118,14 @@ class RootfsTree:
         """Remove what is called `name`, with all that is below it. Raise FileNotFoundError for nothing."""
         mode = os.stat(name, dir_fd=parent.fd, follow_symlinks=False).st_mode
         if stat.S_ISDIR(mode):
-            self._forget(_join(parent, name))
+            self._close_below(_join(parent, name))
             remove_tree(name, parent.fd)
             return
         if stat.S_ISLNK(mode):
             self._aliases.clear()
         os.unlink(name, dir_fd=parent.fd)
 
-    def _forget(self, path: bytes) -> None:
+    def _close_below(self, path: bytes) -> None:
         """Let go of the directories at and below `path`, which are about to go, and of where links led."""
         below = path + b"/"
         for key in [key for key in self._open if key == path or key.startswith(below)]:
@@ -142,7 +142,7 @@ class RootfsTree:
         while self._open:
             os.close(self._open.popitem()[1].fd)
 
-    def _known(self, path: bytes) -> OpenDirectory | None:
+    def _open_directory_or_none(self, path: bytes) -> OpenDirectory | None:
         """The directory of that path if it is open, which is then the last that is evicted."""
         found = self._open.get(path)
         if found is not None and path:
@@ -150,8 +150,8 @@ class RootfsTree:
             self._open[path] = found
         return found
 
-    def _walk(self, path: bytes, *, make: bool) -> OpenDirectory | None:
-        current, ahead = self._nearest(path)
+    def _walk_to(self, path: bytes, *, make: bool) -> OpenDirectory | None:
+        current, ahead = self._nearest_open(path)
         links = steps = 0
         entered: deque[bytes] = deque()
         while ahead:
@@ -164,7 +164,9 @@ class RootfsTree:
             name = ahead.pop()
             if name in (b"", b"."):
                 continue
-            step = self._above(current) if name == b".." else self._step(current, name, make=make)
+            step = (
+                self._above(current) if name == b".." else self._open_or_read_link(current, name, make=make)
+            )
             if step is None:
                 return None
             if isinstance(step, OpenDirectory):
@@ -190,7 +192,7 @@ class RootfsTree:
         if behind and behind != current.path and behind in self._open:
             self._open.pop(behind).close()
 
-    def _nearest(self, path: bytes) -> tuple[OpenDirectory, list[bytes]]:
+    def _nearest_open(self, path: bytes) -> tuple[OpenDirectory, list[bytes]]:
         """The open directory nearest to `path`, and the components from there on, the next one last."""
         ahead: list[bytes] = []
         head = path
@@ -210,14 +212,16 @@ class RootfsTree:
         parent = current.path.rpartition(b"/")[0]
         return self._open.get(parent) or self._open_at(parent, current, b"..")
 
-    def _step(self, current: OpenDirectory, name: bytes, *, make: bool) -> OpenDirectory | bytes | None:
+    def _open_or_read_link(
+        self, current: OpenDirectory, name: bytes, *, make: bool
+    ) -> OpenDirectory | bytes | None:
         """The directory called `name`, or a link's target, or None where none is and none is to be made."""
         try:
             return self.enter(current, name)
         except FileNotFoundError:
-            return self._implied(current, name) if make else None
+            return self._make_implied(current, name) if make else None
         except NotADirectoryError:
-            target = _target(current, name)
+            target = _read_link(current, name)
         except OSError as error:
             if error.errno != errno.ENAMETOOLONG:
                 raise
@@ -226,7 +230,7 @@ class RootfsTree:
             return target
         raise EntryRefused(f"it lies below {show(_join(current, name))}, which is not a directory")
 
-    def _implied(self, parent: OpenDirectory, name: bytes) -> OpenDirectory:
+    def _make_implied(self, parent: OpenDirectory, name: bytes) -> OpenDirectory:
         """A directory that no entry speaks of: as other tools make it, but with the same time everywhere.
 
         It may be called as a whiteout is, as containerd and umoci have it; not as AUFS calls its metadata.
@@ -259,7 +263,7 @@ class RootfsTree:
                 self._open.pop(key).close()
 
 
-def _target(parent: OpenDirectory, name: bytes) -> bytes | None:
+def _read_link(parent: OpenDirectory, name: bytes) -> bytes | None:
     try:
         return os.readlink(name, dir_fd=parent.fd)
     except OSError as error:

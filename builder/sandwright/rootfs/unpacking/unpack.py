@@ -91,7 +91,7 @@ def unpack(
     for layer in layers:
         layer.check()
     with (
-        _explained(str(destination)),
+        _explain_errors_of(str(destination)),
         staged(destination) as stage,
         WhiteoutPrefetch(layers, limits) as prefetch,
     ):
@@ -141,7 +141,7 @@ class _Unpacking:
                 reader = TarReader(
                     stream, limits=self._left, name=layer.name, notes=self._contained, may_be_sparse=True
                 )
-                self._put(reader, layer.name, lowest=lowest)
+                self._put_layer(reader, layer.name, lowest=lowest)
         self._entries += reader.entries
         self._bytes += reader.bytes
         self._left = dataclasses.replace(
@@ -160,7 +160,7 @@ class _Unpacking:
             with Prefetch(proved) as hashed:
                 yield hashed
 
-    def _put(self, reader: TarReader, name: str, *, lowest: bool) -> None:
+    def _put_layer(self, reader: TarReader, name: str, *, lowest: bool) -> None:
         put, chunks = self._placer.put, reader.chunks
         for entry in reader:
             path = entry.path
@@ -177,7 +177,7 @@ class _Unpacking:
 
 
 @contextlib.contextmanager
-def _explained(what: str) -> Iterator[None]:
+def _explain_errors_of(what: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:

@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <sys/prctl.h>
 
+#include "filter.h"
 #include "inside.h"
 #include "landlock.h"
 #include "launch.h"
