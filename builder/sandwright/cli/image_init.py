@@ -17,12 +17,12 @@ def init_image(
     base: str = "bookworm",
     package: Sequence[str] | None = None,
     language: Sequence[str] | None = None,
-    user: str = "agent",
+    username: str = "agent",
     description: str = "",
     images: str = "images",
 ) -> None:
     """Write the definition of a new image, and print the commands that lock and build it."""
-    new = NewImage(name, base, package or (), language or (), user, description)
+    new = NewImage(name, base, package or (), language or (), username, description)
     definition = new.write(Path(images), bases=data_path("images"))
     console.line(f"{definition.folder / FILE} is written")
     console.line("next:")

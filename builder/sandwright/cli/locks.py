@@ -127,7 +127,7 @@ class _Locker:
             write_base_lock(definition.folder, lock)
         else:
             write_lock(definition.folder, lock)
-        self.progress.note(f"{definition.name}: {_summary(changes)}")
+        self.progress.note(f"{definition.name}: {_change_summary(changes)}")
         return lock
 
     def resolve(self, definition: ImageDefinition) -> tuple[Lock | BaseLock, list[str]]:
@@ -139,8 +139,8 @@ class _Locker:
                 cache=Cache(default_cache(os.environ)),
                 progress=self.progress,
             )
-            return pins, base_lock_changes(_previous(definition, load_base_lock), pins)
-        previous = _previous(definition, load_lock)
+            return pins, base_lock_changes(_previous_lock(definition, load_base_lock), pins)
+        previous = _previous_lock(definition, load_lock)
         lock = lock_image(
             definition,
             mirrors=find_mirrors(self.mirror or None, os.environ),
@@ -154,14 +154,14 @@ class _Locker:
 _Lock = TypeVar("_Lock")
 
 
-def _previous(definition: ImageDefinition, load: Callable[[Path], _Lock]) -> _Lock | None:
+def _previous_lock(definition: ImageDefinition, load: Callable[[Path], _Lock]) -> _Lock | None:
     try:
         return load(definition.folder)
     except LockError:
         return None
 
 
-def _summary(changes: Sequence[str]) -> str:
+def _change_summary(changes: Sequence[str]) -> str:
     """The changes of a lock in one line, by number if they are many; `lock-diff` lists them."""
     if len(changes) <= MOST_CHANGES:
         return "; ".join(change.strip() for change in changes) or "nothing has changed"

@@ -188,7 +188,7 @@ def verify_image(
     with (
         console.watching() as progress,
         tempfile.TemporaryDirectory(prefix="sandwright-verify-") as scratch,
-        _source(reference, settings, is_layout=is_layout) as (repository, what),
+        _open_published(reference, settings, is_layout=is_layout) as (repository, what),
     ):
         again = (
             RebuildOptions(fetcher(mirror, registry=lambda: settings), list(platform or ()))
@@ -207,7 +207,7 @@ def verify_image(
 
 
 @contextmanager
-def _source(
+def _open_published(
     reference: str, settings: RegistrySettings, *, is_layout: bool
 ) -> Iterator[tuple[Repository, str]]:
     """Where a published image is, and what names it there."""

@@ -74,7 +74,7 @@ def lock_image(
     epoch = 0
     for platform in definition.platforms:
         sources = apt_sources(definition)
-        root = cache / "apt" / f"{suite}-{ARCHITECTURES[platform]}{_suffix(suite, sources)}"
+        root = cache / "apt" / f"{suite}-{ARCHITECTURES[platform]}{_directory_suffix(suite, sources)}"
         apt = PrivateApt(root, suite, ARCHITECTURES[platform], mirrors, keyring, sources)
         with apt.opened(), _naming(f"image '{definition.name}', {platform}"):
             with progress.step(f"{definition.name} {platform}: indices"):
@@ -220,20 +220,20 @@ class PrivateApt:
 
     def _sources(self) -> str:
         return "".join(
-            f"deb [arch={self.architecture} signed-by={self._key(source)}] "
+            f"deb [arch={self.architecture} signed-by={self._key_path(source)}] "
             f"{self.mirrors.bases(source.archive)[0]} {source.suite} {' '.join(source.components)}\n"
             for source in self.sources
         )
 
-    def _key(self, source: AptSource) -> Path:
+    def _key_path(self, source: AptSource) -> Path:
         return self.keyring if source.key is None else self.root / "keys" / source.key_name()
 
     def _copy_keys(self) -> None:
         """Copy keys to where apt's own user can read them."""
         for source in self.sources:
             if source.key is not None:
-                self._key(source).parent.mkdir(exist_ok=True)
-                self._key(source).write_bytes(source.key.read_bytes())
+                self._key_path(source).parent.mkdir(exist_ok=True)
+                self._key_path(source).write_bytes(source.key.read_bytes())
 
     def _apt_settings(self) -> str:
         dump = process.run("apt-config", "dump", "--no-empty", timeout=RESOLVE_TIMEOUT).text
@@ -265,7 +265,7 @@ Acquire::Languages "none";
 """
 
 
-def _suffix(suite: str, sources: tuple[AptSource, ...]) -> str:
+def _directory_suffix(suite: str, sources: tuple[AptSource, ...]) -> str:
     """Sets the directory of an image with other sources apart: apt drops indices that it no longer needs."""
     if sources == debian_sources(suite):
         return ""

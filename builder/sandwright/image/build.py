@@ -213,7 +213,7 @@ class _Build:
     def _of_packages(self, step: PlannedImage, lock: Lock | BaseLock) -> ImageLayout:
         assert isinstance(lock, Lock)
         definition, epoch = step.definition, lock.epoch if self._epoch is None else self._epoch
-        origin = self._origin(definition, epoch, lock=lock)
+        origin = self._image_origin(definition, epoch, lock=lock)
         share = PlatformSplit.of(step, origin)
         packages = [package for platform in share.fresh for package in lock.packages(platform)]
         files = self._supply.fetch(packages, self._shop.progress)
@@ -243,7 +243,7 @@ class _Build:
             platform: inherited(config.document, f"{base.name}: {platform}").under(definition.config)
             for platform, config in base.configs.items()
         }
-        origin = self._origin(
+        origin = self._image_origin(
             definition, epoch, lock=lock, reference=BaseReference(base.whole.digest, base.name)
         )
         return self._publish(
@@ -269,12 +269,14 @@ class _Build:
         parent = step.definition.parent
         assert parent is not None
         epoch = self._epochs[parent]
-        origin = self._origin(step.definition, epoch, base=base, reference=BaseReference(base.whole.digest))
+        origin = self._image_origin(
+            step.definition, epoch, base=base, reference=BaseReference(base.whole.digest)
+        )
         return self._publish(
             PlatformSplit.of(step, origin), lambda task: assemble.from_base(self._shop, task, base)
         )
 
-    def _origin(
+    def _image_origin(
         self,
         definition: ImageDefinition,
         epoch: int,

@@ -55,7 +55,7 @@ class LayoutRepository(Repository):
 
     def manifest(self, what: str) -> RawManifest:
         """The manifest or index that a name or digest names."""
-        digest = what if is_digest(what) else self._named(what)
+        digest = what if is_digest(what) else self._digest_named(what)
         content = self._read_manifest_blob(digest)
         document = parse_json(content, f"{self}: {digest}", MANIFEST_OR_INDEX)
         media_type = document.get("mediaType") or (OCI_INDEX if "manifests" in document else OCI_MANIFEST)
@@ -89,7 +89,7 @@ class LayoutRepository(Repository):
         if found.hexdigest() != expected:
             raise WrongContent(f"{self}: {descriptor.digest} has other bytes")
 
-    def _named(self, name: str) -> str:
+    def _digest_named(self, name: str) -> str:
         index = parse_json(
             blobs.read(self._source, "index.json", limit=_LARGEST), f"{self}: index.json", INDEX
         )

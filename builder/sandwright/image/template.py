@@ -61,14 +61,14 @@ class NewImage:
         if (self.packages or self.languages) and not is_suite:
             raise UsageError(f"--package and --language need a Debian suite as base: {', '.join(SUITES)}")
         languages = [LANGUAGES[name] for name in self.languages]
-        wanted = {*ALWAYS, *self.packages, *(name for each in languages for name in each.packages)}
+        packages = {*ALWAYS, *self.packages, *(name for each in languages for name in each.packages)}
         return render_template(
             "images",
             "new/image.yaml.j2",
             description=self.description or f"The image {self.name}.",
-            base=self._base(),
+            base=self._base_section(),
             suite=self.base if is_suite else "",
-            packages=sorted(wanted),
+            packages=sorted(packages),
             programs=[list(each.program) for each in languages],
             user=self.user,
             home=f"/home/{self.user}",
@@ -97,7 +97,7 @@ class NewImage:
                 folder.rmdir()
             raise
 
-    def _base(self) -> dict[str, str]:
+    def _base_section(self) -> dict[str, str]:
         if self.base in SUITES:
             return {"debian": self.base}
         return {"registry" if re.search(r"[/:@.]", self.base) else "image": self.base}

@@ -52,7 +52,7 @@ COMMANDS = (
                 repeatable=True,
                 choices=("c", "go", "java", "node", "python", "rust"),
             ),
-            Option("user", "USER", "user that containers run as (default: agent)"),
+            Option("username", "NAME", "user that containers run as (default: agent)"),
             Option("description", "TEXT", "one sentence about the image"),
             Option("images", "DIR", "directory of image definitions (default: images)"),
         ),

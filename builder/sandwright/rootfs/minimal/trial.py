@@ -67,24 +67,26 @@ class _Trial:
         if expected is None:
             return f"not tried: {command} does not end in the full image; name another with --check"
         if _STARTED_BY in expected.stderr.encode():
-            raise BuildError(f"{command} can't be started here, even in the full image: {_last(expected)}")
+            raise BuildError(
+                f"{command} can't be started here, even in the full image: {_output_line(expected)}"
+            )
         found = self._run_in_root(self.minimal, argv)
         if found is None or found.status != expected.status or self._differs_by_root(found, expected, argv):
-            ended = "did not end" if found is None else f"ended with {found.status}: {_last(found)}"
+            ended = "did not end" if found is None else f"ended with {found.status}: {_output_line(found)}"
             raise BuildError(
                 f"in the minimal root, {command} {ended}; in the full image, it ended with {expected.status}:"
-                f" {_last(expected)}; --trace '{command}' keeps the files that it opens"
+                f" {_output_line(expected)}; --trace '{command}' keeps the files that it opens"
             )
-        return f"tried: {command}: {_last(found)}"
+        return f"tried: {command}: {_output_line(found)}"
 
     def must_pass(self, argv: tuple[str, ...]) -> str:
         """Run a command line in the minimal root; it must end with status 0."""
         command = " ".join(argv)
         found = self._run_in_root(self.minimal, argv)
         if found is None or found.status:
-            ended = "did not end" if found is None else f"ended with {found.status}: {_last(found)}"
+            ended = "did not end" if found is None else f"ended with {found.status}: {_output_line(found)}"
             raise BuildError(f"in the minimal root, {command} {ended}; --trace and --keep add files")
-        return f"tried: {command}: {_last(found)}"
+        return f"tried: {command}: {_output_line(found)}"
 
     def _differs_by_root(self, found: Result, expected: Result, argv: tuple[str, ...]) -> bool:
         """Whether another output is to blame on the root: some programs print times or addresses."""
@@ -108,7 +110,7 @@ class _Trial:
             return None
 
 
-def _last(result: Result) -> str:
+def _output_line(result: Result) -> str:
     """The first line of the output, or the last of the errors."""
     lines = (
         result.stdout.decode(errors="replace").strip().splitlines()[:1]
