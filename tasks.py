@@ -42,6 +42,9 @@ RETRIED = 5
 """Failed tests that are run once more; more of them are no coincidence."""
 
 
+SHELL_SCRIPTS = "import sys; sys.path.insert(0, 'tests'); import support.shellscripts as it; it.main()"
+
+
 def _python(c: Context, arguments: str, *, timeout: int = 600, warn: bool = False) -> int:
     """Run Python in the repository and return its exit status, which is 0 unless `warn` is set.
 
@@ -64,7 +67,7 @@ def style(c: Context) -> None:
     _python(c, "-m ruff check .")
     _python(c, "-m ruff format --check .")
     _python(c, "-m mypy --num-workers auto")
-    _python(c, "tests/support/shellscripts.py")
+    _python(c, f"-c {shlex.quote(SHELL_SCRIPTS)}")
 
 
 @task(

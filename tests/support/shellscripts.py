@@ -65,5 +65,6 @@ def all_faults() -> str:
         return "\n".join(filter(None, (faults(whole), variable_faults(found))))
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Print the faults; the exit status is 1 if there are any."""
     sys.exit(all_faults() or 0)

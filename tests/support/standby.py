@@ -26,6 +26,7 @@ from typing import Any
 from sandwright import process
 from support import interpreters
 
+TESTS = Path(__file__).parents[1]
 PROGRAMS = ("sandwright", "invoke")
 SOCKET = "standby.socket"
 IMPORTED = (
@@ -69,15 +70,22 @@ def calls(directory: Path) -> Iterator[Path]:
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(path))
         server.listen(16)  # who calls before it has imported everything waits here
-        argv = (sys.executable, __file__, str(server.fileno()))
+        code = f"import sys; sys.path.insert(0, {str(TESTS)!r}); from support import standby; standby.serve()"
         with process.start(
-            *argv, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL, pass_fds=(server.fileno(),)
+            sys.executable,
+            "-c",
+            code,
+            str(server.fileno()),
+            stdout=subprocess.DEVNULL,
+            pass_fds=(server.fileno(),),
         ):
+            server.close()  # calls of a process that has ended are refused, and do not wait
             yield directory
 
 
-def _serve(server: socket.socket) -> None:
-    """Wait for calls, for ever. Each has a process that looks after it."""
+def serve() -> None:
+    """Wait for calls, for ever, on the socket of `sys.argv`. Each has a process that looks after it."""
+    server = socket.socket(fileno=int(sys.argv[1]))
     for name in IMPORTED:
         importlib.import_module(name)
     while True:
@@ -156,7 +164,3 @@ def _status(code: object) -> int:
         return code or 0
     sys.stderr.write(f"{code}\n")
     return 1
-
-
-if __name__ == "__main__":
-    _serve(socket.socket(fileno=int(sys.argv[1])))
