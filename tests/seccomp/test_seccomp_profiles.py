@@ -27,6 +27,8 @@ ALLOW, EPERM, EINVAL, ENOSYS, EPROTONOSUPPORT = "ALLOW", 1, 22, 38, 93
 F_GETLEASE, F_SETLEASE, F_SETDELEG = 1025, 1024, 1040
 UPPER = 1 << 40
 TIOCSTI, TIOCLINUX, TCGETS = 0x5412, 0x541C, 0x5401
+BTRFS_SUBVOL_CREATE, BTRFS_SNAP_CREATE, BTRFS_SNAP_CREATE_V2 = 0x5000940E, 0x50009401, 0x50009417
+FICLONE, FICLONERANGE, BTRFS_DEFRAG_RANGE = 0x40049409, 0x4020940D, 0x40309410
 NEWUSER, NEWNS, NEWPID, THREAD = 0x10000000, 0x20000, 0x20000000, 0x10000
 AF_UNIX, AF_INET, AF_INET6, AF_NETLINK, AF_PACKET, AF_ALG, AF_VSOCK = 1, 2, 10, 16, 17, 38, 40
 STREAM, DGRAM, RAW, CLOEXEC = 1, 2, 3, 0x80000
@@ -69,6 +71,18 @@ DECISIONS = [
     ("*", "ioctl", (0, TIOCLINUX | UPPER), EPERM),
     ("*", "ioctl", (0, TIOCSTI + 1), ALLOW),
     ("*", "ioctl", (0, TIOCSTI | 0x80000000), ALLOW),
+    *[
+        ("*", "ioctl", (0, request), ALLOW)
+        for request in range(0x5410, 0x5420)
+        if request not in (TIOCSTI, TIOCLINUX)
+    ],
+    # A snapshot of Btrfs has the files of a subvolume, and none of the mounts that hide them.
+    *[
+        ("*", "ioctl", (3, request | high), EPERM)
+        for request in (BTRFS_SUBVOL_CREATE, BTRFS_SNAP_CREATE, BTRFS_SNAP_CREATE_V2)
+        for high in (0, UPPER)
+    ],
+    *[("*", "ioctl", (3, request), ALLOW) for request in (FICLONE, FICLONERANGE, BTRFS_DEFRAG_RANGE)],
     # Leases, by which whoever reads a file makes others wait.
     ("*", "fcntl", (3, F_GETLEASE), ALLOW),
     ("*", "fcntl", (3, F_SETLEASE), EINVAL),

@@ -190,6 +190,16 @@ def test_errors_are_the_kernels(repository: Project) -> None:
     assert inside.stdout == outside.stdout, inside.stderr
 
 
+def test_a_new_link_in_a_known_bare_repository_is_reported(repository: Project) -> None:
+    """Nothing else in it changed, and it has another name than `.git`."""
+    subprocess.run(("git", "init", "-q", "--bare", repository.root / "store"), check=True)
+    repository.run("true")
+    ended = repository.run("ln", "-s", "/etc/x", "store/FETCH_HEAD")
+    assert f"{repository.root}/store/FETCH_HEAD: a link in a repository: Git may write through it" in str(
+        ended.stderr
+    )
+
+
 @pytest.mark.parametrize("by", ["run", "cleanup"])
 def test_a_link_that_a_killed_run_left_is_removed(repository: Project, by: str) -> None:
     """In a repository that it made: there, it can."""

@@ -5,8 +5,7 @@ change (ctime), which nobody inside can set. A new link in a repository is remov
 it. Where the sandbox can't make set-id files, a plain file of no
 special name is passed over in a directory that did not change: lstat(2) is most of what a look costs. Set-id
 files that a look found are kept for the next, and once a day each file is looked at. A repository that was
-there before may be used inside: of it only what names programs counts, so the repositories that a look found
-are kept, too.
+there before may be used inside: only links and what names programs count, so repositories are kept, too.
 """
 
 from __future__ import annotations
@@ -37,6 +36,7 @@ _PATIENCE = 3.0
 
 _NEW = "new or changed while it ran"
 _MISSED = "not everything was looked at"
+_LINK = "a link in a repository: Git may write through it"
 _REMOVED = "a link in a repository was removed"
 _ENTERED = "a repository that the index has as an entry: `git status`"
 _RUNS = ("commondir", "config", "config.worktree")
@@ -278,8 +278,7 @@ class _Scan:
                 later(_Directory(path, status, directory.since, owner, mount))
         elif new and stat.S_ISLNK(mode) and self._where.is_in_repository(path):
             target = remove_link(path, status)
-            said = "a link in a repository: Git may write through it"
-            self._add(path, 1, said if target is None else f"{_REMOVED}, which led to {printable(target)}")
+            self._add(path, 1, _LINK if target is None else f"{_REMOVED}, which led to {printable(target)}")
         elif new and name == ".git":
             self._add(path, 0, "leads Git to a repository: Git runs what its configuration says")
 
@@ -307,6 +306,9 @@ class _Scan:
         if moved or any(each.st_ctime_ns >= since for each in looked):
             self._add(path, 0, "a repository: Git runs what its configuration says")
             return
+        for link in filter(os.path.islink, (f"{path}/{each}" for each in os.listdir(path))):
+            if os.lstat(link).st_ctime_ns >= since:  # Git's directory may have another name than `.git`
+                self._add(link, 1, _LINK)
         for inner in ("hooks", "info/attributes"):
             self._inner(f"{path}/{inner}", since)
 

@@ -10,8 +10,8 @@ closing() {
         proxy-deployment.yaml
 }
 sw_proxied=yes
-sw_profile=sandwright-b265167cf72ddb9ca8fe20cb2da53066.json
-sw_seccomp=b265167cf72ddb9ca8fe20cb2da53066c99c502fcf19b6ddaf7b128356c2cc0c
+sw_profile=sandwright-f176634398afeefab1b66465c88dd11d.json
+sw_seccomp=f176634398afeefab1b66465c88dd11d3ff9c8f645f3ef82b3be706f0a8b2528
 manifests() {
     "$@" namespace.yaml f34271d623a1ac9022c7f0b57cc97778ded4165d2aa79d6bd8361cae7aedfe8b
     "$@" quota.yaml 9c5803c324dc420fd4ccf1f9cd203b8af63cdfe94eda7d1d2f932130a989cb7a
@@ -20,5 +20,5 @@ manifests() {
     "$@" proxy-networkpolicy.yaml fdb5d4498fa445b62931842afc9fc26c9c7c7f489a3121ea540254a94206aff9
     "$@" proxy-service.yaml d7edef56170257b6762e24b694ddadb085368cb16ea2aeb1e4817f950fc851ce
     "$@" proxy-deployment.yaml 8b0af07e1263efb1f618f1931098199df4ad32b25d28ee00538a9d8252fa8500
-    "$@" job.yaml 9596a020de487dd2ef50d16f6934ed27361f81552617ae376a23f1531f62dcf5
+    "$@" job.yaml 77b750e5ae3d542be21140bd1c24fb159271f448c1d78bd1bdda8a6c7a08fadc
 }
