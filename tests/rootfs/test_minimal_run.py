@@ -305,6 +305,23 @@ def _running(word: str) -> list[str]:
     return found
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="the devices are root's")
+@pytest.mark.needs("strace", "bwrap")
+def test_a_program_of_the_image_can_not_change_devices_of_the_host(
+    image: Path, store: Path, tmp_path: Path
+) -> None:
+    """Neither when it is traced nor when the result is run."""
+    device = Path("/dev/full")
+    mode = device.stat().st_mode & 0o777
+    command = ("bash", "-c", "! chmod 0662 /dev/full && echo x >/dev/null")
+    wanted = MinimalOptions(("bash",), keep=("/usr/bin/chmod",), trace=(command,))
+    try:
+        assert len(_tried(image, store, tmp_path / "b", wanted, command)) == 3
+        assert device.stat().st_mode & 0o777 == mode
+    finally:
+        device.chmod(mode)
+
+
 @pytest.mark.needs("strace", "bwrap")
 def test_traced_run_can_not_write_to_the_root_or_reach_a_network(
     image: Path, store: Path, tmp_path: Path

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sandwright.runtime.bwrap import bwrap_words
+from sandwright.runtime.bwrap import _BwrapSession, bwrap_words
 
 CONFIG: dict[str, Any] = {
     "process": {
@@ -95,3 +99,22 @@ def test_sizes(text: str, bytes_: str) -> None:
     mount = {"destination": "/x", "type": "tmpfs", "options": [f"size={text}"]}
     words = bwrap_words(_with(mounts=[mount]))
     assert words[words.index("--size") + 1] == bytes_
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="the devices are root's")
+@pytest.mark.needs("bwrap")
+def test_a_program_of_root_can_not_change_devices_of_the_host(tmp_path: Path) -> None:
+    device = Path("/dev/full")
+    mode = device.stat().st_mode & 0o777
+    config = {
+        "process": {"args": ["/bin/chmod", "0662", str(device)], "user": {"uid": 0, "gid": 0}},
+        "root": {"path": "/", "readonly": True},
+        "mounts": [{"destination": "/dev"}],
+    }
+    session = _BwrapSession(as_user=False, scratch=tmp_path, stop=threading.Event())
+    try:
+        ended = subprocess.run(session._bwrap_command(config), capture_output=True, check=False)
+        assert b"Read-only file system" in ended.stderr
+        assert device.stat().st_mode & 0o777 == mode
+    finally:
+        device.chmod(mode)

@@ -21,6 +21,7 @@ from typing import Any
 from sandwright import process
 from sandwright.host import MachineFacts
 from sandwright.render.bubblewrap import BwrapArguments
+from sandwright.rootfs.minimal.trace import readonly_devices
 from sandwright.runtime.bundles import prepare
 from sandwright.runtime.contract import Session, Start, Variant
 from sandwright.runtime.oci import needs_emulator
@@ -84,7 +85,7 @@ class _BwrapSession:
         return run_bounded(wrap(bundle.config), limit=start.limit, stop=self.stop, env=start.environment)
 
     def _bwrap_command(self, config: Mapping[str, Any]) -> list[str]:
-        return ["env", "-i", process.which("bwrap"), *bwrap_words(config)]
+        return [*readonly_devices(), "env", "-i", process.which("bwrap"), *bwrap_words(config)]
 
     def _as_user(self, config: Mapping[str, Any]) -> list[str]:
         point = str(self.scratch / "root")

@@ -78,10 +78,11 @@ static int make_link(const struct broker *broker, const struct seccomp_notif *ca
                      const char *path)
 {
     char base[32], above[PATH_MAX];
+    struct stat there;
     path = take_base(number, path, base);
     size_t length = above_last(path);
     snprintf(above, sizeof above, "%.*s", (int)length, length == 0 ? "." : path);
-    if (path[0] != '/' && faccessat(process, base, F_OK, AT_SYMLINK_NOFOLLOW) != 0)
+    if (path[0] != '/' && fstatat(process, base, &there, AT_SYMLINK_NOFOLLOW) != 0) /* access(2) would ask as the real user */
         return EBADF;
     _cleanup_close_ int directory = open_as(process, base, length == 0 ? "." : above);
     int fault = directory < 0 ? errno : 0;

@@ -8,6 +8,7 @@ command.
 
 from __future__ import annotations
 
+import os
 import re
 import tempfile
 from collections import deque
@@ -19,6 +20,12 @@ from sandwright import process
 from sandwright.errors import BuildError
 from sandwright.render.bubblewrap import BwrapArguments
 
+_READ_ONLY = """
+for each in null zero full random urandom tty; do
+    mount --bind "/dev/$each" "/dev/$each" && mount -o remount,bind,ro "/dev/$each" || exit 125
+done
+exec "$@"
+"""
 _HINT = "a traced run needs strace and bubblewrap"
 _CALLS = "trace=%file,%process,chdir,fchdir,getdents64"
 _LINE = re.compile(r"([a-z0-9_]+)\((.*)\)\s+= (\d+)(?:<[^>]*>)?(?: /\* (\d+) in strace's PID NS \*/)?.*")
@@ -58,6 +65,7 @@ def trace(rootfs: Path, run: TracedCommand, *, timeout: float = 300.0) -> Trace:
     strace, bwrap = process.which("strace", hint=_HINT), process.which("bwrap", hint=_HINT)
     with tempfile.TemporaryDirectory(prefix="sandwright-trace-") as folder:
         result = process.run(
+            *readonly_devices(),
             *(strace, "-ff", "-qq", "-xx", "-y", "--pidns-translation", "-s", "4096", "-e", _CALLS),
             *("-e", "signal=none", "-o", f"{folder}/t"),
             *(bwrap, *sandbox(rootfs, run)),
@@ -69,6 +77,18 @@ def trace(rootfs: Path, run: TracedCommand, *, timeout: float = 300.0) -> Trace:
             raise BuildError(f"the traced run of {' '.join(run.argv)} ended with {result.status}\n{text}")
         logs = {int(path.suffix[1:]): path for path in Path(folder).iterdir()}
         return read_logs(logs)
+
+
+def readonly_devices() -> list[str]:
+    """Words before a command that mount the host's devices read-only for it, if this process is root.
+
+    bubblewrap binds them, and a program of root's could change their modes for the whole host. In a container
+    that allows no mounts, it can change those of the container.
+    """
+    probe = [process.find("unshare") or "", "--mount", "--propagation", "private"]
+    if os.geteuid() != 0 or not probe[0] or not process.run(*probe, "true", check=False):
+        return []
+    return [*probe, "sh", "-c", _READ_ONLY, "sh"]
 
 
 def sandbox(rootfs: Path, run: TracedCommand) -> list[str]:

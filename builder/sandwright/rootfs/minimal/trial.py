@@ -14,7 +14,7 @@ from sandwright.rootfs.bundles.convert import PLAIN, BundleOptions
 from sandwright.rootfs.bundles.identity import read_accounts, resolve_user
 from sandwright.rootfs.images.source import Image
 from sandwright.rootfs.minimal.minimal import MinimalBundle, MinimalOptions, environment_of
-from sandwright.rootfs.minimal.trace import TracedCommand, sandbox
+from sandwright.rootfs.minimal.trace import TracedCommand, readonly_devices, sandbox
 from sandwright.rootfs.securejoin import Root
 
 _TIMEOUT = 60.0
@@ -101,6 +101,7 @@ class _Trial:
         command = TracedCommand(argv, self.environment, "/", self.user)
         try:
             return process.run(
+                *readonly_devices(),
                 process.which("bwrap", hint="minimal roots are tried in bubblewrap"),
                 *sandbox(rootfs, command),
                 timeout=_TIMEOUT,
