@@ -1,7 +1,12 @@
 /* Feeds entries to what the front does with an authentic one: 4 bytes of length and as many of an entry, on standard input. Says for
  * each whether it could be read and whether its questions hold, and looks at what a run could have written as the entry says. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <linux/landlock.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -12,11 +17,29 @@ void become_python(void)
     _exit(3);
 }
 
+/* A scan replaces the file that an entry names: as root, a hostile entry would replace /dev/null or /bin/sh. */
+static void write_below_only(const char *directory)
+{
+    uint64_t writing = LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_DIR | LANDLOCK_ACCESS_FS_REMOVE_FILE |
+                       LANDLOCK_ACCESS_FS_MAKE_DIR | LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_MAKE_SYM |
+                       LANDLOCK_ACCESS_FS_MAKE_SOCK | LANDLOCK_ACCESS_FS_MAKE_FIFO;
+    struct landlock_ruleset_attr handled = {.handled_access_fs = writing};
+    struct landlock_path_beneath_attr below = {.allowed_access = writing, .parent_fd = open(directory, O_PATH | O_CLOEXEC)};
+    int rules = (int)syscall(SYS_landlock_create_ruleset, &handled, sizeof handled, 0);
+    if (rules < 0 || syscall(SYS_landlock_add_rule, rules, LANDLOCK_RULE_PATH_BENEATH, &below, 0) != 0 ||
+        prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || syscall(SYS_landlock_restrict_self, rules, 0) != 0)
+        _exit(77);
+    close(rules);
+    close(below.parent_fd);
+}
+
 enum { SCANNED = 16 }; /* one in so many, as each takes a process */
 
-int main(void)
+int main(int count, char **words)
 {
     unsigned char head[4];
+    if (count > 1)
+        write_below_only(words[1]);
     setvbuf(stdout, NULL, _IOFBF, 1 << 16);
     while (fread(head, 1, sizeof head, stdin) == sizeof head) {
         size_t length = head[0] | (size_t)head[1] << 8 | (size_t)head[2] << 16 | (size_t)head[3] << 24;
