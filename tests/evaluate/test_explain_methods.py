@@ -244,7 +244,7 @@ def test_names_that_nothing_protects_elsewhere_are_told() -> None:
         ("oci", "allow", "looser", "partly"),
         ("seatbelt", "deny", "agrees", "exact"),
     ]
-    assert "no further run starts" in found.row("bwrap").reason
+    assert "the next run does not start" in found.row("bwrap").reason
     assert found.agree
 
 

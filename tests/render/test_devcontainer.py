@@ -354,10 +354,10 @@ def test_it_is_rendered_by_name_as_a_form_of_docker() -> None:
         "filesystem.protect holds in part: the directory of a repository is read-only as a whole; what "
         "doesn't exist yet can be made",
         "network.proxy is stricter: a development container has no network: nobody brings the proxy in",
-        "network.later-sockets holds in part: what listens when a run starts is hidden; programs inside may "
-        "have Unix sockets of their own",
-        "process.kernel holds in part: the version of the engine, or of the node's runtime, decides which of "
-        "these paths it hides",
+        "network.later-sockets holds in part: sockets that listen at the start of a run are hidden; "
+        "programs inside can create Unix sockets",
+        "process.kernel holds in part: which of these paths are masked depends on the version of the engine "
+        "or of the node's runtime",
         "environment.pass is stricter: no variable of the host is passed to a development container",
     ]
 

@@ -120,8 +120,8 @@ def test_what_cannot_be_enforced_is_refused_first() -> None:
     accepted = "accept_gaps: [{feature: resources.memory, method: bwrap, reason: the machine is small}]\n"
     rendered = render(_resolve(text + accepted), "bwrap")
     assert [str(each) for each in rendered.findings if each.kind == "degraded"] == [
-        "bwrap: resources.memory is degraded: a limit for all processes together needs a control group, "
-        "which this method doesn't make; accepted: the machine is small"
+        "bwrap: resources.memory is degraded: a limit for all processes together needs a cgroup, "
+        "which this method does not create; accepted: the machine is small"
     ]
 
 

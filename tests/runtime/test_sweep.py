@@ -35,7 +35,7 @@ import json, sys, threading
 from pathlib import Path
 from sandwright.host import collect_host
 from sandwright.runtime.contract import Start
-from sandwright.watchdog import base_environment
+from sandwright.watchdog import runtime_environment
 from sandwright.runtime.registry import RUNTIMES
 from sandwright.runtime.scratch import scratch_directory
 from sandwright.runtime.sessions import Sessions
@@ -46,7 +46,7 @@ with scratch_directory() as scratch, Sessions(collect_host(), scratch, threading
     ready = sessions.check(RUNTIMES[name], platform)
     session = sessions.session(ready)
     subject = image.subject(Path(bundle))
-    session.run(Start(subject, tuple(json.loads(argv)), 600, base_environment()))
+    session.run(Start(subject, tuple(json.loads(argv)), 600, runtime_environment()))
 """
 
 

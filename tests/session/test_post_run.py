@@ -21,7 +21,7 @@ pytestmark = pytest.mark.needs("bwrap", "git")
 
 STANDIN = r"""#!/bin/sh
 [ "$1" = --run ] || exit 99
-after=$(tr '\0' '\n' <"/proc/$$/fd/$2" | sed '1,/^post_run$/d' | sed -e 1d -e '/^denials$/,$d')
+after=$(tr '\0' '\n' <"/proc/$$/fd/$2" | sed '1,/^post_run$/d' | { read -r count && head -n "$count"; })
 shift 2
 "$@"
 set -- $?

@@ -71,7 +71,7 @@ def test_a_method_that_forgets_the_installation_is_red(home: Path, monkeypatch: 
     (home / "p/.venv").mkdir(parents=True)
     there = (*installation.installed_directories(), str(home / "p/.venv"))
     for module in ("policy.installation", "verify.reserved_state"):
-        monkeypatch.setattr(f"sandwright.{module}.directories", lambda: there)
+        monkeypatch.setattr(f"sandwright.{module}.installed_directories", lambda: there)
     assert "files/reserved-installation" not in red("bwrap", POLICY, home / "p", None, runs=False)
     found = red("bwrap", POLICY, home / "p", _forgetful("loaded from"), runs=False)
     assert "files/reserved-installation" in found, found

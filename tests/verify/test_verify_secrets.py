@@ -197,7 +197,8 @@ def test_one_rule_more_of_a_profile(rule: str, red: str, tmp_path: Path) -> None
         return replaced(artifacts, "profile.sb", lambda content: content + text + b"\n")
 
     proof = simulate(resolver(POLICY, tmp_path / "project"), "seatbelt", weaken=weaken)
-    assert {each.probe for each in proof.outcomes if each.verdict is not Verdict.PASS} == {red}
+    failed = {each.probe for each in proof.outcomes if each.verdict is not Verdict.PASS}
+    assert {each for each in failed if not each.endswith(": not held")} == {red}
 
 
 @pytest.mark.parametrize("refused", ["kubernetes"])

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from sandwright.documents.strictjson import loads
 from sandwright.errors import IntegrityError
 from sandwright.image.existing import read_layout
 from sandwright.rootfs.securejoin import Root
@@ -66,7 +66,7 @@ def _of_images(images: Path) -> Iterator[str]:
 def _of_bundles(bundles: Path) -> Iterator[str]:
     for config in sorted(bundles.glob("*/config.json")):
         try:
-            root = json.loads(config.read_bytes())["root"]["path"]
+            root = loads(config.read_bytes())["root"]["path"]
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise IntegrityError(f"{config} can't be read: {error}") from None
         yield Path(str(root)).name.removesuffix(_ROOTLESS)
