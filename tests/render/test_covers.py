@@ -119,6 +119,7 @@ def test_without_the_covers_each_can_be_made(project: Path, tmp_path: Path) -> N
     said = _run(_launcher(project, tmp_path / "out", open_), f"set -- '{project}'\n{ATTEMPTS}").text
     for name in (".envrc", ".vscode", ".mcp.json", ".claude", ".env"):
         assert f'MADE sh -c echo x >"$1" sh {name}' in said
+    assert "MADE mv .git away" not in said  # a Git directory is a mount under every policy
     assert 'MADE sh -c echo x >"$1" sh sandbox.yaml' not in said  # that is built in
 
 

@@ -174,7 +174,7 @@ class Server:
             message, fds, _, _ = socket.recv_fds(channel, 1, 4)
         except OSError:
             message, fds = b"", []
-        if not message:  # nobody has the other end any more
+        if not message:  # the peer has closed its end
             self._selector.unregister(channel)
             channel.close()
             self._channel = None

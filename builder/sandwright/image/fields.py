@@ -160,7 +160,7 @@ Owner = AccountName | Id
 """A user or group: by name, as the image's passwd or group file has it, or by number."""
 
 Port = Annotated[str, ValueCheck(_check_port, {"type": "string", "pattern": "^[0-9]{1,5}(/(tcp|udp))?$"})]
-"""A port, `8080/tcp`; TCP where nothing is said."""
+"""A port such as `8080/tcp`. Without a protocol, it is TCP."""
 
 Line = Annotated[str, matching(r"[^\x00-\x1f\x7f]*[^\x00-\x20\x7f][^\x00-\x1f\x7f]*", "a line of text")]
 CompressionName = Annotated[

@@ -43,7 +43,7 @@ _LARGEST = 4 << 20
 
 @dataclass(frozen=True)
 class PushSource:
-    """One image of a layout, ready to push, with what is attached to it."""
+    """One image of a layout, ready to push, with its attached documents."""
 
     graph: ImageGraph
     open_blob: Callable[[Descriptor], BinaryIO]
@@ -92,7 +92,7 @@ def pull_layout(
 ) -> str:
     """Pull an image through the cache into a layout at `target`; return its digest.
 
-    With `evidence`, what is attached to the image comes along. The layout names the image by its tag.
+    With `evidence`, attached documents are pulled as well. The layout names the image by its tag.
     `platforms` selects platforms, none meaning all. The layout appears complete or not at all. Raise
     UsageError when the image lacks a platform, and the errors of `pull`.
     """

@@ -1,4 +1,4 @@
-"""Moves what is attached to an image between a registry and a layout: documents, statements, signatures.
+"""Moves documents, statements and signatures of an image between a registry and a layout.
 
 In a layout, attachments have the names that they have as tags in a registry without a referrers API
 (distribution-spec, "Referrers Tag Schema"), and those of cosign 2: `sha256-DIGEST`, `sha256-DIGEST.sig`.
@@ -32,7 +32,7 @@ MOST = 500
 def pull_attachments(
     repository: Repository, graph: ImageGraph, store: ContentStore, *, progress: Progress = SILENT
 ) -> dict[str, Descriptor]:
-    """Pull what is attached to the manifests of an image; return the documents by their name in a layout.
+    """Pull the attached documents of an image; return the documents by their name in a layout.
 
     Raise ArchiveRefused when it is too much, and what pulling raises.
     """
@@ -59,7 +59,7 @@ def push_attachments(
     *,
     progress: Progress = SILENT,
 ) -> list[str]:
-    """Push what is attached to the manifests of an image; return the digests of everything sent."""
+    """Push the attached documents of an image; return the digests of everything sent."""
     sent: list[str] = []
     for node in graph.nodes:
         subject = node.descriptor

@@ -188,7 +188,7 @@ class Enclosure(ReadBack):
             because = "the sandbox has a localhost of its own"
             return MethodVerdict(allowed=False, because=because, position=self.network)
         return MethodVerdict(
-            allowed=False, because="a network of its own without a way out", position=self.network
+            allowed=False, because="a separate network without a route", position=self.network
         )
 
     def _server(self, question: Asked) -> MethodVerdict:

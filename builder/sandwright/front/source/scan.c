@@ -32,7 +32,7 @@ static bool is_used(const char *path, const char *name, unsigned *parts)
     return found > 0;
 }
 
-/* Ends with 1 when there may be something, as a link through which Git writes. `used`: host programs use what is in the directory. */
+/* Exits with 1 if there may be something to report, such as a link in a Git directory. `used`: host programs use the entries. */
 static void scan(int above, const char *name, const char *path, const struct stat *own, bool used, int depth)
 {
     unsigned parts = 0;

@@ -175,7 +175,7 @@ static bool began(const struct entry *entry, const char *path, long long *since)
     return strstr(record, xasprintf("%.*s", (int)length - 1, entry->record)) != NULL;
 }
 
-/* sandwright --after ENTRY PYTHON ... RECORD STATUS: what is left to do when the launcher has ended. */
+/* sandwright --after ENTRY PYTHON ... RECORD STATUS: the post-run step, after the launcher has ended. */
 static _Noreturn void end(size_t count)
 {
     struct entry entry = {0};
