@@ -84,9 +84,9 @@ def build_in_engine(
     """Have an engine build images, and keep them as `REPOSITORY/NAME:ARCHITECTURE`.
 
     `host_platform` is the platform of this machine, whose image is named `:latest` too. An image gets its
-    names when it is whole; until then the one that had them keeps them. What can't be had from a registry
-    is told to `leave_out`, without which that is an error. Raise what `build_images` raises; HostError
-    when the engine can't be used.
+    names when it is complete; until then they stay with the previous image. `leave_out` receives each image
+    whose base the registry does not serve; without it, that is an error. Raise what `build_images` raises,
+    and HostError when the engine can't be used.
     """
     chosen = _chosen_definitions(wish)
     progress.note(f"{engine.name}: {engine.check()}")

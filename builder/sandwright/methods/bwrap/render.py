@@ -30,8 +30,8 @@ def render_bwrap(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
     """`args`, `seccomp.bpf`, the plan of `mounts`, `launch` and its plan.
 
     Raise DocumentError for a seccomp profile from a file that is none, RenderError for one that isn't there.
-    With `network.mode: proxy` the sandbox has a network of its own without a way out, as with `none`: the one
-    port that leads to the proxy is brought in, when `launch` asks for it, by whoever runs the session.
+    With `network.mode: proxy` the network namespace has no route, as with `none`. The session forwards
+    the port of the proxy into it when `launch` requests that.
     """
     plan = mount_plan(policy, root="host", user_namespace=True)
     arguments = bwrap_arguments(policy, plan)
