@@ -232,7 +232,7 @@ def test_time_is_up(launch: Launch, project: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
 @pytest.mark.parametrize("whole_group", [False, True], ids=["one", "group"])
 def test_killed(project: Path, tmp_path: Path, number: signal.Signals, *, whole_group: bool) -> None:
-    """Whatever ends the launcher ends the sandbox, and the covers go."""
+    """Whatever ends the launcher ends the sandbox, and the placeholders are removed."""
     before = _tree(project)
     argv = _command(project, tmp_path, "resources: {time: 60s}\n")
     marker = f"{os.getpid()}{tmp_path.name}".encode()
