@@ -23,7 +23,7 @@ CALLS = {
     "seatbelt": ("sbpl-eval", "PIPE", "file-read-data"),
     "queries": ("sbpl-eval", "--batch", "PIPE"),
     "an audit log": ("verify-audit", "PIPE"),
-    "claims": ("verify", "--claims", "PIPE", "--", "true"),
+    "claims": ("verify", "--claims", "PIPE"),
     "a key": ("verify-image", f"registry.invalid/x@sha256:{'0' * 64}", "--key", "PIPE"),
     "authorities": ("pull-image", "registry.invalid/x", "--ca-file", "PIPE"),
     "logins": ("pull-image", "registry.invalid/x", "--authfile", "PIPE"),

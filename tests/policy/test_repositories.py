@@ -188,11 +188,28 @@ def test_more_than_can_be_protected_is_refused(repo: Path) -> None:
         (folder / "HEAD").touch()
     with pytest.raises(UsageError, match=f"more than {git_protection.MOST} repositories") as refused:
         _resolved(repo)
+    assert f"such as {repo}/.git/modules/m" in str(refused.value)
     assert "filesystem.readonly (with submodules $PROJECT/.git)" in str(refused.value)
     policy = _resolved(repo, "filesystem: {write: [$PROJECT], readonly: [$PROJECT/.git]}\n")
     assert not policy.is_path_writable(f"{repo}/.git/modules/m204/config")
     (repo.parent / "other").mkdir()
     _resolved(repo, f"filesystem: {{write: [{repo.parent}/other]}}\n")
+
+
+@pytest.mark.parametrize("bare", [False, True])
+def test_many_repositories_in_a_directory_that_is_read_only(repo: Path, *, bare: bool) -> None:
+    """Such as an earlier run may have left: none of them needs a mount then."""
+    for number in range(300):
+        folder = repo / "many" / f"m{number}" / ("" if bare else ".git")
+        for name in ("objects", "refs"):
+            (folder / name).mkdir(parents=True)
+        (folder / "HEAD").touch()
+    _git(repo, "init", "-q", "near")
+    policy = _resolved(repo, "filesystem: {write: [$PROJECT, $PROJECT/many/m7], readonly: [$PROJECT/many]}\n")
+    for path in (".git/config", "near/.git/config", "many/m7/config" if bare else "many/m7/.git/config"):
+        assert not policy.is_path_writable(f"{repo}/{path}"), path
+    assert policy.is_path_writable(f"{repo}/many/m7/file")
+    assert len(policy.facts.git_directories) == 3
 
 
 def test_more_files_than_can_be_protected_are_refused(repo: Path) -> None:
