@@ -75,7 +75,7 @@ def _open_special(name: str, folder: int, file: str) -> BinaryIO | None:
         flags = os.O_WRONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK | (0 if in_dev else os.O_NOFOLLOW)
         descriptor = os.open(name, flags, dir_fd=folder)
         if stat.S_ISFIFO(mode):
-            return io.BufferedWriter(_Fifo(descriptor, "wb"))
+            return io.BufferedWriter(_Fifo(descriptor, "wb"))  # type: ignore[type-var]
         os.set_blocking(descriptor, True)
         return open(descriptor, "wb")  # noqa: PTH123 - a descriptor
     if stat.S_ISBLK(mode) or stat.S_ISSOCK(mode):
