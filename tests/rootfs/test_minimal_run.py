@@ -331,6 +331,7 @@ def test_traced_run_can_not_write_to_the_root_or_reach_a_network(
     echo x > /etc/new
     [ -e /etc/new ] && exit 9
     while read name rest; do case $name in Inter-*|face|lo:) ;; *) exit 8;; esac; done < /proc/net/dev
+    while read name count; do [ "$name" = Seccomp: ] && [ "$count" != 2 ] && exit 7; done < /proc/self/status
     echo x > /tmp/new && [ -e /tmp/new ]
     """
     trace(full.rootfs, TracedCommand(("bash", "-c", script), {"PATH": "/usr/bin"}), timeout=LIMIT)
