@@ -82,6 +82,7 @@ class Launch:
         self.folder = folder
         for name, content in _artifacts(str(folder / "tmp")).items():
             text = content.replace(b"/usr/bin/sandbox-exec", str(folder / "sandbox-exec").encode())
+            text = text.replace(f"/private{folder}".encode(), str(folder).encode())  # where macOS has /tmp
             (folder / name).write_bytes(text)
             (folder / name).chmod(0o755)
         (folder / "sandbox-exec").write_text(STAND_IN, encoding="utf-8")
