@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import sandwright
 from sandwright.release.licences import Licence
 from sandwright.release.packages import Package
-from sandwright.release.sbom import Inventory, kind_of, package_url, source_of, text
+from sandwright.release.sbom import Inventory, kind_of, package_url, source_of, supplier_of, text
 from sandwright.rootfs.descriptor import canonical
 
 MEDIA_TYPE = "application/vnd.cyclonedx+json"
@@ -40,8 +40,11 @@ def write_cyclonedx(inventory: Inventory) -> bytes:
                     "properties": [_property("platform", inventory.platform)],
                 },
             },
-            "components": [*packages, *loose],
-            "dependencies": [{"ref": root, "dependsOn": sorted(each["bom-ref"] for each in packages)}],
+            "components": [*_system_components(inventory), *packages, *loose],
+            "dependencies": [
+                {"ref": root, "dependsOn": sorted(each["bom-ref"] for each in packages)},
+                *_dependencies(inventory),
+            ],
             "compositions": [{"aggregate": "complete", "assemblies": [root]}],
         }
     )
@@ -49,6 +52,27 @@ def write_cyclonedx(inventory: Inventory) -> bytes:
 
 def _tool() -> dict[str, str]:
     return {"type": "application", "name": "sandwright", "version": sandwright.__version__}
+
+
+def _system_components(inventory: Inventory) -> list[dict[str, str]]:
+    """The distribution, by which scanners choose the advisories."""
+    name, version = inventory.system
+    if not name:
+        return []
+    of_version = {"version": version} if version else {}
+    return [{"type": "operating-system", "bom-ref": f"os:{name}@{version}", "name": name, **of_version}]
+
+
+def _dependencies(inventory: Inventory) -> Iterator[dict[str, Any]]:
+    refs = {each.name: package_url(each, inventory.system) for each in inventory.packages}
+    for package in inventory.packages:
+        yield {"ref": refs[package.name], "dependsOn": sorted(refs[each] for each in package.needs)}
+
+
+def _supplier(package: Package) -> dict[str, Any]:
+    name, address = supplier_of(package)
+    contact = {"contact": [{"email": address}]} if address else {}
+    return {"supplier": {"name": name or address, **contact}} if name or address else {}
 
 
 def _component(inventory: Inventory, package: Package) -> dict[str, Any]:
@@ -60,6 +84,7 @@ def _component(inventory: Inventory, package: Package) -> dict[str, Any]:
         "name": package.name,
         "version": package.version,
         "purl": url,
+        **_supplier(package),
         **({"hashes": [{"alg": "SHA-256", "content": package.sha256}]} if package.sha256 else {}),
         **_component_licences(package.licence),
         "properties": [_property("source", source_of(package))],

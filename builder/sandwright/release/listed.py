@@ -121,8 +121,8 @@ def _hash(component: Mapping[str, Any]) -> str:
 def _spdx(document: Mapping[str, Any]) -> ParsedSbom:
     if document["spdxVersion"] != "SPDX-2.3":
         raise ValueError("not SPDX 2.3")
-    image = next(each for each in document["packages"] if each["SPDXID"] == "SPDXRef-Image")
-    others = [each for each in document["packages"] if each is not image]
+    image = next(each for each in document["packages"] if each["SPDXID"] == spdx.IMAGE)
+    others = [each for each in document["packages"] if each["SPDXID"] not in (spdx.IMAGE, spdx.SYSTEM)]
     return ParsedSbom(
         image["versionInfo"],
         _distinct([(each["fileName"].removeprefix("."), _sha256_of(each)) for each in document["files"]]),

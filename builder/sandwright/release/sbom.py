@@ -103,18 +103,40 @@ def _deduplicate_files(packages: Sequence[Package]) -> list[Package]:
 
 
 def package_url(package: Package, system: tuple[str, str]) -> str:
-    """The package URL of a package of a distribution (types `deb` and `apk` of the purl specification)."""
-    name, version = (urllib.parse.quote(each, safe=":") for each in (package.name, package.version))
+    """The package URL of a package of a distribution (types `deb` and `apk` of the purl specification).
+
+    Scanners match vulnerabilities by distribution and source package. A package of another archive is not the
+    distribution's: its namespace is the archive's host, and it has no `distro`.
+    """
     vendor, release = system
-    distribution = f"&distro={urllib.parse.quote(f'{vendor}-{release}', safe='')}" if release else ""
-    space = f"{urllib.parse.quote(vendor, safe='')}/" if vendor else ""
-    architecture = urllib.parse.quote(package.architecture, safe="")
-    return f"pkg:{package.kind}/{space}{name}@{version}?arch={architecture}{distribution}"
+    stated = {"arch": package.architecture}
+    if package.archive:
+        vendor = urllib.parse.urlsplit(package.archive).hostname or "local"
+        stated["repository_url"] = package.archive
+    elif release:
+        stated["distro"] = f"{vendor}-{release}"
+    if package.source and (package.source, package.source_version) != (package.name, package.version):
+        same = package.source_version in ("", package.version)
+        stated["upstream"] = package.source if same else f"{package.source}@{package.source_version}"
+    name, version = (urllib.parse.quote(each, safe=":") for each in (package.name, package.version))
+    space = f"{_quoted(vendor)}/" if vendor else ""
+    more = "&".join(f"{key}={_quoted(value)}" for key, value in sorted(stated.items()))
+    return f"pkg:{package.kind}/{space}{name}@{version}?{more}"
+
+
+def _quoted(value: str) -> str:
+    return urllib.parse.quote(value, safe="")
 
 
 def source_of(package: Package) -> str:
     """The source package with its version, as people write it."""
     return f"{package.source} {package.source_version}".strip()
+
+
+def supplier_of(package: Package) -> tuple[str, str]:
+    """Name and address of a package's maintainer; empty where it states none."""
+    name, _, address = package.maintainer.partition("<")
+    return name.strip(), address.partition(">")[0].strip()
 
 
 def text(path: bytes) -> str:
