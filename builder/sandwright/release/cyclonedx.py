@@ -43,7 +43,7 @@ def write_cyclonedx(inventory: Inventory) -> bytes:
             "components": [*_system_components(inventory), *packages, *loose],
             "dependencies": [
                 {"ref": root, "dependsOn": sorted(each["bom-ref"] for each in packages)},
-                *_dependencies(inventory),
+                *_dependency_graph(inventory),
             ],
             "compositions": [{"aggregate": "complete", "assemblies": [root]}],
         }
@@ -63,13 +63,13 @@ def _system_components(inventory: Inventory) -> list[dict[str, str]]:
     return [{"type": "operating-system", "bom-ref": f"os:{name}@{version}", "name": name, **of_version}]
 
 
-def _dependencies(inventory: Inventory) -> Iterator[dict[str, Any]]:
+def _dependency_graph(inventory: Inventory) -> Iterator[dict[str, Any]]:
     refs = {each.name: package_url(each, inventory.system) for each in inventory.packages}
     for package in inventory.packages:
         yield {"ref": refs[package.name], "dependsOn": sorted(refs[each] for each in package.needs)}
 
 
-def _supplier(package: Package) -> dict[str, Any]:
+def _supplier_contact(package: Package) -> dict[str, Any]:
     name, address = supplier_of(package)
     contact = {"contact": [{"email": address}]} if address else {}
     return {"supplier": {"name": name or address, **contact}} if name or address else {}
@@ -84,7 +84,7 @@ def _component(inventory: Inventory, package: Package) -> dict[str, Any]:
         "name": package.name,
         "version": package.version,
         "purl": url,
-        **_supplier(package),
+        **_supplier_contact(package),
         **({"hashes": [{"alg": "SHA-256", "content": package.sha256}]} if package.sha256 else {}),
         **_component_licences(package.licence),
         "properties": [_property("source", source_of(package))],

@@ -31,18 +31,18 @@ NO_RELATIONS = Relations()
 def debian_relations(fields: Mapping[str, str]) -> Relations:
     """The relations in a control file."""
     clauses = [clause for name in ("Pre-Depends", "Depends") for clause in fields.get(name, "").split(",")]
-    groups = (tuple(_names(_DEBIAN_NAME, clause.split("|"))) for clause in clauses)
-    provided = _names(_DEBIAN_NAME, fields.get("Provides", "").split(","))
+    groups = (tuple(_relation_names(_DEBIAN_NAME, clause.split("|"))) for clause in clauses)
+    provided = _relation_names(_DEBIAN_NAME, fields.get("Provides", "").split(","))
     return Relations(tuple(each for each in groups if each), tuple(provided))
 
 
 def apk_relations(depends: str, provides: str) -> Relations:
     """The relations in apk's database. `!name` is a conflict."""
-    needs = tuple((name,) for name in _names(_APK_NAME, depends.split()))
-    return Relations(needs, tuple(_names(_APK_NAME, provides.split())))
+    needs = tuple((name,) for name in _relation_names(_APK_NAME, depends.split()))
+    return Relations(needs, tuple(_relation_names(_APK_NAME, provides.split())))
 
 
-def _names(pattern: re.Pattern[str], relations: Iterable[str]) -> Iterator[str]:
+def _relation_names(pattern: re.Pattern[str], relations: Iterable[str]) -> Iterator[str]:
     for each in relations:
         if match := pattern.match(each.strip()):
             yield match[0]

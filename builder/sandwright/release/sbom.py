@@ -119,12 +119,12 @@ def package_url(package: Package, system: tuple[str, str]) -> str:
         same = package.source_version in ("", package.version)
         stated["upstream"] = package.source if same else f"{package.source}@{package.source_version}"
     name, version = (urllib.parse.quote(each, safe=":") for each in (package.name, package.version))
-    space = f"{_quoted(vendor)}/" if vendor else ""
-    more = "&".join(f"{key}={_quoted(value)}" for key, value in sorted(stated.items()))
+    space = f"{_quote_url(vendor)}/" if vendor else ""
+    more = "&".join(f"{key}={_quote_url(value)}" for key, value in sorted(stated.items()))
     return f"pkg:{package.kind}/{space}{name}@{version}?{more}"
 
 
-def _quoted(value: str) -> str:
+def _quote_url(value: str) -> str:
     return urllib.parse.quote(value, safe="")
 
 

@@ -27,7 +27,7 @@ def write_spdx(inventory: Inventory) -> bytes:
         _package_element(inventory, each, ref)
         for each, ref in zip(inventory.packages, package_ids, strict=True)
     ]
-    system = _system_elements(inventory)
+    system = _system_element_list(inventory)
     contains = [(IMAGE, each["SPDXID"]) for each in system] + [(IMAGE, ref) for ref in package_ids]
     contains += [(IMAGE, ids[path]) for path in inventory.unowned]
     for package, ref in zip(inventory.packages, package_ids, strict=True):
@@ -49,7 +49,7 @@ def write_spdx(inventory: Inventory) -> bytes:
             "relationships": [
                 _relation(_DOCUMENT, "DESCRIBES", IMAGE),
                 *(_relation(one, "CONTAINS", other) for one, other in contains),
-                *_dependencies(inventory, package_ids),
+                *_depends_on(inventory, package_ids),
             ],
             **(
                 {"hasExtractedLicensingInfos": [_extracted_license(*each) for each in sorted(names.items())]}
@@ -77,7 +77,7 @@ def _image_element(inventory: Inventory) -> dict[str, Any]:
     }
 
 
-def _system_elements(inventory: Inventory) -> list[dict[str, Any]]:
+def _system_element_list(inventory: Inventory) -> list[dict[str, Any]]:
     """The distribution, by which scanners choose the advisories."""
     name, version = inventory.system
     if not name:
@@ -97,14 +97,14 @@ def _system_elements(inventory: Inventory) -> list[dict[str, Any]]:
     ]
 
 
-def _dependencies(inventory: Inventory, package_ids: Sequence[str]) -> Iterator[Mapping[str, str]]:
+def _depends_on(inventory: Inventory, package_ids: Sequence[str]) -> Iterator[Mapping[str, str]]:
     refs = {each.name: ref for each, ref in zip(inventory.packages, package_ids, strict=True)}
     for package in inventory.packages:
         for need in package.needs:
             yield _relation(refs[package.name], "DEPENDS_ON", refs[need])
 
 
-def _supplier(package: Package) -> str:
+def _supplier_field(package: Package) -> str:
     """The maintainer, as the specification writes it (7.5)."""
     # Debian does not tell people from teams: names of teams are recognised by their words
     name, address = supplier_of(package)
@@ -120,7 +120,7 @@ def _package_element(inventory: Inventory, package: Package, ref: str) -> dict[s
         "SPDXID": ref,
         "name": package.name,
         "versionInfo": package.version,
-        "supplier": _supplier(package),
+        "supplier": _supplier_field(package),
         "downloadLocation": NOTHING,
         **(checksums if package.sha256 else {}),
         "sourceInfo": f"built package from: {source_of(package)}",
