@@ -45,7 +45,9 @@ def write_cyclonedx(inventory: Inventory) -> bytes:
                 {"ref": root, "dependsOn": sorted(each["bom-ref"] for each in packages)},
                 *_dependency_graph(inventory),
             ],
-            "compositions": [{"aggregate": "complete", "assemblies": [root]}],
+            "compositions": [
+                {"aggregate": "complete" if inventory.files else "incomplete", "assemblies": [root]}
+            ],
         }
     )
 

@@ -144,4 +144,9 @@ def _distinct(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
 
 MEDIA_TYPES: Mapping[Format, str] = {"cyclonedx": cyclonedx.MEDIA_TYPE, "spdx": spdx.MEDIA_TYPE}
 WRITERS = {"cyclonedx": cyclonedx.write_cyclonedx, "spdx": spdx.write_spdx}
+PREDICATES: Mapping[Format, str] = {
+    "cyclonedx": "https://cyclonedx.org/bom",
+    "spdx": "https://spdx.dev/Document",
+}
+"""The predicate types of signed SBOMs: `cosign verify-attestation --type cyclonedx`, `--type spdxjson`."""
 SUFFIXES: Mapping[Format, str] = {"cyclonedx": "cdx.json", "spdx": "spdx.json"}

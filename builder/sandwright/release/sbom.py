@@ -44,8 +44,13 @@ class Inventory:
 
     @property
     def serial(self) -> uuid.UUID:
-        """The same for the same image."""
-        return uuid.uuid5(_SPACE, self.digest)
+        """The same for the same image. A list of packages alone is another document than one with files."""
+        return uuid.uuid5(_SPACE, self.digest if self.files else f"{self.digest} packages")
+
+    def without_files(self) -> Inventory:
+        """The packages alone, which policy engines can read: a list of all files can have 50 MB."""
+        packages = tuple(replace(each, files=()) for each in self.packages)
+        return replace(self, packages=packages, files={}, unowned=())
 
     @property
     def purl(self) -> str:
