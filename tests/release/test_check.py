@@ -206,7 +206,7 @@ def _own_blobs(stage: Stage) -> set[str]:
 
 
 def _for_others(stage: Stage, own: Path) -> set[str]:
-    """Signatures where cosign 2 looks for them, which `verify-image` takes for nothing; also replaced ones."""
+    """Signatures where cosign 2 looks for them, which `verify-image` ignores; also replaced ones."""
     links = [link for kind in ("sig", "att") for link in own.glob(f"_manifests/tags/*.{kind}/**/link")]
     found = {path.read_text() for path in links}
     for digest in sorted(found):

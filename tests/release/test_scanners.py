@@ -79,6 +79,18 @@ def test_the_source_package_is_in_the_url(debian: Inventory) -> None:
     assert "upstream" not in components(debian)["tzdata"]["purl"]
 
 
+def test_the_source_package_for_trivy(debian: Inventory) -> None:
+    """In CycloneDX it reads properties of its own, in SPDX the sentence that it writes itself."""
+    properties = {each["name"]: each["value"] for each in components(debian)["libssl3"]["properties"]}
+    assert properties == {
+        "dev.sandwright:source": "openssl 3.0.17-1~deb12u2",
+        "aquasecurity:trivy:SrcName": "openssl",
+        "aquasecurity:trivy:SrcVersion": "3.0.17",
+        "aquasecurity:trivy:SrcRelease": "1~deb12u2",
+    }
+    assert elements(debian)["libssl3"]["sourceInfo"] == "built package from: openssl 3.0.17-1~deb12u2"
+
+
 def test_the_supplier_is_the_maintainer(debian: Inventory) -> None:
     assert components(debian)["libssl3"]["supplier"] == {
         "name": "Debian OpenSSL Team",

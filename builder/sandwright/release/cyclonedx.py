@@ -89,9 +89,23 @@ def _component(inventory: Inventory, package: Package) -> dict[str, Any]:
         **_supplier_contact(package),
         **({"hashes": [{"alg": "SHA-256", "content": package.sha256}]} if package.sha256 else {}),
         **_component_licences(package.licence),
-        "properties": [_property("source", source_of(package))],
+        "properties": [_property("source", source_of(package)), *_trivy_properties(package)],
         **({"components": files} if files else {}),
     }
+
+
+def _trivy_properties(package: Package) -> list[Mapping[str, str]]:
+    """The source package for trivy, which reads it neither from the URL nor from names of others."""
+    version, release, epoch = package.source_version, "", ""
+    if package.kind == "deb":
+        before, colon, after = version.partition(":")
+        epoch, version = (before, after) if colon else ("", version)
+        upstream, dash, revision = version.rpartition("-")
+        version, release = (upstream, revision) if dash else (version, "")
+    stated = {"Name": package.source, "Version": version, "Release": release, "Epoch": epoch}
+    return [
+        {"name": f"aquasecurity:trivy:Src{name}", "value": value} for name, value in stated.items() if value
+    ]
 
 
 def _component_licences(licence: Licence) -> dict[str, Any]:
