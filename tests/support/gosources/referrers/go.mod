@@ -2,4 +2,4 @@ module sandwright/referrers
 
 go 1.26
 
-require github.com/google/go-containerregistry v0.22.1
+require cuelabs.dev/go/oci/ociregistry v0.0.0-20251212221603-3adeb8663819

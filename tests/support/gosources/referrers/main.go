@@ -1,4 +1,4 @@
-// The registry of go-containerregistry with the referrers API, which `crane registry serve` leaves out.
+// The registry of CUE's module tools, in memory: it has the referrers API, which those of distribution lack.
 package main
 
 import (
@@ -6,9 +6,10 @@ import (
 	"net/http"
 	"os"
 
-	"github.com/google/go-containerregistry/pkg/registry"
+	"cuelabs.dev/go/oci/ociregistry/ocimem"
+	"cuelabs.dev/go/oci/ociregistry/ociserver"
 )
 
 func main() {
-	log.Fatal(http.ListenAndServe(os.Args[1], registry.New(registry.WithReferrersSupport(true))))
+	log.Fatal(http.ListenAndServe(os.Args[1], ociserver.New(ocimem.New(), nil)))
 }
