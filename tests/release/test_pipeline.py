@@ -9,6 +9,7 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -166,6 +167,33 @@ def test_the_image_is_whole(pipeline: Pipeline, tmp_path: Path) -> None:
             if each["digest"] == digest
         ]
         assert listed["size"] == pipeline.release.root.size
+
+
+def _copy_words(tool: str, image: str, target: Path) -> tuple[object, ...]:
+    """How each tool takes a whole image into a layout."""
+    return {
+        "crane": ("validate", "--remote", image),
+        "skopeo": ("copy", "--all", "--src-tls-verify=false", f"docker://{image}", f"oci:{target}:1"),
+        "oras": ("copy", "-r", "--from-plain-http", "--to-oci-layout", image, f"{target}:1"),
+        "regctl": ("image", "copy", image, f"ocidir://{target}:1"),
+    }[tool]
+
+
+@pytest.mark.parametrize("tool", ["crane", "skopeo", "oras", "regctl"])
+def test_a_layer_changed_in_storage_is_refused(release: Release, tmp_path: Path, tool: str) -> None:
+    private, _ = write_key(tmp_path, "key", kind="p256")
+    with registry_server(tmp_path / "registry") as server:
+        pipeline = Pipeline(server.host, release, tmp_path, tmp_path)
+        _publish(pipeline.repository, release, private)
+        run = pipeline.regctl if tool == "regctl" else partial(pipeline.run, tool)
+        whole = run(*_copy_words(tool, pipeline.image, tmp_path / "whole"))
+        assert whole, whole.stderr
+        blob = server.blob(max(release.image.graph.blobs, key=lambda each: each.size).digest)
+        changed = bytearray(blob.read_bytes())
+        changed[len(changed) // 2] ^= 1
+        blob.write_bytes(changed)
+        refused = run(*_copy_words(tool, pipeline.image, tmp_path / "changed"))
+        assert not refused, refused.stdout
 
 
 def test_documents_are_files(pipeline: Pipeline, tmp_path: Path) -> None:

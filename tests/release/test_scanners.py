@@ -96,12 +96,25 @@ def test_the_supplier_is_the_maintainer(debian: Inventory) -> None:
         "name": "Debian OpenSSL Team",
         "contact": [{"email": "openssl@example.invalid"}],
     }
-    suppliers = {name: each["supplier"] for name, each in elements(debian).items() if "supplier" in each}
+    suppliers = {name: each["supplier"] for name, each in elements(debian).items()}
     assert suppliers == {
+        "image": "NOASSERTION",
+        "debian": "Organization: debian",
         "libssl3": "Organization: Debian OpenSSL Team (openssl@example.invalid)",
         "libc6": "Person: Jane Doe",
         "cdebconf": "NOASSERTION",
         "tzdata": "NOASSERTION",
+    }
+
+
+def test_the_vendor_of_an_image_is_its_supplier(tmp_path: Path) -> None:
+    """NTIA's minimum elements ask for the supplier of each component, also of the image."""
+    labels = {"Labels": {"org.opencontainers.image.vendor": "Example Ltd"}}
+    layout = simple(tmp_path / "layout", archive(file(b"init", b"")), config=labels)
+    labelled = take_inventory("image", open_image(layout))
+    assert elements(labelled)["image"]["supplier"] == "Organization: Example Ltd"
+    assert json.loads(write_cyclonedx(labelled))["metadata"]["component"]["supplier"] == {
+        "name": "Example Ltd"
     }
 
 

@@ -36,6 +36,7 @@ def write_cyclonedx(inventory: Inventory) -> bytes:
                     "name": inventory.name,
                     "version": inventory.digest,
                     "purl": root,
+                    **({"supplier": {"name": inventory.vendor}} if inventory.vendor else {}),
                     "hashes": [{"alg": "SHA-256", "content": inventory.digest.partition(":")[2]}],
                     "properties": [_property("platform", inventory.platform)],
                 },
@@ -56,13 +57,15 @@ def _tool() -> dict[str, str]:
     return {"type": "application", "name": "sandwright", "version": sandwright.__version__}
 
 
-def _system_components(inventory: Inventory) -> list[dict[str, str]]:
+def _system_components(inventory: Inventory) -> list[dict[str, Any]]:
     """The distribution, by which scanners choose the advisories."""
     name, version = inventory.system
     if not name:
         return []
     of_version = {"version": version} if version else {}
-    return [{"type": "operating-system", "bom-ref": f"os:{name}@{version}", "name": name, **of_version}]
+    supplier = {"supplier": {"name": name}}
+    ref = f"os:{name}@{version}"
+    return [{"type": "operating-system", "bom-ref": ref, "name": name, **of_version, **supplier}]
 
 
 def _dependency_graph(inventory: Inventory) -> Iterator[dict[str, Any]]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from sandwright.image import lock
+from sandwright.image.variant import PREFIX
 from sandwright.release.contents import ImageContents, LayeredFile, read_contents
 from sandwright.release.debfiles import DebFiles
 from sandwright.release.packages import Package, algorithms, distribution_of, find_packages, needs_content
@@ -31,6 +32,7 @@ class Inventory:
 
     `digest` is that of its manifest, `created` its time as its config says it. `files` are all of its files;
     `unowned` those that no package brought as they are. `system` is the distribution and its version.
+    `vendor` is who distributes the image, by its label; empty without one.
     """
 
     name: str
@@ -41,6 +43,7 @@ class Inventory:
     packages: tuple[Package, ...]
     files: Mapping[bytes, LayeredFile]
     unowned: tuple[bytes, ...]
+    vendor: str = ""
 
     @property
     def serial(self) -> uuid.UUID:
@@ -93,7 +96,14 @@ def inventory_of(
         tuple(packages),
         contents.files,
         tuple(path for path in contents.files if path not in owned),
+        _vendor_label(image),
     )
+
+
+def _vendor_label(image: Image) -> str:
+    running = image.config.get("config")
+    labels = running.get("Labels") if isinstance(running, Mapping) else None
+    return str(labels.get(f"{PREFIX}vendor", "")) if isinstance(labels, Mapping) else ""
 
 
 def _deduplicate_files(packages: Sequence[Package]) -> list[Package]:
