@@ -29,6 +29,9 @@ MODULES: Mapping[str, str] = {
 }
 """Go compares them with the checksums of its own database."""
 
+EXPERIMENTS: Mapping[str, str] = {"trivy": "jsonv2"}
+"""Values of GOEXPERIMENT, without which a module does not compile."""
+
 SOURCES = Path(__file__).parent / "gosources"
 """Programs of a few lines around a library of others."""
 
@@ -80,6 +83,7 @@ def major(cosign: Path) -> int:
 
 def _build(name: str, scratch: Path) -> None:
     settings = {**os.environ, "GOBIN": str(scratch), "GOFLAGS": "-modcacherw", "CGO_ENABLED": "0"}
+    settings |= {"GOEXPERIMENT": EXPERIMENTS[name]} if name in EXPERIMENTS else {}
     try:
         if name in MODULES:
             process.run("go", "install", MODULES[name], env=settings, timeout=_BUILD)
