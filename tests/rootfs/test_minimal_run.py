@@ -28,6 +28,7 @@ from sandwright.rootfs.minimal.trace import TracedCommand, trace
 from sandwright.rootfs.minimal.trial import try_minimal
 from sandwright.rootfs.securejoin import Root
 from support import layouts
+from support.small_image import UID, make_small_image
 
 PACKAGES = ("python3", "git", "ca-certificates", "bash", "coreutils")
 GROUND = (
@@ -264,6 +265,18 @@ def test_traced_run_sees_children_links_and_relative_paths(image: Path, store: P
     assert any(path.startswith(b"/usr/bin/python3.") for path in used)
     assert b"/usr/share/perl5" in seen.listed
     assert not [path for path in used if path.startswith((b"/newroot", b"/oldroot"))], "what bwrap did"
+
+
+@pytest.mark.needs("strace", "bwrap")
+def test_traced_run_starts_in_the_root_where_the_home_is_closed(tmp_path: Path) -> None:
+    """As that of distroless' user, whom the namespace does not map."""
+    rootfs = make_small_image(tmp_path).rootfs
+    home = rootfs / "home/other"
+    home.mkdir(parents=True, mode=0o700)
+    os.chown(home, UID, UID)
+    script = "import os; assert os.getcwd() == '/'; open('/etc/passwd')"
+    run = TracedCommand(("python3", "-c", script), {"PATH": "/usr/bin"}, "/home/other", (UID, UID))
+    assert b"/etc/passwd" in trace(rootfs, run, timeout=LIMIT).used
 
 
 @pytest.mark.needs("strace", "bwrap")

@@ -15,7 +15,7 @@ import re
 import tempfile
 from collections import deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from sandwright import process
@@ -77,6 +77,9 @@ def trace(rootfs: Path, run: TracedCommand, *, timeout: float = 300.0) -> Trace:
             check=False,
             pass_fds=words.pass_fds,
         )
+        if f"bwrap: Can't chdir to {run.cwd}:" in result.stderr and run.cwd != "/":
+            # the namespace maps one user, so that the home of another is closed even to root
+            return trace(rootfs, replace(run, cwd="/"), timeout=timeout)
         if not result:
             text = f"{result.stderr}{result.stdout.decode(errors='replace')}".strip()[-2000:]
             raise BuildError(f"the traced run of {' '.join(run.argv)} ended with {result.status}\n{text}")
