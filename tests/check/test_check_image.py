@@ -380,7 +380,7 @@ def test_the_task(tmp_path: Path) -> None:
     words = (*task, "--sarif", tmp_path / "out.sarif")
     ended = process.run(*words, check=False, timeout=60)
     assert ended.status == 12
-    assert b"error: layer/set-id: bin/own: in layer 1: runs as user 0 whoever starts it\n" in ended.stdout
+    assert b"error: layer/set-id: bin/own: in layer 1: runs as user 0 for every caller\n" in ended.stdout
     assert json.loads((tmp_path / "out.sarif").read_bytes())["version"] == "2.1.0"
     accepted = process.run(*words, "--accept", "layer/set-id=known", timeout=60)
     assert b"0 errors" in accepted.stdout

@@ -180,7 +180,7 @@ def test_settings(text: str, line: str, tmp_path: Path) -> None:
             "files: [{path: /x, content: x, user: somebody}]",
             "image 'thing': /x: which number user 'somebody' has is known only once the image is built, and "
             "a Dockerfile has to say it: write the number",
-            id="an owner whom nobody knows",
+            id="an owner without a known number",
         ),
     ],
 )

@@ -13,13 +13,13 @@ from sandwright.progress import Progress, ProgressStep
 from sandwright.visible import message, one_line, visible
 
 _RICH = "sandwright.cli.drawing"
-"""What is imported for tables and terminals only: rich takes longer than most commands."""
+"""Imported for tables and terminals only: importing rich takes longer than most commands."""
 
 PLAIN_WIDTH = 160
 """Columns of a table where no terminal has a width."""
 
 INTERVAL = 30.0
-"""Seconds after which a log is told how far a step is."""
+"""Seconds between two progress lines in a log."""
 
 
 @contextlib.contextmanager

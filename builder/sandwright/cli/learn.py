@@ -63,7 +63,7 @@ def learn(
         raise VerdictError(f"the command fails under the current policy, with {learned.first}")
     if learned.passed is False:
         why = (
-            "it needs what is not seen"
+            "it needs accesses that can't be observed"
             if learned.repeatable
             else "nor a second time under the current policy"
         )
