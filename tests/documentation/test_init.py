@@ -305,7 +305,7 @@ def test_each_finding_has_its_line(folder: Path) -> None:
     text = proposal(found, _choice("bwrap"))
     assert "network.allow=[pypi.org, files.pythonhosted.org, proxy.golang.org, sum.golang.org]" in text
     assert "GOCACHE: $TMP/cache/go-build" in text
-    assert "Dockerfile: the sockets of container engines are closed" in text
+    assert "Dockerfile: the sockets of container engines are always closed" in text
     assert text.startswith("# yaml-language-server: $schema=.sandbox/policy.schema.json\n")
 
 

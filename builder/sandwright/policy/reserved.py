@@ -134,7 +134,7 @@ def _open_path_message(rule: PathRule, grants: PathRules, method: str, reason: s
     advice = ", or install sandwright elsewhere (pipx, uv tool)" if rule.why == _INSTALLATION else ""
     return (
         f"{method} can't keep {rule.path} ({rule.why}) {what}{through}: {reason}. Grant less{advice}, or "
-        "take another method; accept_gaps does not apply"
+        "choose another method; accept_gaps does not apply"
     )
 
 

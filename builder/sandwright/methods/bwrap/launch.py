@@ -57,7 +57,7 @@ def bwrap_launcher(
     if count > MAX_ARGUMENTS:
         refused = (
             f"bubblewrap takes {MAX_ARGUMENTS} arguments, and this policy needs {count}: "
-            "name fewer paths, or take another method"
+            "name fewer paths, or choose another method"
         )
         launch = dataclasses.replace(launch, refused=refused)
     purpose = "runs a command in the sandbox"

@@ -32,5 +32,5 @@ def _refuse_special_files(policy: ResolvedPolicy) -> None:
         if kind in names:
             raise RenderError(
                 f"{rule.source}: {rule.kind} {rule.written or rule.path}: {names[kind]}, "
-                "and gVisor mounts files and directories only: take another method, or leave it out"
+                "and gVisor mounts files and directories only: choose another method, or leave it out"
             )
