@@ -34,7 +34,7 @@ def write_output(file: str, content: bytes, *, mode: int | None = None) -> None:
 
 @contextlib.contextmanager
 def output_stream(file: str, *, mode: int | None = None) -> Iterator[BinaryIO]:
-    """The same for what is written in pieces: the file appears when the block ends without an error."""
+    """The same for output in pieces: the file appears when the block ends without an error."""
     with output_folder(file) as (folder, name):
         special = _open_special(name, folder, file)
         if special is not None:

@@ -169,7 +169,7 @@ def test_nobody_to_ask_writes_nothing(folder: Path) -> None:
     shown = _sandwright(folder, "init", "--method", "kubernetes")
     assert shown.returncode == 3
     assert layer(shown.stdout).policy.method == "kubernetes"
-    assert "with --yes it is written" in shown.stderr
+    assert "add --yes to write it" in shown.stderr
     assert _tree(folder) == before
 
 

@@ -70,7 +70,7 @@ def _carry_out(plan: AccountPlan, *, yes: bool, nothing: str) -> int:
         console.line(each)
     sys.stdout.flush()
     if not yes:
-        console.warn("nothing was done; with --yes it is")
+        console.warn("nothing was changed; add --yes to apply")
         return NOT_DONE
     with console.watching() as progress:
         notes = plan.execute(progress)

@@ -14,7 +14,7 @@ def render_gvisor(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
     """What `render_runtime` makes for runsc, and for one with `gvisor.engine` what `render_in_engine` makes.
 
     With `network.mode: proxy` it runs with `--network=host` in a network namespace that `launch` makes, which
-    has a loopback and no way out: the port that leads to the proxy is brought in by whoever runs the session.
+    has a loopback and no other interface: the session passes in the port that leads to the proxy.
     """
     if policy.gvisor_engine != "none":
         return render_in_engine(policy)

@@ -1,6 +1,6 @@
 """Spells a container as arguments of `docker run` and `podman run`.
 
-Everything that decides is said, also where it is the default of an engine, since an engine's own
+Every setting that matters is given, also where it is the default of an engine, since an engine's
 configuration changes its defaults. The fields of `--mount` are those of a CSV record (RFC 4180, as Go's
 encoding/csv reads it); both engines read them so.
 """
