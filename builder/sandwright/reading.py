@@ -1,4 +1,4 @@
-"""Reads files that somebody else may have put there: bounded, and without waiting for a pipe."""
+"""Reads files that another user may have put there: bounded, and without waiting for a pipe."""
 
 from __future__ import annotations
 

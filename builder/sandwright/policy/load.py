@@ -87,7 +87,7 @@ def read_layer(
     display_name = display_name or str(path)
     if _is_named_pipe(path):
         raise UsageError(
-            f"the {kind} policy {display_name} can't be read: it is a named pipe, and nobody may write to it"
+            f"the {kind} policy {display_name} can't be read: it is a named pipe, and may have no writer"
         )
     try:
         with Path(path).open("rb") as stream:
@@ -202,7 +202,7 @@ def run_layer(
 def is_there(file: Path) -> bool:
     """Whether there is a file, or something that keeps it from being seen, which reading it then tells.
 
-    What a session put into a project so that nobody makes one is none.
+    The placeholder that a session puts into a project, to block that name, is not a policy.
     """
     try:
         status = file.stat()
