@@ -460,7 +460,7 @@ def test_what_is_kept_of_members_is_bounded(
     assert "layout/refused" not in dict(found(tmp_path / "control", *members))
     monkeypatch.setattr("sandwright.rootfs.tar.memory_budget.DEFAULT", ArchiveLimits(held=100_000))
     refused = [each for each in checked(tmp_path / "i", *members).findings if each.rule == "layout/refused"]
-    assert "what is kept of it and of those before it takes more than 100000 bytes" in refused[0].message
+    assert "it and the members before it need more than 100000 bytes of memory" in refused[0].message
     image = open_image(tmp_path / "i")
     for read in (read_contents, lambda each: list(layers.check_layers(each, None, layers.Programs()))):
         with pytest.raises(ArchiveRefused, match="takes more than 100000 bytes"):

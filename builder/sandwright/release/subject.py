@@ -1,4 +1,4 @@
-"""An image as it is published: its parts, the documents that belong to it, and what is claimed of it."""
+"""An image as it is published: its parts, its documents, and its claims."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ SOURCES_TYPE = "application/vnd.sandwright.sources.v1+json"
 DOCUMENT_TYPES = frozenset(
     {*MEDIA_TYPES.values(), LOCK_TYPE, SOURCES_TYPE, evidence.SMOKE_TYPE, evidence.MATRIX_TYPE}
 )
-"""Artifact types of what is attached besides signed statements. Their content has the same media type."""
+"""Artifact types of attachments other than signed statements. Their content has the same media type."""
 
 KEPT = "release"
-"""The directory beside `images` with what is made for publishing."""
+"""The directory beside `images` with the files to publish."""
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,7 @@ def _byproduct(document: ReleaseDocument) -> dict[str, Any]:
 
 
 def _release_statements(subject: _Subject, predicate: Mapping[str, Any]) -> Iterator[ReleaseStatement]:
-    """What is signed: how it came about with all that belongs to it, and last that it is ours."""
+    """The signed claims: the provenance with its documents, and last the identity."""
     name, manifests = subject.name, subject.manifests
     subjects = {
         subject.root.digest: name,
