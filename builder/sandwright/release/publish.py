@@ -242,7 +242,7 @@ def _unsigned(
 
 
 def _verified_statement(repository: Repository, bundle: AttachedDocument, verifier: Verifier) -> bytes | None:
-    """The statement in a bundle that the key has signed; None if it is missing, malformed or another signer's.
+    """The statement in a bundle that the key signed; None if it is missing, malformed or another signer's.
 
     None also for one with a keyid, as sandwright once wrote it: cosign 3 refuses that, so it is signed again.
     """
