@@ -84,13 +84,13 @@ def _open_special(name: str, folder: int, file: str) -> BinaryIO | None:
 
 
 class _Fifo(io.FileIO):
-    """The end of a FIFO to write to: whoever has opened the other one may never read."""
+    """The write end of a FIFO. The process at the read end may never read."""
 
     def write(self, data: bytes | bytearray | memoryview, /) -> int:  # type: ignore[override]
         """Write some of it. Raise OSError if nothing could be written for a while."""
         if not select.select([], [self], [], FIFO_PATIENCE)[1]:
             raise OSError(
-                errno.ETIMEDOUT, f"it is a named pipe, and nobody reads it for {FIFO_PATIENCE} seconds"
+                errno.ETIMEDOUT, f"it is a named pipe, and was not read for {FIFO_PATIENCE} seconds"
             )
         return os.write(self.fileno(), data)
 
