@@ -57,6 +57,11 @@ def warn(text: str) -> None:
     print(f"sandwright: {one_line(text)}", file=sys.stderr, flush=True)
 
 
+def counted(number: int, noun: str) -> str:
+    """`1 run`, `2 runs`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def size(count: int) -> str:
     """A number of bytes as people read it: `1.2 MB`, powers of 1000."""
     amount = float(count)

@@ -125,7 +125,8 @@ def verify_audit(*, file: str, head: str = "", json: bool = False) -> Checked:
         data = {name: getattr(found, name) for name in ("lines", "sessions", "head", "faults", "notes")}
         console.lines(encoder.dumps(data, indent=2))
     else:
-        console.line(f"{file}: {found.lines} lines of {found.sessions} sessions, head {found.head}")
+        lines, sessions = console.counted(found.lines, "line"), console.counted(found.sessions, "session")
+        console.line(f"{file}: {lines} of {sessions}, head {found.head}")
         for note in found.notes:
             console.line(note)
     if found.faults:
