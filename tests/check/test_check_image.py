@@ -380,7 +380,7 @@ def test_the_task(tmp_path: Path) -> None:
     words = (*task, "--sarif", tmp_path / "out.sarif")
     ended = process.run(*words, check=False, timeout=60)
     assert ended.status == 12
-    assert b"error: layer/set-id: bin/own: in layer 1: runs as user 0 whoever starts it\n" in ended.stdout
+    assert b"error: layer/set-id: bin/own: in layer 1: runs as user 0 for every caller\n" in ended.stdout
     assert json.loads((tmp_path / "out.sarif").read_bytes())["version"] == "2.1.0"
     accepted = process.run(*words, "--accept", "layer/set-id=known", timeout=60)
     assert b"0 errors" in accepted.stdout
@@ -460,7 +460,7 @@ def test_what_is_kept_of_members_is_bounded(
     assert "layout/refused" not in dict(found(tmp_path / "control", *members))
     monkeypatch.setattr("sandwright.rootfs.tar.memory_budget.DEFAULT", ArchiveLimits(held=100_000))
     refused = [each for each in checked(tmp_path / "i", *members).findings if each.rule == "layout/refused"]
-    assert "what is kept of it and of those before it takes more than 100000 bytes" in refused[0].message
+    assert "it and the members before it need more than 100000 bytes of memory" in refused[0].message
     image = open_image(tmp_path / "i")
     for read in (read_contents, lambda each: list(layers.check_layers(each, None, layers.Programs()))):
         with pytest.raises(ArchiveRefused, match="takes more than 100000 bytes"):

@@ -173,7 +173,7 @@ def probes_text() -> str:
 
 
 def work_text() -> str:
-    """Every probe of work with what is done, and the methods that can't."""
+    """Every probe of work with its steps, and the methods that can't run it."""
     rows = [
         [
             code(probe.name),

@@ -1,7 +1,7 @@
 """What was seen of an image before it is published: its smoke run, and the matrix where it was proved.
 
-Evidence counts for the very digest that it is about, and only when it is green. What is published of it has
-no times, so that the same evidence is the same bytes.
+Evidence counts for its exact digest only, and only when it is green. The published part has
+no times, so that the same evidence has the same bytes.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _GOOD = (Verdict.PASS, Verdict.SKIPPED)
 
 
 class NotProved(VerdictError):
-    """An image may not be published: what is missing, a line for each thing."""
+    """An image may not be published: the missing evidence, one line for each part."""
 
     def __init__(self, image: str, lines: Sequence[str]) -> None:
-        """`lines` says for each platform and runtime what is not green."""
+        """`lines` has the failures, for each platform and runtime."""
         self.lines = tuple(lines)
         super().__init__(f"{image} is not published:\n  " + "\n  ".join(lines))
 

@@ -41,7 +41,7 @@ _SOURCE = re.compile(r"(\S+)(?: \((\S+)\))?")
 class Package:
     """A package of an image. `files` are those of its files that are in the image as it brought them.
 
-    `sha256` is that of the package itself, empty where nobody knows it. `archive` is the address of the
+    `sha256` is that of the package itself, empty if unknown. `archive` is the address of the
     archive that it came from, empty for the distribution's. `needs` are packages of the image that it needs.
     """
 
@@ -61,7 +61,7 @@ class Package:
 
 @dataclass
 class _Claim:
-    """What is said of a package: `files` maps each path, as claimed, to (algorithm, digest) or None."""
+    """A package's claims: `files` maps each claimed path to (algorithm, digest) or None."""
 
     kind: Literal["deb", "apk"]
     name: str
@@ -153,7 +153,7 @@ def _check_against_lock(claims: Mapping[str, _Claim], locked: Sequence[lock.Lock
 
 
 def _promised(claim: _Claim, brought: DebFiles | None) -> Iterator[tuple[bytes, str, str]]:
-    """A package's files, each with algorithm and digest; these are empty where nobody knows them."""
+    """A package's files, each with algorithm and digest; these are empty if unknown."""
     if brought is not None:
         yield from ((path, "sha256", digest) for path, digest in sorted(brought.files.items()))
     else:
@@ -165,7 +165,7 @@ def _unaltered(
     contents: ImageContents,
     resolve_path: Callable[[bytes], bytes],
 ) -> Iterator[bytes]:
-    """The files of a package that the image has with its content; where nobody knows that, that it has."""
+    """The files of a package that the image has with the same content; if that is unknown, that it has."""
     for path, algorithm, digest in promised:
         where = resolve_path(path)
         file = contents.files.get(where)

@@ -27,7 +27,7 @@ from sandwright.rootfs.descriptor import mapping, sequence, strings
 
 BUILD_TYPE = "urn:sandwright:build:v1"
 BUILDER = "urn:sandwright:builder"
-"""The builder's name where nobody gives another: a build on somebody's machine."""
+"""The builder's default name: a build on a developer's machine."""
 
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 

@@ -1,7 +1,7 @@
-"""What is in an image, as a value: every package, and every file that belongs to none.
+"""The contents of an image as a value: every package, and every file that belongs to no package.
 
 `cyclonedx` and `spdx` write it down, each with all files, so that an SBOM can be compared with an image file
-by file by somebody who has nothing but the two.
+by file without any other input.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def take_inventory(
     locked: Sequence[lock.LockedPackage] = (),
     debs: Mapping[str, DebFiles] | None = None,
 ) -> Inventory:
-    """Read an image and tell what is in it. `locked` are the packages of its lock, `debs` what they bring.
+    """Read an image's contents. `locked` are the packages of its lock, `debs` their files.
 
     Raise IntegrityError, ArchiveRefused for layers that are not what they should be, BuildError when image
     and lock disagree.

@@ -48,7 +48,7 @@ def encode_statement(statement: InTotoStatement) -> bytes:
 
 
 def decode_statement(raw: bytes, where: str) -> InTotoStatement:
-    """Read a statement. Raise ArchiveRefused, which begins with `where`, for what is none."""
+    """Read a statement. Raise ArchiveRefused, which begins with `where`, if it is malformed."""
     document = parse_json(raw, where, STATEMENT)
     if document.get("_type") != _STATEMENT:
         raise ArchiveRefused(f"{where}: not an in-toto statement of version 1")

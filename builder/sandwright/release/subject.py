@@ -1,4 +1,4 @@
-"""An image as it is published: its parts, the documents that belong to it, and what is claimed of it."""
+"""An image as it is published: its parts, its documents, and its claims."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ SOURCES_TYPE = "application/vnd.sandwright.sources.v1+json"
 DOCUMENT_TYPES = frozenset(
     {*MEDIA_TYPES.values(), LOCK_TYPE, SOURCES_TYPE, evidence.SMOKE_TYPE, evidence.MATRIX_TYPE}
 )
-"""Artifact types of what is attached besides signed statements. Their content has the same media type."""
+"""Artifact types of attachments other than signed statements. Their content has the same media type."""
 
 KEPT = "release"
-"""The directory beside `images` with what is made for publishing."""
+"""The directory beside `images` with the files to publish."""
 
 
 @dataclass(frozen=True)
