@@ -103,9 +103,10 @@ def pytest_make_collect_report(
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """All workers run tests in one order."""
+    """All workers run tests in one order. Modules with slow ones come first: the run would end with them."""
     if _is_worker(config):
-        items.sort(key=lambda item: item.path.relative_to(TESTS).parts[0])
+        slow = {item.path for item in items if item.get_closest_marker("slow")}
+        items.sort(key=lambda item: (item.path not in slow, item.path.relative_to(TESTS).parts[0]))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -1,10 +1,11 @@
 """Our program, imported once in a run and forked for each call: imports take most of a short command's time.
 
-`COMMAND` and words are an argv that does what `python -P -c 'from sandwright.cli import main; main()'` does,
-and `programs(DIRECTORY)` puts `sandwright` and `invoke` there. Each hands its words, environment, directory
-and open files to a process of this run that waits with everything imported. That forks a child, in which
-nothing of ours has run yet, like in a program that was just started. The child differs from one in this: it
-has the server's parent, user, limits and signals, not the caller's. Tests of those start the real program.
+`COMMAND` and words are an argv that does what `python -P -c 'from sandwright.cli import main; main()'` does.
+`programs(DIRECTORY)` puts `sandwright` and `invoke` there. `interpreter(FILE)` stands in for Python in the
+first line of `sandwright-interpreter`. Each hands its words, environment, directory and open files to a
+server of this run, a process that waits with everything imported. That forks a child, in which nothing of
+ours has run yet, like in a program that was just started. The child differs from one in this: it has the
+server's parent, user, limits and signals, not the caller's. Tests of those start the real program.
 """
 
 from __future__ import annotations
@@ -34,8 +35,10 @@ TESTS = Path(__file__).parents[1]
 PROGRAMS = ("sandwright", "invoke")
 SOCKET = os.environ.setdefault("TESTS_STANDBY", f"{tempfile.gettempdir()}/test-standby-{uuid.uuid4().hex}")
 """Its workers inherit a run's, and this module is imported before the run begins."""
-CLIENT = (interpreters.INSIDE, "-ISs", str(Path(__file__).with_name("standby_client.py")), SOCKET)
-COMMAND = (*CLIENT, "sandwright")
+FLAGS = {"sandwright": ("-P",), "sandwright-interpreter": ("-E", "-P"), "invoke": ()}
+"""Python's options for each program, which has a server: ours looks at `sys.flags`."""
+CLIENT = (interpreters.INSIDE, "-ISs", str(Path(__file__).with_name("standby_client.py")))
+COMMAND = (*CLIENT, f"{SOCKET}-sandwright", "sandwright")
 IMPORTED = (
     *sorted({f"sandwright.cli{each.partition(':')[0]}" for each in FUNCTIONS.values()}),
     "sandwright.cli.tasks",
@@ -55,25 +58,35 @@ IMPORTED = (
 
 
 def start(stack: contextlib.ExitStack) -> None:
-    """Wait for calls until the stack is closed. Who calls before everything is imported waits, too."""
-    with socket.socket(socket.AF_UNIX) as server:
-        server.bind(SOCKET)
-        stack.callback(Path(SOCKET).unlink)
-        Path(SOCKET).chmod(0o600)  # another user's call would have our rights
-        server.listen(16)
-        code = f"import sys; sys.path[:0] = [{str(TESTS)!r}]; from support import standby; standby.serve()"
-        argv = (sys.executable, "-P", "-c", code, str(server.fileno()))
-        stack.enter_context(process.start(*argv, stdout=subprocess.DEVNULL, pass_fds=(server.fileno(),)))
+    """Wait for calls until the stack is closed. The first caller of a server waits for its imports."""
+    code = f"import sys; sys.path[:0] = [{str(TESTS)!r}]; from support import standby; standby.serve()"
+    for name, flags in FLAGS.items():
+        with socket.socket(socket.AF_UNIX) as server:
+            path = Path(f"{SOCKET}-{name}")
+            server.bind(str(path))
+            stack.callback(path.unlink)
+            path.chmod(0o600)  # another user's call would have our rights
+            server.listen(16)
+            argv = (sys.executable, *flags, "-c", code, str(server.fileno()))
+            stack.enter_context(process.start(*argv, stdout=subprocess.DEVNULL, pass_fds=(server.fileno(),)))
 
 
 def programs(directory: Path) -> Path:
     """Put programs into a directory, and give it."""
     for name in PROGRAMS:
         program = directory / name
-        words = " ".join(f"'{word}'" for word in (*CLIENT, name))
+        words = " ".join(f"'{word}'" for word in (*CLIENT, f"{SOCKET}-{name}", name))
         program.write_text(f'#!/bin/sh\nexec {words} "$@"\n')
         program.chmod(program.stat().st_mode | stat.S_IXUSR)
     return directory
+
+
+def interpreter(path: Path) -> Path:
+    """Write a program that takes `-E -P SCRIPT WORDS…` as the command's native part gives them to Python."""
+    code = f"sys.argv[1:3] = ['{SOCKET}-sandwright-interpreter']\nexec(open({CLIENT[2]!r}).read())\n"
+    path.write_text(f"#!{interpreters.INSIDE} -ISs\nimport sys\n{code}")
+    path.chmod(0o755)
+    return path
 
 
 def serve() -> None:
@@ -131,9 +144,11 @@ def _become(argv: list[str], environ: dict[bytes, bytes], files: array.array[int
     os.environ.clear()
     os.environb.update(environ)
     sys.argv = argv
-    sys.path[:0] = [each for each in os.environ.get("PYTHONPATH", "").split(os.pathsep) if each]
+    if not sys.flags.ignore_environment:
+        first = 0 if sys.flags.safe_path else 1  # behind the current directory
+        sys.path[first:first] = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
     sys.stdin = os.fdopen(0, "r", encoding="utf-8", closefd=False)
-    sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    sys.stdout = os.fdopen(1, "w", 1, encoding="utf-8", closefd=False)  # by lines, as at a terminal
     sys.stderr = os.fdopen(2, "w", 1, encoding="utf-8", errors="backslashreplace", closefd=False)
     status = 1
     try:
@@ -151,15 +166,14 @@ def _become(argv: list[str], environ: dict[bytes, bytes], files: array.array[int
 
 
 def _main(name: str) -> None:
-    if name == "sandwright":
+    if name == "invoke":
+        from invoke.main import program  # noqa: PLC0415
+
+        program.run()
+    else:
         from sandwright.cli import main  # noqa: PLC0415
 
         main()
-    else:
-        from invoke.main import program  # noqa: PLC0415
-
-        sys.path.insert(0, "")
-        program.run()
 
 
 def _status(code: object) -> int:
