@@ -19,7 +19,7 @@ class EnvironmentVariable:
 
 
 BUILD = EnvironmentVariable(
-    "SANDWRIGHT_BUILD", "sandwright", "directory that images were built in (default: `build`)"
+    "SANDWRIGHT_BUILD", "sandwright", "directory with built images (default: `build`)"
 )
 CACHE = EnvironmentVariable(
     "SANDWRIGHT_CACHE", "sandwright", "cache of downloads and builds (default: `$XDG_CACHE_HOME/sandwright`)"
@@ -33,7 +33,7 @@ MIRROR = EnvironmentVariable(
 PROJECT_REGISTRY = EnvironmentVariable(
     "SANDWRIGHT_PROJECT_REGISTRY",
     "sandwright",
-    "registry through which `verify` takes a project to a cluster",
+    "registry through which a project is transferred to a cluster",
 )
 TELEMETRY = EnvironmentVariable(
     "SANDWRIGHT_TELEMETRY", "sandwright", "file for events of sessions (as `run --telemetry`)"
@@ -41,7 +41,7 @@ TELEMETRY = EnvironmentVariable(
 TOKEN_SERVERS = EnvironmentVariable(
     "SANDWRIGHT_TOKEN_SERVERS",
     "sandwright",
-    "hosts besides a registry's own that may get its logins, by commas",
+    "additional hosts to which a registry's credentials may be sent, comma-separated",
 )
 TRUST = EnvironmentVariable(
     "SANDWRIGHT_TRUST",
@@ -49,37 +49,41 @@ TRUST = EnvironmentVariable(
     "approval: a digest that `sandwright trust` shows, or 1 for every policy",
 )
 ROOTFS = EnvironmentVariable(
-    "SANDWRIGHT_ROOTFS", "rendered launchers", "directory that the policy's image is unpacked in"
+    "SANDWRIGHT_ROOTFS", "rendered launchers", "directory with the unpacked image of the policy"
 )
 MACHINE = EnvironmentVariable(
-    "SANDWRIGHT_MACHINE", "rendered launchers", "directory of a machine, for method `vm` with QEMU"
+    "SANDWRIGHT_MACHINE", "rendered launchers", "directory with the saved machine, for method `vm` with QEMU"
 )
 NETWORK = EnvironmentVariable(
     "SANDWRIGHT_NETWORK",
     "rendered launchers",
-    "network of the engine that its proxy has besides the internal one",
+    "engine network that the proxy joins in addition to the internal one",
 )
 RUNSC_LOG = EnvironmentVariable(
     "SANDWRIGHT_RUNSC_LOG",
     "rendered launchers",
-    "directory that keeps the logs of runsc, for gVisor in an engine",
+    "directory for the logs of runsc, for gVisor in an engine",
 )
 POLL = EnvironmentVariable(
-    "SANDWRIGHT_POLL", "rendered launchers", "seconds between two looks at a Job (default: 1)"
+    "SANDWRIGHT_POLL", "rendered launchers", "seconds between two queries of a Job (default: 1)"
 )
 SESSION = EnvironmentVariable(
-    "SANDWRIGHT_SESSION", "rendered launchers", "name of the run: its label, and the mark of its processes"
+    "SANDWRIGHT_SESSION",
+    "rendered launchers",
+    "ID of the session: label of its containers, and marker of its processes",
 )
 CIDFILE = EnvironmentVariable(
-    "SANDWRIGHT_CIDFILE", "rendered launchers", "file for the container's id (launchers that are shell)"
+    "SANDWRIGHT_CIDFILE", "rendered launchers", "file for the container's ID (shell launchers)"
 )
 SHIMS = EnvironmentVariable(
-    "SANDWRIGHT_SHIMS", "rendered launchers", "directory of a bridge that runs (launchers that are shell)"
+    "SANDWRIGHT_SHIMS", "rendered launchers", "directory of a running bridge (shell launchers)"
 )
 PROXY_PORT = EnvironmentVariable(
-    "SANDWRIGHT_PROXY_PORT", "rendered launchers", "port of the proxy that runs, for method `seatbelt`"
+    "SANDWRIGHT_PROXY_PORT", "rendered launchers", "port of the running proxy, for method `seatbelt`"
 )
-USER = EnvironmentVariable("SANDWRIGHT_USER", "images", "UID:GID to become, where a container starts as root")
+USER = EnvironmentVariable(
+    "SANDWRIGHT_USER", "images", "UID:GID to which a container that starts as root switches"
+)
 WHEEL = EnvironmentVariable(
     "SANDWRIGHT_WHEEL", "builds of the package", "platform of the wheel, such as linux/arm64, or `any`"
 )

@@ -19,6 +19,7 @@ import termios
 import time
 import tty
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
 
 from sandwright.streams import Streams, fill_standard, write_all
 
@@ -32,6 +33,8 @@ GRACE = 10.0
 """Seconds, as `docker stop` gives."""
 
 _RETRY = 0.02
+_SETTLED = 0.1
+"""Seconds after which all of a process group that was continued goes on."""
 _PATIENCE = 2.0
 _BLOCK = 65536
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
@@ -51,25 +54,29 @@ def run(
     send_signal: Deliver,
     relay: bool,
     controlling: bool = False,
+    job: bool = False,
     started: Callable[[int], None] = lambda _: None,
     passed: Collection[int] = (),
 ) -> int:
     """Run a program in the foreground, and give its exit status, 128 + n when signal n ended it.
 
     With `relay` a program on a terminal gets one of its own, whose size follows ours; with `controlling` it
-    is its controlling one. `started` is called with its process id. Of our descriptors it has standard input,
-    output and errors, as `streams` gives them, and those of `passed`. The status is 1 in place of 0 when its
-    output could not be written. Raise OSError when it can't be started.
+    is its controlling one. With `job` a program on a terminal stays in our process group, as it relays the
+    terminal itself: the suspend key stops it and us, and the shell continues both. `started` is called with
+    its process id. Of our descriptors it has standard input, output and errors, as `streams` gives them, and
+    those of `passed`. The status is 1 in place of 0 when its output could not be written. Raise OSError when
+    it can't be started.
     """
     fill_standard()
     with _Signals() as signals, _terminal(relay=relay) as terminal:
-        streams = Streams(keys=terminal is not None or on_terminal())
+        keys = terminal is not None or on_terminal()
+        streams, job = Streams(keys=keys), job and keys
         try:
             if terminal is not None:
                 terminal.controlling = controlling
-            pid = _fork_and_exec(argv, environ, terminal, streams, signals=signals, passed=passed)
+            pid = _fork_and_exec(argv, environ, terminal, streams, signals=signals, passed=passed, job=job)
             started(pid)
-            status = _Watching(pid, send_signal, terminal, streams, signals).until_end()
+            status = _Watching(pid, send_signal, terminal, streams, signals, job=job).until_end()
         finally:
             written = streams.close()
     return status if written else status or 1
@@ -203,6 +210,7 @@ def _fork_and_exec(
     *,
     signals: _Signals,
     passed: Collection[int],
+    job: bool,
 ) -> int:
     """Fork and execute. What goes wrong in the child comes back through a pipe."""
     read, write = os.pipe2(os.O_CLOEXEC)
@@ -210,7 +218,8 @@ def _fork_and_exec(
     parent = os.getpid()
     pid = os.fork()
     if pid == 0:
-        os.setsid()  # signals of a terminal reach us alone, and we pass them on
+        if not job:
+            os.setsid()  # signals of a terminal reach us alone, and we pass them on
         die_with(parent)
         signals.reset()
         _withhold(passed)
@@ -267,6 +276,14 @@ def _death_signal() -> Callable[[int], None]:
     return ask
 
 
+def _is_stopped(pid: int) -> bool:
+    """Whether a child is stopped (proc_pid_stat(5)). Raise ProcessLookupError."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] == "T"
+    except FileNotFoundError:
+        raise ProcessLookupError(pid) from None
+
+
 class _Watching:
     """Passes on what comes until the program has ended."""
 
@@ -277,8 +294,11 @@ class _Watching:
         terminal: _Terminal | None,
         streams: Streams,
         signals: _Signals,
+        *,
+        job: bool,
     ) -> None:
         self._pid = pid
+        self._job = job
         self._deliver = send_signal
         self._terminal = terminal
         self._streams = streams
@@ -291,14 +311,23 @@ class _Watching:
     def until_end(self) -> int:
         """The program's exit status."""
         while True:
-            ended, status = os.waitpid(self._pid, os.WNOHANG)
-            if ended:
+            ended, status = os.waitpid(self._pid, os.WNOHANG | (os.WUNTRACED if self._job else 0))
+            if ended and os.WIFSTOPPED(status):
+                self._stop()
+            elif ended:
                 self._drain_terminal()
                 code = os.waitstatus_to_exitcode(status)
                 if self._ended_by and code in (-signal.SIGKILL, 128 + signal.SIGKILL):
                     return 128 + self._ended_by
                 return code if code >= 0 else 128 - code
             self._wait()
+
+    def _stop(self) -> None:
+        """Stop as the program did, for the shell to continue both; not if it goes on already."""
+        time.sleep(_SETTLED)
+        with contextlib.suppress(ProcessLookupError):
+            if _is_stopped(self._pid):
+                signal.raise_signal(signal.SIGTSTP)
 
     def _wait(self) -> None:
         """Wait for something to come, and deal with it."""

@@ -13,13 +13,13 @@ METHOD = Method(
         proxy="launcher",
         isolation_layers=(
             "an image's root, with the project's volume",
-            "no rights, no new ones (Pod Security `restricted`)",
+            "no capabilities and no new privileges (Pod Security `restricted`)",
             "the node's namespaces",
             "the seccomp filter",
         ),
         kernel_exploit_impact=(
-            "all files of the node, and of the Pods on it; with a RuntimeClass of gVisor as there. Your own "
-            "machine is another"
+            "all files of the node and of its Pods; with gVisor's RuntimeClass, as under `gvisor`. Your own "
+            "machine is not affected"
         ),
         remote=True,
         copies_project=REGISTRY,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sandwright.methods.shared import reasons
 from sandwright.policy.declaration import Declaration, Support
 
-_NODE = "the node's kernel answers the program alone"
+_NODE = "the node's kernel reports the error only to the program"
 
 DECLARATION = Declaration(
     "kubernetes",
@@ -14,13 +14,13 @@ DECLARATION = Declaration(
         "filesystem.read": Support("stricter", "the project is the only part of the host, as a volume"),
         "filesystem.write": Support("stricter", "the project is the only part of the host, as a volume"),
         "filesystem.readonly": Support(
-            "exact", "by mounts over the volume, which is taken to hold what the host has"
+            "exact", "by mounts over the volume, if it contains the files of the host"
         ),
         "filesystem.deny": Support(
-            "exact", "by mounts over the volume, which is taken to hold what the host has"
+            "exact", "by mounts over the volume, if it contains the files of the host"
         ),
         "filesystem.deny-inside": Support(
-            "exact", "by mounts over the volume, which is taken to hold what the host has"
+            "exact", "by mounts over the volume, if it contains the files of the host"
         ),
         "filesystem.attributes": Support("exact", "the project is the only part of the host"),
         "filesystem.absent": Support(
@@ -39,7 +39,7 @@ DECLARATION = Declaration(
         "network.proxy": Support("exact", "where the cluster's network enforces NetworkPolicy"),
         "network.private": Support(
             "cannot",
-            "a NetworkPolicy knows addresses alone: the proxy would reach everything in the cluster",
+            "a NetworkPolicy contains only addresses: the proxy could reach everything in the cluster",
         ),
         "network.host": Support("stricter", "the cluster's network, never the node's"),
         "network.unix-sockets": Support("stricter", "the host's files do not exist in the cluster"),
@@ -67,7 +67,7 @@ DECLARATION = Declaration(
         "credentials.shims": Support(
             "cannot",
             "there is no host to run them on; "
-            "a program of that name in the image would be called in a shim's place",
+            "a program of that name in the image would run instead of the shim",
         ),
         "user.mapping": Support("cannot", "files belong to the volume's user"),
         "resources.memory": Support("exact"),
@@ -78,7 +78,7 @@ DECLARATION = Declaration(
         "image": Support("exact"),
         "gvisor.engine": Support("unused", reasons.ENGINE_IS_GVISORS),
     },
-    preset_limits="what a node has to spare is not known here",
+    preset_limits="the resources of the nodes are unknown",
     mounts=False,
     unreported={
         "calls": _NODE,

@@ -19,7 +19,7 @@ from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.uses import absent_restrictions
 from sandwright.render.imagemasks import check_image_masks
 from sandwright.render.mounts import Mount, MountPlan, mount_plan
-from sandwright.render.without_placeholders import movable_above, without_covers
+from sandwright.render.without_placeholders import movable_above, without_placeholders
 
 TMP = "/tmp"  # noqa: S108 - what is inside the sandbox
 """The temporary directory of every program that is told of no other."""
@@ -67,7 +67,7 @@ def volume_mounts(policy: ResolvedPolicy) -> tuple[VolumeMount, ...]:
 
 def _planned(policy: ResolvedPolicy, plan: MountPlan, project: str) -> Iterator[VolumeMount]:
     """What is planned in the project; the project itself too, when it is part of what is planned."""
-    plan = without_covers(policy, plan)
+    plan = without_placeholders(policy, plan)
     for mount in plan.mounts:
         if is_inside(mount.target, project) and mount.entry != "socket":
             yield _of_project(mount, project)

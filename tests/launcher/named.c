@@ -44,8 +44,8 @@ struct mount_plan own_plan(const struct run *run)
 {
     static const struct record records[RECORDS] = {{.kind = WRITE, .target = "/w"},
                                       {.kind = READ, .target = "/w/ro"},
-                                      {.kind = COVER_DIRECTORY, .target = "/w/hidden"},
-                                      {.kind = COVER_FILE, .target = "/w/file"},
+                                      {.kind = PLACEHOLDER_DIRECTORY, .target = "/w/hidden"},
+                                      {.kind = PLACEHOLDER_FILE, .target = "/w/file"},
                                       {.kind = READ, .target = "/w/deep/ro"},
                                       {.kind = READ, .target = "/r"}};
     static struct record placed[RECORDS];

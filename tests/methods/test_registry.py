@@ -158,7 +158,7 @@ def test_each_method_says_what_stands_between() -> None:
         assert own.kernel_exploit_impact, name
         assert bool(own.isolation_layers) is (name != "noop"), name
         assert own.own_kernel is (
-            own.kernel_exploit_impact.startswith(("of runsc", "of the kernel inside"))
+            own.kernel_exploit_impact.startswith(("of runsc", "of the guest kernel"))
         ), name
 
 

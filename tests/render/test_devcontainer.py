@@ -27,7 +27,7 @@ from sandwright.policy.collect import collect_facts
 from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
-from sandwright.render.without_placeholders import plan_without_covers
+from sandwright.render.without_placeholders import plan_without_placeholders
 from support.goldens import write_artifacts
 from support.pods import busybox_layer
 from support.thorough import examples
@@ -124,7 +124,7 @@ def test_what_is_denied_in_a_closed_repository_stays_hidden() -> None:
     text = "filesystem: {write: [$PROJECT], deny: [$PROJECT/.git/config]}\n"
     arguments = _config(text)["runArgs"]
     assert any(f"{PROJECT}/.git/config" in each for each in arguments), arguments
-    plan = plan_without_covers(_policy(f"method: docker\n{text}"), root="image")
+    plan = plan_without_placeholders(_policy(f"method: docker\n{text}"), root="image")
     last = {mount.target: mount for mount in plan.mounts}
     assert (last[f"{PROJECT}/.git"].kind, last[f"{PROJECT}/.git"].writable) == ("bind", False)
     assert last[f"{PROJECT}/.git/config"].kind == "mask"

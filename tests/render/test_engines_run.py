@@ -422,7 +422,7 @@ def test_what_ignores_its_end_is_ended(sandbox: Sandbox) -> None:
 @pytest.mark.parametrize("whole_group", [False, True], ids=["one", "group"])
 @pytest.mark.parametrize("delay", [None, 0.0, 0.02, 0.08, 0.15, 0.3])
 def test_killed(sandbox: Sandbox, delay: float | None, *, whole_group: bool) -> None:
-    """However early or late the launcher is killed: no container stays, nor a monitor, cover or directory."""
+    """However early or late the launcher is killed: no container, monitor, placeholder or directory stays."""
     before = _tree(sandbox.project)
     argv = sandbox.argv("resources: {time: 5m}\n")
     with process.start(*argv, "sh", "-c", "echo up; sleep 55", env=sandbox.environment()) as running:

@@ -141,3 +141,34 @@ def test_its_file_is_out_of_the_sandboxs_reach(project: Project, host: str) -> N
     assert not log.exists(), "nothing was started"
     assert b"which the sandbox may write" in ended.stderr
     assert not (project.root / "denials").exists()
+
+
+CONNECTS = """
+import contextlib, socket
+for address in (("192.0.2.1", 443), ("192.0.2.1", 443), ("2001:db8::1", 80)):
+    with contextlib.suppress(OSError):
+        socket.create_connection(address)
+with contextlib.suppress(OSError):
+    socket.getaddrinfo("absent.example", 443)
+with socket.socket(type=socket.SOCK_DGRAM) as sorting, contextlib.suppress(OSError):
+    sorting.connect(("192.0.2.1", 443))
+with contextlib.suppress(ConnectionRefusedError):
+    socket.create_connection(("127.0.0.1", 9))
+"""
+
+
+def test_connections_without_a_network(project: Project) -> None:
+    """Each address, and name servers; not the loopback, nor datagrams by which glibc sorts addresses."""
+    project.policy.write_text("schema: 1\nmethod: bwrap\n")
+    found, said = project.denials(interpreters.INSIDE, "-P", "-c", CONNECTS)
+    servers = {each["what"] for each in found if "name server" in each["what"]}
+    assert len(servers) == 1
+    assert {(each["kind"], each["what"]) for each in found} == {
+        ("network", "192.0.2.1:443"),
+        ("network", "[2001:db8::1]:80"),
+        ("network", servers.pop()),
+    }
+    assert next(each["count"] for each in found if each["what"] == "192.0.2.1:443") == 2
+    assert {each["field"] for each in found} == {"network.mode"}
+    assert "refused: to connect to 192.0.2.1:443 (ENETUNREACH), 2 times: network.mode, none (" in said
+    assert "allow hosts with `network: {mode: proxy, allow: [HOST]}`" in said

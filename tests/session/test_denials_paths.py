@@ -201,3 +201,34 @@ def test_a_path_that_nobody_answers_for_holds_up_no_other(project: Project) -> N
     with _stalled(shown / "slow"):
         ended = project.run(*words, options=("--trust-policy", "--explain-denials"))
     assert (ended.stdout, ended.returncode) == (b"went on\n", 0), ended.stderr.decode()
+
+
+def test_the_key_that_lifts_a_rule_is_named(project: Project) -> None:
+    """Where no edit is proposed: a rule that the policy itself has, a protected name, a file of the home."""
+    (project.root / ".env").write_text("secret")
+    script = (
+        "import contextlib, sys\n"
+        "for path, mode in (('.env', 'r'), ('.pre-commit-config.yaml', 'w'), (sys.argv[1], 'w')):\n"
+        "    with contextlib.suppress(OSError):\n"
+        "        open(path, mode)\n"
+    )
+    new = f"{project.home}/new"
+    policy = (
+        f"schema: 1\nmethod: bwrap\nfilesystem: {{read: [/, '{project.home}'], write: [$PROJECT], "
+        "deny: [$PROJECT/.env]}\n"
+    )
+    found, said = _run(project, script, new, policy=policy)
+    assert {each["what"]: (each["edit"], each.get("advice")) for each in found} == {
+        f"{project.root}/.env": (None, "to open it, take it out of filesystem.deny"),
+        f"{project.root}/.pre-commit-config.yaml": (
+            None,
+            "to open it, add filesystem.unprotect: "
+            f"[{{path: {project.root}/.pre-commit-config.yaml, reason: …}}]",
+        ),
+        new: (None, f"create {new} on the host first; then `filesystem: {{write: ['{new}']}}` allows it"),
+    }
+    assert "no known edit" not in said
+    Path(new).touch()
+    opened = policy.replace("[$PROJECT]", f"[$PROJECT, '{new}']")
+    found, _ = _run(project, script, new, policy=opened)
+    assert new not in {each["what"] for each in found}, "the advice helps"

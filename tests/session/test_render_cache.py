@@ -175,19 +175,30 @@ def test_a_socket_appears(project: Project) -> None:
 
 
 def test_artifacts_of_the_project(project: Project) -> None:
-    """What `render` wrote, and somebody changed, keeps the sandbox from starting until that is settled."""
+    """A run starts none of them, says that they are out of date, and refuses only where that was asked."""
+    no_artifacts = project.run("true", options=("--rendered",))
+    assert no_artifacts.returncode == 125
+    assert b"--rendered: no " in no_artifacts.stderr
     assert project.sandwright("render").returncode == 0
-    assert project.run("true").returncode == 0
+    assert project.run("true", options=("--rendered",)).returncode == 0
     args = project.root / ".sandbox" / "bwrap" / "args"
     args.write_bytes(args.read_bytes().replace(b"--cap-drop\0ALL\0", b""))
-    ended = project.run("touch", "ran")
-    assert ended.returncode == 125
-    assert b".sandbox/bwrap: args: not what the policy renders to now" in ended.stderr
-    assert not (project.root / "ran").exists()
+    for options, environment in (("--rendered",), {}), ((), {"CI": "true"}):
+        project.environment.update(environment)
+        ended = project.run("touch", "ran", options=options)
+        assert ended.returncode == 125
+        assert b".sandbox/bwrap: args: not what the policy renders to now" in ended.stderr
+        assert not (project.root / "ran").exists()
+    del project.environment["CI"]
+    ended = project.run("sh", "-c", "grep CapBnd /proc/self/status")
+    assert ended.returncode == 0
+    assert b".sandbox/bwrap is out of date and not used" in ended.stderr
+    assert ended.stdout.split() == [b"CapBnd:", b"0" * 16], "the policy's sandbox, and not the changed one"
+    assert b"out of date" not in project.run("true").stderr, "said once"
     assert project.sandwright("render").returncode == 0
-    assert project.run("true").returncode == 0
+    assert project.run("true", options=("--rendered",)).returncode == 0
     project.policy.write_text(POLICY + "network: {mode: host}\n")
-    assert b"not what the policy renders to now" in project.run("true").stderr
+    assert b"out of date" in project.run("true").stderr
 
 
 def test_a_pipe_among_a_strangers_artifacts_is_not_waited_for(project: Project) -> None:
@@ -195,7 +206,7 @@ def test_a_pipe_among_a_strangers_artifacts_is_not_waited_for(project: Project) 
     folder.mkdir(parents=True)
     (folder / "manifest.json").write_text("{}")
     os.mkfifo(folder / "args")
-    ended = project.run("true")
+    ended = project.run("true", options=("--rendered",))
     assert ended.returncode == 125
     assert b"args" in ended.stderr, ended.stderr
     assert b"not what the policy renders to now" in ended.stderr

@@ -344,7 +344,7 @@ def test_many_at_once(sandbox: Project, place: Place) -> None:
     ], [err for _, err in ended]
     eventually(lambda: place.containers() == [], "a container is left")  # Podman's monitor removes it
     assert sandbox.records() == []
-    eventually(lambda: sandbox.tree() == before, "a cover is left")
+    eventually(lambda: sandbox.tree() == before, "a placeholder is left")
 
 
 def test_no_repository_is_completed_at_the_root(sandbox: Project) -> None:

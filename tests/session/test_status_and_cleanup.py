@@ -45,7 +45,7 @@ def test_status_shows_what_runs(project: Project) -> None:
 
 
 def test_cleanup_after_everything_was_killed(project: Project) -> None:
-    """The session, its launcher, and what watches both: the cover stays in the project until `cleanup`."""
+    """Session, launcher and monitor are killed: the placeholder stays in the project until `cleanup`."""
     project.apart()
     before = project.tree()
     running = project.start("sh", "-c", "echo up; exec sleep 50")

@@ -14,6 +14,8 @@ CONTEXT = DenialContext(
     seccomp="default (default)",
     sockets="default",
     allow="default",
+    mode="none",
+    network="default",
     method="bwrap (default)",
     own_sockets=BlamedField(field="network.own_sockets", source="default"),
     shims={},

@@ -17,7 +17,7 @@ from sandwright.errors import VerdictError
 from sandwright.host import collect_host
 from sandwright.image.build import BuiltImage, SkippedImage
 from sandwright.image.build import build_images as build
-from sandwright.image.definition import ImageDefinition
+from sandwright.image.definition import ImageDefinition, base_definitions
 from sandwright.image.export import save_archive
 from sandwright.image.plan import plan_build
 from sandwright.image.variant import ImageVariant, parse_labels
@@ -164,7 +164,7 @@ def _smoke(
             image.layout,
             held.manifest.digest,
             catalogue[image.name],
-            _base_definitions(catalogue, image.name),
+            tuple(base_definitions(catalogue, image.name)),
         )
         for image in built
         for platform, held in image.images.items()
@@ -180,11 +180,6 @@ def _smoke(
     )
     write_report(merge_reports(report, before, in_layouts(output / "images")), output)
     return report
-
-
-def _base_definitions(catalogue: Mapping[str, ImageDefinition], name: str) -> tuple[ImageDefinition, ...]:
-    parent = catalogue[name].parent
-    return () if parent is None else (catalogue[parent], *_base_definitions(catalogue, parent))
 
 
 def _print_images(

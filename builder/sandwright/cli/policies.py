@@ -27,6 +27,9 @@ from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.schema import policy_schema
 from sandwright.visible import one_line
 
+ALL = "all"
+"""The word for every method, for `explain --method`."""
+
 
 def render(
     *,
@@ -112,7 +115,7 @@ def explain(
         question,
         subject,
         arguments=[_parse_argument(each) for each in argument] if argument else None,
-        methods=method or None,
+        methods=None if ALL in (method or ()) else method or resolved.methods or None,
         architectures=arch or (),
     )
     if json:
@@ -233,7 +236,7 @@ def _cells(row: Row) -> tuple[str, ...]:
     method = f"{row.method} {row.arch}".strip()
     decided = str(row.position) if row.position else row.because
     if row.reason and row.status in _EXPLAINED:
-        decided = f"{decided}\n{row.reason}" if row.position or row.because != row.reason else decided
+        decided = f"{decided}; {row.reason}" if row.position or row.because != row.reason else decided
     status = "DISAGREES" if row.status == "disagrees" else row.status
     return method, row.decision or "–", status, decided, str(row.source) if row.source else ""
 

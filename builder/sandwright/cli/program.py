@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Sequence
 
 import sandwright
+from sandwright.cli.arguments import names
 from sandwright.cli.commands.command import Command
 from sandwright.cli.commands.options import POLICY
 from sandwright.cli.functions import function_of
@@ -72,6 +73,7 @@ def execute(command: Command, values: Values, words: Sequence[str]) -> int:
     errors and signals itself.
     """
     warnings.formatwarning = _format_warning
+    values = {**values, **_split_lists(command, values)}
     try:
         check(command, values)
         if POLICY in command.options and "policy" not in values and command.name not in RUNNING:
@@ -101,6 +103,16 @@ def execute(command: Command, values: Values, words: Sequence[str]) -> int:
         return 128 + signal.SIGPIPE
     except SandwrightError as error:
         return _write_error(error.shown(), error.exit_code)
+
+
+def _split_lists(command: Command, values: Values) -> Values:
+    """The values of repeatable `--method` options, each of which may list several by commas."""
+    found: Values = {}
+    for each in command.options:
+        given = values.get(each.keyword)
+        if each.offered == "method" and isinstance(given, list):
+            found[each.keyword] = [name for item in given for name in names(item, each.flag)]
+    return found
 
 
 def _exit_status(command: Command, values: Values, result: object) -> int:

@@ -43,6 +43,7 @@ def request_of(
     quiet: bool = False,
     explain_denials: bool = False,
     trust_policy: bool = False,
+    rendered: bool = False,
 ) -> RunRequest:
     """The request that the options make. Without `policy` the file is looked for, and need not be there."""
     return RunRequest(
@@ -60,4 +61,5 @@ def request_of(
         quiet=quiet,
         explained=explain_denials,
         trusted=trust_policy,
+        rendered=rendered,
     )

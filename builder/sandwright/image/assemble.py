@@ -100,13 +100,13 @@ def from_packages(
     overlay = Overlay(tree, epoch=task.epoch)
     for path in unsettled(tree, [written.directories for written, _ in made]):
         overlay.again(path)
-    inputs = declared.Declared(
+    facts = declared.Declared(
         task.architecture, brought, rules.wanted, definition.accounts.users, definition.accounts.groups
     )
     declared.mount_points(overlay)
     for name in declared.ORDER:
         if name in definition.declare:
-            declared.declare(name, overlay, inputs)
+            declared.declare(name, overlay, facts)
     steps = [
         _history_entry(layer, _package_names(group), task)
         for (_, layer), group in zip(made, groups, strict=True)

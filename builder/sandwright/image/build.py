@@ -23,7 +23,7 @@ from sandwright.image.layout import is_littered, staging
 from sandwright.image.lock import Lock, LockedPackage, PackageGone
 from sandwright.image.lockfile import NotLocked
 from sandwright.image.mirrors import Mirrors
-from sandwright.image.plan import BuildPlan, PlannedImage, inputs, plan_build
+from sandwright.image.plan import BuildPlan, PlannedImage, input_checksum, plan_build
 from sandwright.image.publish import ImageOrigin, Make, PlatformSplit, publish
 from sandwright.image.registrybase import BaseGone, RegistryImage, fetch_base
 from sandwright.image.variant import ImageVariant
@@ -288,7 +288,7 @@ class _Build:
         variant = self._plan.variant
         return ImageOrigin(
             epoch,
-            lambda some: inputs(definition, lock, base, some, epoch=epoch, variant=variant),
+            lambda some: input_checksum(definition, lock, base, some, epoch=epoch, variant=variant),
             variant,
             reference,
         )

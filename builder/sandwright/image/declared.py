@@ -67,7 +67,7 @@ def mount_points(overlay: Overlay) -> None:
         overlay.file(path, b"")
 
 
-def _merged_usr(overlay: Overlay, _inputs: Declared) -> None:
+def _merged_usr(overlay: Overlay, _facts: Declared) -> None:
     """`/bin`, `/sbin`, `/lib`, and `/lib64` where needed, as links into /usr, as usrmerge does.
 
     Package files below them were moved while they were read.
@@ -90,7 +90,7 @@ def _accounts(overlay: Overlay, facts: Declared) -> None:
         overlay.file(path, content)
 
 
-def _ca_bundle(overlay: Overlay, _inputs: Declared) -> None:
+def _ca_bundle(overlay: Overlay, _facts: Declared) -> None:
     """All certificates in one file: update-ca-certificates, of ca-certificates.
 
     The order is that of their paths, which is also the order in its configuration file.
@@ -135,7 +135,7 @@ def _is_wanted(line: bytes, wanted: Callable[[str], bool]) -> bool:
     return wanted("/" + path.decode("utf-8", "surrogateescape"))
 
 
-def _os_release(overlay: Overlay, _inputs: Declared) -> None:
+def _os_release(overlay: Overlay, _facts: Declared) -> None:
     """`/etc/os-release`, a link to the file of base-files in /usr/lib."""
     if overlay.missing(b"usr/lib/os-release"):
         raise BuildError("declare: os-release: no package brings /usr/lib/os-release; add base-files")
@@ -143,13 +143,13 @@ def _os_release(overlay: Overlay, _inputs: Declared) -> None:
         overlay.link(b"etc/os-release", b"../usr/lib/os-release")
 
 
-def _tmp(overlay: Overlay, _inputs: Declared) -> None:
+def _tmp(overlay: Overlay, _facts: Declared) -> None:
     """`/tmp` and `/var/tmp`, writable by everyone and sticky, as base-files has them."""
     for path in (b"tmp", b"var/tmp"):
         overlay.directory(path, mode=0o1777)
 
 
-def _nsswitch(overlay: Overlay, _inputs: Declared) -> None:
+def _nsswitch(overlay: Overlay, _facts: Declared) -> None:
     """`/etc/nsswitch.conf`: the default that libc-bin's script copies; without libc-bin, files and DNS."""
     content = overlay.tree.content(_NSSWITCH)
     overlay.file(b"etc/nsswitch.conf", _NSSWITCH_WITHOUT_PACKAGE if content is None else content)

@@ -173,6 +173,15 @@ def load_catalogue(root: Path, *, bases: Path | None = None) -> dict[str, ImageD
     return ordered
 
 
+def base_definitions(catalogue: Mapping[str, ImageDefinition], name: str) -> list[ImageDefinition]:
+    """The definitions below an image: its base, the base of that, and so on."""
+    bases = []
+    while (parent := catalogue[name].parent) is not None:
+        name = parent
+        bases.append(catalogue[name])
+    return bases
+
+
 def _add_bases(definitions: dict[str, ImageDefinition], bases: Path) -> None:
     wanted = [each.parent for each in definitions.values()]
     while wanted:

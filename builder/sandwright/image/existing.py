@@ -63,11 +63,11 @@ class PlatformImage:
 
 @dataclass(frozen=True)
 class ImageLayout:
-    """A layout of ours. `whole` is the index for all platforms, `inputs` the checksum of its inputs."""
+    """A layout of ours. `whole` is the index for all platforms, `input_checksum` that of its inputs."""
 
     path: Path
     whole: Blob
-    inputs: str
+    input_checksum: str
     images: Mapping[str, PlatformImage]
     configs: Mapping[str, ImageConfig]
     variant: ImageVariant = field(default_factory=ImageVariant)

@@ -1,6 +1,6 @@
 """Plans which images to build, and why, before anything changes.
 
-An image is up to date if its layout records the checksum that `inputs` computes now.
+An image is up to date if its layout records the checksum that `input_checksum` computes now.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def plan_build(
     return BuildPlan(tuple(steps.values()), epoch, variant)
 
 
-def inputs(
+def input_checksum(
     definition: ImageDefinition,
     lock: Lock | BaseLock | None,
     base: ImageLayout | None,
@@ -168,7 +168,7 @@ def standing(
     if existing is None:
         return ()
     there = tuple(platform for platform in definition.platforms if platform in existing.images)
-    return there if existing.inputs == checksum(there) else ()
+    return there if existing.input_checksum == checksum(there) else ()
 
 
 @functools.cache
@@ -218,7 +218,9 @@ def _examine(
         return replace(planned, reason=f"its base {base.name} is built")
     below = base.existing if base else None
     there = standing(
-        definition, existing, lambda some: inputs(definition, lock, below, some, epoch=time, variant=variant)
+        definition,
+        existing,
+        lambda some: input_checksum(definition, lock, below, some, epoch=time, variant=variant),
     )
     if not there:
         return replace(planned, reason="it was made from something else")

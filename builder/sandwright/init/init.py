@@ -140,8 +140,8 @@ def _next_steps(project: ProjectFacts, method: str, agent: str) -> tuple[str, ..
     needed = "dev" if agent else "debian"
     image = (f"sandwright build-images --name {needed}",) if properties.needs_image else ()
     if agent:
-        return (*image, *trust, "sandwright verify", f"sandwright run -- {agent}")
-    return (*image, *trust, "sandwright render", "sandwright verify", f"sandwright run -- {command}")
+        return (*image, *trust, f"sandwright run -- {agent}", "sandwright verify")
+    return (*image, *trust, f"sandwright run -- {command}", "sandwright verify")
 
 
 def _refuse_existing(directory: Path) -> None:

@@ -142,10 +142,12 @@ def why_void(policy: ResolvedPolicy, grant: PathRule) -> str:
     if holds or not named:
         return ""
     void = "lets nothing be written" if winner.readable else "grants nothing"
-    return f"{void}: {_rule_text(winner)} ({winner.source}) decides; {_how_to_allow(winner, grant)}"
+    advice = how_to_lift(winner, grant.written, grant.source.rank)
+    return f"{void}: {_rule_text(winner)} ({winner.source}) decides; {advice}"
 
 
-def _how_to_allow(winner: PathRule, grant: PathRule) -> str:
+def how_to_lift(winner: PathRule, path: str, rank: int) -> str:
+    """The key that lifts a rule for a path, in a layer of that rank, or why no key does."""
     field = winner.source.field.partition("[")[0]
     if winner.source.layer == "floor":
         return "only the operator changes that"
@@ -153,8 +155,8 @@ def _how_to_allow(winner: PathRule, grant: PathRule) -> str:
         return "nothing changes that"
     if winner.origin == "cloud":
         return "to read it, set credentials.cloud: readonly"
-    if winner.source.rank < grant.source.rank:
-        return f"to open it, add filesystem.unprotect: [{{path: {grant.written}, reason: …}}]"
+    if winner.source.rank < rank:
+        return f"to open it, add filesystem.unprotect: [{{path: {path}, reason: …}}]"
     return f"to open it, take it out of {field}"
 
 

@@ -78,19 +78,19 @@ def _describe_type(described: Schema, root: Schema) -> str:
     if node.get("type") == "array":
         return f"A list of {_PLURALS.get(kind := _describe_type(node['items'], root), _lower(kind))}"
     if node.get("type") == "object" and "properties" in node:
-        return "A section"
+        return "A mapping"
     return _TYPES[str(node.get("type"))]
 
 
 _TYPES = {
     "object": "A mapping",
-    "string": "Text",
+    "string": "A string",
     "boolean": "`true` or `false`",
-    "integer": "A whole number",
+    "integer": "An integer",
     "number": "A number",
     "null": "null",
 }
-_PLURALS = {"Text": "texts", "A section": "mappings", "A whole number": "whole numbers"}
+_PLURALS = {"A string": "strings", "A mapping": "mappings", "An integer": "integers"}
 
 
 def _lower(kind: str) -> str:

@@ -9,4 +9,4 @@ from sandwright.reference.markdown import code, table
 def texts() -> dict[str, str]:
     """The part `environment`."""
     rows = [[code(each.name), each.reader, each.about] for each in VARIABLES]
-    return {"environment": table(("variable", "read by", "what it says"), rows)}
+    return {"environment": table(("variable", "read by", "meaning"), rows)}

@@ -118,11 +118,11 @@ def predicate(
     lock: Lock | BaseLock,
     byproducts: Iterable[Mapping[str, Any]],
     *,
-    inputs: str,
+    input_checksum: str,
     codec: str,
     builder: str = BUILDER,
 ) -> dict[str, Any]:
-    """The predicate. `inputs` is the build's own checksum of what it was made from."""
+    """The predicate. `input_checksum` is that of the build: equal inputs give an equal image."""
     return {
         "buildDefinition": {
             "buildType": BUILD_TYPE,
@@ -132,7 +132,7 @@ def predicate(
                 "epoch": parameters.epoch,
                 **parameters.variant.document(),
             },
-            "internalParameters": {"inputs": inputs, "codec": codec},
+            "internalParameters": {"inputs": input_checksum, "codec": codec},
             "resolvedDependencies": [
                 *(resource(path, sha256_digest(content)) for path, content in sorted(sources.files.items())),
                 *_materials(lock, parameters.platforms),

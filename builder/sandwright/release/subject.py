@@ -149,7 +149,7 @@ def prepare(
         written,
         lock,
         [_byproduct(each) for each in documents],
-        inputs=existing.inputs,
+        input_checksum=existing.input_checksum,
         codec=compression_of(catalogue[name], existing.variant).identity,
         builder=builder,
     )

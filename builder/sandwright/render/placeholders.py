@@ -1,11 +1,11 @@
-"""What must lie in a project while a sandbox runs, or somebody inside could make it: covers of a mount plan.
+"""Placeholders: files and directories that exist in a project only while a sandbox runs.
 
-A mount needs something to lie on, so a restricted name that doesn't exist can be covered only where somebody
-makes it and removes it again. An empty directory does that best: Git sees none, and no program takes one for
-its configuration. In Git's own directories they are files that say the same as none.
+A mount needs an existing mount point. For a restricted name that does not exist, the launcher creates one and
+removes it afterwards. An empty directory is best: Git ignores it, and no program reads it as configuration.
+In Git directories, placeholders are files with the same meaning as a missing file.
 
-Only the project has covers, and directories of Git. In other directories nobody makes any: whoever else works
-there would not know of them. In the home directory shells would read them; that is never a project.
+Placeholders are created only in the project and in Git directories: in other directories they would surprise
+other programs, and shells would read them in the home directory, which is never a project.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from sandwright.policy.uses import file_in_the_way
 
 @dataclass(frozen=True)
 class Placeholder:
-    """Something that doesn't exist on the host, and must while the sandbox runs.
+    """A file or directory that must exist on the host while the sandbox runs, and does not exist before.
 
-    Whoever starts the sandbox makes it (a file with `content`, or an empty directory), puts something empty
-    and read-only over it inside, and removes it afterwards if it is still just that. `rule` is what it keeps:
-    of `rule.path`, the first name on the way that doesn't exist is at `path`. `closes` is the directory of
-    Git that has to be read-only as a whole where nobody makes covers, empty for a cover elsewhere.
+    The launcher creates it (a file with `content`, or an empty directory), covers it inside with an empty
+    read-only mount, and removes it afterwards if it is unchanged. It enforces `rule`: `path` is the first
+    component of `rule.path` that does not exist. `closes` is the Git directory that must be read-only as a
+    whole under methods without placeholders; empty outside of Git directories.
     """
 
     path: str
@@ -45,12 +45,12 @@ FILES: Mapping[str, bytes] = {
     ".git/info/attributes": b"",
     ".git/objects/info/alternates": b"",
 }
-"""What Git reads if it is there, with what means the same as its absence (gitrepository-layout(5)):
-`commondir` names the directory that it is in. Measured with Git 2.39: commits work."""
+"""Files that Git reads, each with the content that means the same as a missing file
+(gitrepository-layout(5)): `commondir` names its own directory. Measured with Git 2.39: commits work."""
 
 
 def placeholders(policy: ResolvedPolicy, writable: Callable[[str], bool]) -> tuple[Placeholder, ...]:
-    """The covers that a policy needs where `writable` directories are those of the host, by path."""
+    """The placeholders of a policy, by path. `writable` tells whether a host directory is writable inside."""
     found: dict[str, Placeholder] = {}
     for placeholder in (*_git_placeholders(policy), *_project_placeholders(policy)):
         parent = placeholder.path.rpartition("/")[0]
@@ -61,9 +61,9 @@ def placeholders(policy: ResolvedPolicy, writable: Callable[[str], bool]) -> tup
 
 
 def ignored_directories(placeholders: Iterable[Placeholder]) -> tuple[str, ...]:
-    """The directories, outside of Git's, in which a `.gitignore` lies inside, so that Git passes over them.
+    """The placeholder directories, except those in Git directories, that contain a `.gitignore` inside.
 
-    Else `git clean -d` and `git stash -u` try to remove them (tried with Git 2.39).
+    Without it `git clean -d` and `git stash -u` try to remove them (tried with Git 2.39).
     """
     return tuple(each.path for each in placeholders if each.entry == "directory" and not each.closes)
 

@@ -1,4 +1,4 @@
-"""The mount plan for where nobody makes covers and removes them again, as launchers do."""
+"""Mount plans for sandboxes that start without our launcher, which creates and removes placeholders."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.mounts import Mount, MountPlan, Root, mount_plan
 
 
-def plan_without_covers(policy: ResolvedPolicy, *, root: Root) -> MountPlan:
-    """The plan of a policy that nobody makes covers for."""
-    return without_covers(policy, mount_plan(policy, root=root))
+def plan_without_placeholders(policy: ResolvedPolicy, *, root: Root) -> MountPlan:
+    """The mount plan of a policy, without placeholders."""
+    return without_placeholders(policy, mount_plan(policy, root=root))
 
 
-def without_covers(policy: ResolvedPolicy, plan: MountPlan) -> MountPlan:
-    """A plan that holds in Git's directories without covers: each that needs one is read-only as a whole.
+def without_placeholders(policy: ResolvedPolicy, plan: MountPlan) -> MountPlan:
+    """Replace placeholders in Git directories: each directory with one becomes read-only as a whole.
 
-    What is hidden in such a directory stays hidden; what could be written there can't be. A name elsewhere
-    that doesn't exist, and must not be made, is left to the caller.
+    Hidden paths in it stay hidden; writable paths in it become read-only. Missing names outside of Git
+    directories that programs must not create are left to the caller.
     """
     rules = {placeholder.closes: placeholder.rule for placeholder in plan.placeholders if placeholder.closes}
     closed = {path: rule for path, rule in rules.items() if not rules.keys() & set(ancestors(path))}
@@ -42,7 +42,7 @@ def _is_bind(mount: Mount) -> bool:
 
 
 def movable_above(policy: ResolvedPolicy, path: str) -> Iterator[str]:
-    """The directories above a path that somebody inside could move away, and the path with them."""
+    """The parent directories of a path that a program inside could move, together with the path."""
     tree = policy.filesystem.tree
     for above in ancestors(path)[:-1]:
         if tree.changes_host(above) and tree.changes_host(above.rpartition("/")[0] or "/"):

@@ -146,11 +146,11 @@ def _record(request: RunRequest, prepared: CachedSandbox, began: float) -> Sessi
         directory=sandbox.directory,
         placeholders=sandbox.placeholders,
         enforced=sandbox.enforced,
-        after=_post_run(session, request, prepared),
+        after=_post_run_settings(session, request, prepared),
     )
 
 
-def _post_run(session: str, request: RunRequest, prepared: CachedSandbox) -> PostRun:
+def _post_run_settings(session: str, request: RunRequest, prepared: CachedSandbox) -> PostRun:
     report = prepared.record.after
     return PostRun(
         policy=request.policy,

@@ -43,13 +43,15 @@ class DenialContext:
 
     `seccomp`, `sockets`, `allow`, `method` say where these fields get their values, `shims` that by program.
     `own_sockets` refuses Unix sockets inside; its edit does not allow those of datagrams. `partly` are calls
-    that the profile refuses by their arguments, and why. `shipped`: the profile is one of ours. No policy can
-    list the sockets of `never`.
+    that the profile refuses by their arguments, and why. `mode` is network.mode, and `network` where that is
+    set. `shipped`: the profile is one of ours. No policy can list the sockets of `never`.
     """
 
     seccomp: str
     sockets: str
     allow: str
+    mode: str
+    network: str
     method: str
     own_sockets: BlamedField
     shims: Mapping[str, str]

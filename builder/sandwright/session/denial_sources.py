@@ -18,6 +18,8 @@ def denial_context(policy: ResolvedPolicy, declaration: Declaration) -> DenialCo
         seccomp=f"{policy.process.seccomp} ({policy.source('process.seccomp')})",
         sockets=str(policy.source("network.unix_sockets")),
         allow=str(policy.source("network.allow")),
+        mode=policy.network.mode,
+        network=str(policy.source("network.mode")),
         method=f"{declaration.method} ({policy.source('method')})",
         own_sockets=_own_socket_source(policy, declaration),
         shims={

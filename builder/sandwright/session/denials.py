@@ -7,8 +7,8 @@ is JSON:
 
 | field | what |
 |---|---|
-| `kind` | `syscall`, `unix`, `datagram`, `connect`, `proxy`, `bridge`, `path`, `omitted` |
-| `what` | the call's name, the path as the program gave it, HOST:PORT, the program and its arguments |
+| `kind` | `syscall`, `unix`, `datagram`, `connect`, `network`, `proxy`, `bridge`, `path`, `omitted` |
+| `what` | the call's name, the path as the program gave it, HOST:PORT, IP:PORT, program and arguments |
 | `why` | what the bridge said; for a `syscall` that is refused by its arguments, what for; else absent |
 | `error` | the name of the error that the program got; absent for `proxy`, `bridge` and `path` |
 | `access`, `how` | `read` or `write`; `hidden`, `masked`, `read-only` or `placeholder`; only for `path` |
@@ -16,10 +16,13 @@ is JSON:
 | `field`, `source` | the policy's field that decided, and where its value stands |
 | `edit` | the smallest edit of `sandbox.yaml` that allows it; null where none does |
 | `opens` | what else the edit opens |
+| `advice` | where no edit was tried: what else would allow it, or that nothing does; absent if unknown |
 
 `unix` is a call that makes a Unix socket, `datagram` one that makes a Unix socket of datagrams, `connect` a
-connection to a Unix socket, `omitted` counts what found no room, and has nothing else. Programs inside choose
-paths and hosts: they are cut to `MOST_TEXT` characters, and what no terminal should obey is escaped.
+connection to a Unix socket, `network` one to an address that the sandbox's network does not lead to (for
+port 53, a question to a name server). `omitted` counts what found no room, and has nothing else. Programs
+inside choose paths and hosts: they are cut to `MOST_TEXT` characters, and what no terminal should obey is
+escaped.
 """
 
 from __future__ import annotations
@@ -46,6 +49,7 @@ from sandwright.session.events import (
     RunDenied,
     RunEvent,
     RunOmitted,
+    UnreachableAddress,
 )
 from sandwright.visible import one_line
 
@@ -66,6 +70,7 @@ _SENTENCES = {
     "unix": "a Unix socket by {}",
     "datagram": "a Unix socket of datagrams by {}",
     "connect": "to connect to {}",
+    "network": "to connect to {}",
     "proxy": "the host {}",
     "bridge": "the call of {}",
 }
@@ -75,13 +80,14 @@ _SENTENCES = {
 class Denial:
     """One kind of refusal with its reasons, as the table in this module has it. Empty: absent."""
 
-    kind: Literal["syscall", "unix", "datagram", "connect", "proxy", "bridge", "path"]
+    kind: Literal["syscall", "unix", "datagram", "connect", "network", "proxy", "bridge", "path"]
     what: str
     count: int | None
     field: str
     source: str
     edit: str | None = None
     opens: str = ""
+    advice: str = ""
     why: str = ""
     error: str = ""
     access: str = ""
@@ -89,7 +95,7 @@ class Denial:
 
     def json_line(self) -> bytes:
         """As a line of a file."""
-        optional = ("why", "error", "access", "how")
+        optional = ("advice", "why", "error", "access", "how")
         found = {name: value for name, value in asdict(self).items() if value != "" or name not in optional}
         return strictjson.dumps(found) + b"\n"
 
@@ -103,7 +109,7 @@ class Denial:
         if self.edit:
             yield f"  allow it with: `{self.edit}` (opens {self.opens})"
         else:
-            yield "  no known edit of the policy allows it"
+            yield f"  {self.advice or 'no known edit of the policy allows it'}"
 
 
 @dataclass(frozen=True)
@@ -142,6 +148,8 @@ def explain_denial(event: RunDenied, context: DenialContext) -> Denial:
             return _call(event.what, event.count, context)
         case DeniedConnection():
             return _connection(event.what, event.count, context)
+        case UnreachableAddress():
+            return _unreachable(event.what, event.count, context)
         case DeniedHost():
             return _host_denial(event.what, event.count, context)
         case BridgedCall():
@@ -242,8 +250,22 @@ def _connection(refused: DeniedConnection, count: int, context: DenialContext) -
     return _denial("connect", printable_line(text), count, blamed, _SOCKET, error=_error(refused.error))
 
 
+_NETWORK_ADVICE = {
+    "none": "allow hosts with `network: {mode: proxy, allow: [HOST]}`",
+    "proxy": "only the proxy leads out, to hosts of network.allow: by HTTPS_PROXY, or by name",
+}
+
+
+def _unreachable(refused: UnreachableAddress, count: int, context: DenialContext) -> Denial:
+    blamed = BlamedField(field="network.mode", source=f"{context.mode} ({context.network})")
+    advice = _NETWORK_ADVICE.get(context.mode, "")
+    address = printable_line(refused.address)
+    what = f"a name server ({address})" if address.endswith(":53") else address
+    return replace(_denial("network", what, count, blamed, error=_error(refused.error)), advice=advice)
+
+
 def _denial(
-    kind: Literal["syscall", "unix", "datagram", "connect", "proxy", "bridge"],
+    kind: Literal["syscall", "unix", "datagram", "connect", "network", "proxy", "bridge"],
     what: str,
     count: int,
     blamed: BlamedField,

@@ -57,6 +57,14 @@ class DeniedConnection:
 
 
 @dataclass(frozen=True, kw_only=True)
+class UnreachableAddress:
+    """A connection to an IP address that the sandbox's network does not lead to. `address` is IP:PORT."""
+
+    address: str
+    error: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class DeniedHost:
     """A request to the proxy. `host` is HOST:PORT; `listed`: it is listed, and leads where none may."""
 
@@ -85,7 +93,7 @@ class BridgedCall:
 class RunDenied:
     """Something was refused, `count` times."""
 
-    what: DeniedCall | DeniedConnection | DeniedHost | BridgedCall
+    what: DeniedCall | DeniedConnection | UnreachableAddress | DeniedHost | BridgedCall
     count: int = 1
 
 

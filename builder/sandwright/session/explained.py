@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Literal
 
 from sandwright.errors import SandwrightError
+from sandwright.policy.explain import how_to_lift
 from sandwright.policy.paths import is_inside
+from sandwright.policy.provenance import LAYERS
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.rules import PathRule
 from sandwright.session.access_log import CHANGES, Access
@@ -31,6 +33,7 @@ _LOOKS = frozenset({"look"})
 _KERNEL = "/sys"
 """The kernel's own, read-only in each sandbox: no rule of the policy is to blame for what it refuses."""
 
+_PROJECT_RANK = LAYERS.index("project")
 _MOST_NAMES = 5
 _MOST_ROUNDS = 4
 """How often the policy is resolved again, to see which edits allow what was refused."""
@@ -110,7 +113,7 @@ def path_denials(accesses: Iterable[Access], resolve: Resolve) -> Denials:
     policy = resolve([])
     refused = refused_paths(accesses, policy)
     remaining, refused = len(refused[MOST:]), refused[:MOST]
-    allowing = edits(refused, resolve)
+    allowing = edits([each for each in refused if not _holds_the_home(each.granted, policy)], resolve)
     found: Denials = []
     for each in refused:
         field, source = _blamed(each.rule, policy)
@@ -124,6 +127,7 @@ def path_denials(accesses: Iterable[Access], resolve: Resolve) -> Denials:
                 source=source,
                 edit=edit,
                 opens=opens,
+                advice="" if edit else _advice(each, policy),
                 access=each.access,
                 how=each.how,
             )
@@ -135,6 +139,22 @@ def _blamed(rule: PathRule | None, policy: ResolvedPolicy) -> tuple[str, str]:
     if rule is None:
         return "filesystem.read", str(policy.source("filesystem.read"))
     return rule.source.field.partition("[")[0] or f"{rule.kind} {rule.written or rule.path}", str(rule.source)
+
+
+def _advice(refused: DeniedPath, policy: ResolvedPolicy) -> str:
+    """What a person can do about a path for which no edit is proposed."""
+    shown = printable_line(refused.path)
+    if refused.rule is not None and (refused.rule.kind == "deny" or _is_protected(refused.rule)):
+        return how_to_lift(refused.rule, shown, _PROJECT_RANK)
+    if _holds_the_home(refused.granted, policy):
+        edit = f"filesystem: {{{refused.access}: ['{shown}']}}"
+        return f"create {shown} on the host first; then `{edit}` allows it"
+    return ""
+
+
+def _holds_the_home(path: str, policy: ResolvedPolicy) -> bool:
+    """Whether a grant would open the whole home: never proposed for one file."""
+    return is_inside(policy.facts.home, path)
 
 
 def edits(refused: Iterable[DeniedPath], resolve: Resolve) -> dict[tuple[str, str], tuple[str, str]]:

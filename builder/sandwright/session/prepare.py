@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from sandwright.session.hostprogram import HostProgram
 
 RENDERED = ".sandbox"
+MANIFEST = "manifest.json"
 """Where `sandwright render` writes, beside the policy."""
 
 _COMMAND_MARK = "\0command"
@@ -88,7 +89,7 @@ def prepare(request: RunRequest, notify: Notify = quiet) -> CachedSandbox:
     unsigned = committer.unsigned(resolved, inputs, own_root=own_root)
     notes.append(unsigned)
     rendered = registry.render(resolved, backend.name)
-    _check_rendered(policy, backend, rendered.method, request, inputs)
+    notes.append(_check_rendered(policy, backend, rendered.method, request, inputs))
     directory = store(rendered.artifacts)
     record = _sandbox_record(resolved, backend, rendered, directory, request=request, policy=policy)
     start = SandboxStart(
@@ -282,21 +283,31 @@ def choose_method(
 
 def _check_rendered(
     policy: MergedPolicy, backend: Backend, method: str, request: RunRequest, inputs: LiveHost
-) -> None:
-    """Refuse when the project holds artifacts of this method that are not what its policy renders to now."""
+) -> str:
+    """Compare the method's artifacts in the project with those that the policy renders to now.
+
+    A run starts none of them: it renders its own. So a difference gives a note, and an error only where
+    they were asked for, with `--rendered` or in CI.
+    """
     folder = Path(request.policy).parent / RENDERED / method
-    inputs.kind_behind(str(folder / "manifest.json"))
-    if request.settings or not (folder / "manifest.json").exists():
-        return
+    strict = request.rendered or inputs.variable("CI") == "true"
+    inputs.kind_behind(str(folder / MANIFEST))
+    if not (folder / MANIFEST).exists():
+        if request.rendered:
+            raise IntegrityError(f"--rendered: no {folder / MANIFEST}; `sandwright render` writes it")
+        return ""
+    if not request.rendered and (request.settings or request.presets):
+        return ""
     artifacts = registry.render(policy.resolve(collect_facts(policy)), backend.name).artifacts
     for each in artifacts:
         inputs.content(str(folder / each.name))
     differing = [each.name for each in artifacts if _differs(folder / each.name, each)]
-    if differing:
+    if differing and strict:
         raise IntegrityError(
             f"{folder}: {', '.join(differing)}: not what the policy renders to now: one of them was changed; "
             f"look at `sandwright render --diff`, then render again or remove {folder}"
         )
+    return f"{folder} is out of date and not used; `sandwright render` updates it" if differing else ""
 
 
 def _differs(path: Path, artifact: Artifact) -> bool:

@@ -27,7 +27,8 @@ class RunRequest:
     a line about the session is appended to (absent: what SANDWRIGHT_TELEMETRY names), `denials` one that gets
     what was refused, which `quiet` leaves out of standard error. `audit` is the audit log (`session.audit`),
     which the sandbox is denied. `recording` is what is recorded of the run, None for nothing. With
-    `explained` it is told which paths were refused.
+    `explained` it is told which paths were refused. `rendered` requires that the project holds the artifacts
+    that the policy renders to.
     """
 
     __slots__ = (
@@ -44,7 +45,7 @@ class RunRequest:
             "settings",
             "telemetry",
         ),
-        *("explained", "quiet", "recording", "trusted"),
+        *("explained", "quiet", "recording", "rendered", "trusted"),
     )
 
     def __init__(
@@ -65,6 +66,7 @@ class RunRequest:
         quiet: bool = False,
         explained: bool = False,
         trusted: bool = False,
+        rendered: bool = False,
         recording: Recording | None = None,
     ) -> None:
         """Paths are relative to `cwd`, by default the current directory."""
@@ -86,6 +88,7 @@ class RunRequest:
         if audit:
             self.settings.append(f"filesystem.deny={dumps([self.audit])}")
         self.trusted = trusted
+        self.rendered = rendered
         self.recording = recording
 
     def _placed(self, path: str) -> str:
@@ -113,6 +116,7 @@ class RunRequest:
         parts = [f"policy {self.policy}"] if self.named else []
         parts += [f"preset {name}" for name in self.presets] + [f"set {each}" for each in self.settings]
         parts += [f"method {self.method}"] if self.method else []
+        parts += ["rendered"] if self.rendered else []
         parts += [f"agent {self.argv[0]}"] if self.argv and self.argv[0] in AGENTS else []
         return [VERSION, _program(), self.cwd, str(os.geteuid()), *environment, *parts]
 

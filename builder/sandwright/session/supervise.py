@@ -160,6 +160,7 @@ def _foreground(
             send_signal=lambda launcher, number: _deliver(prepared.method, launcher, number),
             relay=session.relays_terminal(),
             controlling=prepared.start.terminal == "controlling",
+            job=prepared.has_plan,
             passed=passed,
         )
     except OSError as error:

@@ -205,7 +205,7 @@ def test_the_first_commands_with_a_kernel_of_its_own(wheels: Path, container: Co
     """The program of the package user-mode-linux is the one of this machine."""
     program = process.find("linux.uml")
     said = _first_commands("vm", wheels, container, user, f"--volume={program}:/usr/bin/linux.uml:ro")
-    weaker = "vm: around its kernel stands Landlock, and no namespace (vm: bwrap is not installed"
+    weaker = "vm: Landlock confines its kernel, without namespaces (vm: bwrap is not installed"
     assert weaker in said["untrusted"][1]  # the first, which renders
     assert said["write"][1].endswith("hello")
     assert said["branch"][1].endswith("main")

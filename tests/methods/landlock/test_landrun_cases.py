@@ -39,7 +39,7 @@ ACCEPTED = ", ".join(
     f"{{feature: {name}, method: landlock, reason: a test}}"
     for name in (*(f"filesystem.{each}" for each in LACKING), "process.kernel", "network.expose")
 )
-EXECUTED = "what may be read or written may be executed"
+EXECUTED = "readable and writable files are executable"
 PORT = "ports are those of the host's loopback"
 
 
@@ -73,19 +73,19 @@ CASES = (
     Case("remove a file of a readable directory", "rm ro/file", works=False),
     Case("execute in an executable directory", "exec/one", works=True, read="exec"),
     Case("execute a file that is granted alone", "exec/one", works=True, read="exec/one"),
-    Case("execute the file beside it", "exec/two", works=False, read="exec/one"),
-    Case("execute what may only be read", "exec/one", works=False, read="exec", why=EXECUTED),
-    Case("execute what may be read, written, executed", "rw/program", works=True, write="rw"),
-    Case("execute what may be read and written", "rw/program", works=False, write="rw", why=EXECUTED),
-    Case("execute the command, named by nobody", "exec/one", works=True,
-         why="a command is named, as all else"),
+    Case("execute another file in its directory", "exec/two", works=False, read="exec/one"),
+    Case("execute a file that is only readable", "exec/one", works=False, read="exec", why=EXECUTED),
+    Case("execute a readable, writable, executable file", "rw/program", works=True, write="rw"),
+    Case("execute a readable and writable file", "rw/program", works=False, write="rw", why=EXECUTED),
+    Case("execute a command that no rule names", "exec/one", works=True,
+         why="rules must name the command, too"),
     Case("list a directory of the system", "ls /usr", works=True, read="/"),
     Case("list a deep directory", "ls deep/er/most", works=True, read="/, SEEN"),
     Case("read with several grants", "cat deep/er/most/file", works=True, read="ro, SEEN/deep/er/most"),
     Case("list / without a grant", "ls /", works=False, read="exec"),
-    Case("start with a grant of what isn't there", "cat ro/file", works=False, read="ro, SEEN/none",
-         why="it grants nothing, and `run` says so"),
-    Case("start a program that isn't there", "./none", works=False),
+    Case("start with a rule for a missing file", "cat ro/file", works=False, read="ro, SEEN/none",
+         why="it grants nothing, and `run` reports it"),
+    Case("start a program that does not exist", "./none", works=False),
     Case("pipe between two programs", "ls /usr | grep -q bin", works=True, read="/"),
     Case("redirect into a writable directory", "ls /usr >rw/out && cat rw/out", works=True, write="rw"),
     Case("see a variable that isn't passed", 'test -n "$GIVEN"', works=False),
@@ -96,7 +96,7 @@ CASES = (
     Case("connect to another machine", FAR.format(443),
          works=False, read="/"),
     Case("connect to another machine at a granted port", FAR.format("PORT"),
-         works=True, read="/", more="network: {localhost: [PORT]}", why=f"{PORT}; further is the proxy's"),
+         works=True, read="/", more="network: {localhost: [PORT]}", why=f"{PORT}; the proxy reaches others"),
     Case("connect to the loopback at a granted port", NEAR.format("PORT"),
          works=True, read="/", more="network: {localhost: [PORT]}"),
     Case("connect to the loopback at another port", NEAR.format("PORT"),

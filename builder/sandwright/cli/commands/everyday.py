@@ -76,6 +76,9 @@ COMMANDS = (
                 written=True,
             ),
             TRUST,
+            Option(
+                "rendered", "", "refuse unless .sandbox holds what the policy renders to (also if CI=true)"
+            ),
         ),
         details="Exits with 125 if the command was not started, and prints the reason on standard error; with"
         " 124 if the time limit was reached.",
@@ -220,7 +223,13 @@ COMMANDS = (
         options=(
             POLICY,
             PRESET,
-            METHODS,
+            Option(
+                "method",
+                "METHOD",
+                "method to ask, or `all` (default: the policy's)",
+                repeatable=True,
+                offered="method",
+            ),
             Option(
                 "arch",
                 "ARCH",

@@ -12,7 +12,7 @@ static const struct field fields[] = {
 };
 const struct document entry_form = {"sandwright-entry", "1", "entry of the render cache", fields, sizeof fields / sizeof *fields};
 
-/* What a launcher puts there for the time of a run (questions.py, is_cover). */
+/* What a launcher puts there for the time of a run (questions.py, is_placeholder). */
 static bool is_placeholder(int above, const char *name, const struct stat *status)
 {
     struct strv covered = {(char *[]){"alternates", "attributes", "commondir", "config", "config.worktree"}, 5};

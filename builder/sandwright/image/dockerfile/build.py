@@ -12,7 +12,7 @@ from sandwright.engines.contract import Engine, EngineImage
 from sandwright.errors import BuildError, LockError, UsageError
 from sandwright.image.baselock import BaseLock, load_base_lock
 from sandwright.image.build import Fetcher, SkippedImage, build_images
-from sandwright.image.definition import ImageDefinition, load_catalogue
+from sandwright.image.definition import ImageDefinition, base_definitions, load_catalogue
 from sandwright.image.dockerfile.context import DockerfileContext
 from sandwright.image.dockerfile.recipe import REPOSITORY, BaseReferences, fingerprint, make_context
 from sandwright.image.documents import architecture
@@ -63,14 +63,6 @@ class BuildRequest:
     builder: str = ""
     epoch: int | None = None
     frozen: bool = False
-
-    def bases(self, definition: ImageDefinition) -> list[ImageDefinition]:
-        """The definitions below one, nearest first."""
-        line = []
-        while (parent := definition.parent) is not None:
-            definition = self.catalogue[parent]
-            line.append(definition)
-        return line
 
 
 def build_in_engine(
@@ -186,7 +178,7 @@ class _EngineBuild:
     def context(self, definition: ImageDefinition, platform: str, *, whole: bool = True) -> DockerfileContext:
         """The context of an image; without its packages when it need not be whole."""
         lock = self._lock_of(definition)
-        bases = self._wish.bases(definition)
+        bases = base_definitions(self._wish.catalogue, definition.name)
         packages = lock.packages(platform) if isinstance(lock, Lock) and definition.suite else ()
         files = self._wish.supply.fetch(packages, self._progress) if packages and whole else None
         ground = BaseReferences(
@@ -206,7 +198,7 @@ class _EngineBuild:
 
     def _lock_of(self, definition: ImageDefinition) -> Lock | BaseLock:
         """The lock of the image at the bottom."""
-        root = [definition, *self._wish.bases(definition)][-1]
+        root = [definition, *base_definitions(self._wish.catalogue, definition.name)][-1]
         if root.name not in self._locks:
             self._locks[root.name] = self._read_lock(root)
         return self._locks[root.name]
@@ -251,7 +243,7 @@ class _EngineBuild:
     def _base_config(self, definition: ImageDefinition, platform: str) -> Config:
         """What containers of the image below do by default. A registry's is asked where it has to be."""
         below = Config()
-        line = [definition, *self._wish.bases(definition)]
+        line = [definition, *base_definitions(self._wish.catalogue, definition.name)]
         if line[-1].reference is not None and any(each.config.init for each in line):
             lock = self._lock_of(definition)
             assert isinstance(lock, BaseLock)

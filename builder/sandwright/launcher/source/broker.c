@@ -1,6 +1,7 @@
 /* Connects in place of a program inside. All is done on copies, and by what was opened: what its other threads change
  * meanwhile counts for nothing. */
 #define _GNU_SOURCE
+#include <arpa/inet.h>
 #include <linux/netlink.h>
 #include <linux/seccomp.h>
 #include <linux/tcp.h>
@@ -202,6 +203,20 @@ static int connect_unix(const struct broker *broker, const struct caller *caller
 }
 
 /* ---- all families */
+/* Of datagrams only questions about names count: glibc connects sockets of datagrams to sort addresses. */
+static void count_unreachable(const struct caller *caller, int type, int error)
+{
+    char text[INET6_ADDRSTRLEN], shown[INET6_ADDRSTRLEN + 8];
+    const struct sockaddr_in *four = (const void *)&caller->address;
+    const struct sockaddr_in6 *six = (const void *)&caller->address;
+    bool is_six = caller->address.any.sa_family == AF_INET6;
+    if (caller->length < (is_six ? sizeof *six : sizeof *four) || (type != SOCK_STREAM && ntohs(four->sin_port) != 53) ||
+        inet_ntop(is_six ? AF_INET6 : AF_INET, is_six ? (const void *)&six->sin6_addr : &four->sin_addr, text, sizeof text) == NULL)
+        return;
+    snprintf(shown, sizeof shown, is_six ? "[%s]:%u" : "%s:%u", text, ntohs(four->sin_port));
+    refusals_add_address(shown, error);
+}
+
 static int connect_copy(const struct broker *broker, const struct caller *caller)
 {
     int domain, type = 0;
@@ -220,9 +235,12 @@ static int connect_copy(const struct broker *broker, const struct caller *caller
         return EPERM;
     if (domain != AF_INET && domain != AF_INET6 && domain != AF_NETLINK)
         return EACCES;
-    if (broker->keeps && domain != AF_NETLINK)
-        return socket_broker_connect_ip(broker, caller->id, caller->thread, caller->socket, &caller->address, caller->length);
-    return patient_connect(caller->id, caller->thread, caller->socket, &caller->address, caller->length);
+    bool judged = broker->keeps && domain != AF_NETLINK;
+    int fault = judged ? socket_broker_connect_ip(broker, caller->id, caller->thread, caller->socket, &caller->address, caller->length)
+                       : patient_connect(caller->id, caller->thread, caller->socket, &caller->address, caller->length);
+    if (fault == (judged ? EACCES : ENETUNREACH) && domain != AF_NETLINK)
+        count_unreachable(caller, type, fault);
+    return fault;
 }
 
 static int bind_copy(const struct broker *broker, const struct caller *caller)

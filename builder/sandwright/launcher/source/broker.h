@@ -71,6 +71,12 @@ void links_begin(struct broker *broker, pid_t first);
 int links_answer(const struct broker *broker, const struct seccomp_notif *call);
 
 struct seccomp_data;
+struct program;
+/* ---- pairs.c: whether a refused call asks for a pair of datagrams, in whose place the filters allow another */
+bool pairs_is_datagram(const struct seccomp_data *call);
+bool pairs_may_replace(const struct program *filters, size_t count, const struct seccomp_data *call);
+int pairs_answer(const struct broker *broker, const struct seccomp_notif *call); /* as above */
+
 /* ---- confine.c: whether it is connect(2), of one of the ABIs that are handed over */
 bool is_connect(const struct seccomp_data *call);
 bool is_socket_error(const struct seccomp_data *call); /* getsockopt(2) for SO_ERROR */

@@ -253,7 +253,7 @@ void watch_start(struct run *run, struct watch *watch);
 bool watch_mounted(struct watch *watch); /* waits for its word */
 int watch_end(struct watch *watch);      /* 0; 137 when something was replaced, and method->end may be needed; 125 */
 
-/* ---- post_run.c: what `sandwright run` does when all has ended. It becomes the launcher's process, and exits as told. */
+/* ---- finish.c: the end of the launcher; it executes the post-run step. It becomes the launcher's process, and exits as told. */
 void post_run_take(const struct run_document *document); /* launcher, the first call of main */
 int post_run_journal(void);              /* launcher: where refusals are told of at once; -1: nowhere */
 _Noreturn void finish(int status);    /* launcher: the last one, in place of exit, after `end_relays` and all clean-up;

@@ -74,8 +74,8 @@ enum planned {
     PLAN_HIDDEN = 'h',
     PLAN_OWN = 'o',
     PLAN_EMPTY = 'e',
-    PLAN_COVER = 'c',
-    PLAN_IGNORED = 'i', /* a cover that Git passes over */
+    PLAN_PLACEHOLDER = 'c',
+    PLAN_IGNORED = 'i', /* a placeholder that Git ignores */
     PLAN_LINK = 'l',
 };
 

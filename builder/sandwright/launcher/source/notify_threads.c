@@ -180,6 +180,8 @@ static int answer_at_once(const struct seccomp_notif *call, uint32_t *flags)
     int which, error = filters_refusal(served->filters, served->filter_count, &call->data, &which);
     if (OWN_KERNELS && served->broker.names) /* filter 0 is the policy's: what it refuses, the launcher doesn't do for the caller either */
         return error == 0 ? EPERM : which > 0 && paths_are_named(&call->data) ? -1 : error;
+    if (error != 0 && !served->broker.keeps && pairs_may_replace(served->filters, served->filter_count, &call->data))
+        return -1;
     bool recorded = error == 0 && served->recording && !served->broker.keeps && record_call(call, served->connects);
     if (error != 0)
         refusals_add_call(&call->data, error, which);
@@ -200,6 +202,8 @@ static int answer_later(const struct seccomp_notif *call, uint32_t *flags)
         return paths_answer(&served->broker, call, flags);
     if (served->broker.repositories->count > 0 && asks_for_links(&call->data))
         return links_answer(&served->broker, call);
+    if (pairs_is_datagram(&call->data))
+        return pairs_answer(&served->broker, call);
     if (is_socket_error(&call->data))
         return broker_socket_error(&served->broker, call, flags);
     return served->broker.keeps ? socket_broker_answer(&served->broker, call)

@@ -77,7 +77,7 @@ enum access access_to(const char *path)
     }
     if (found == NULL)
         return ACCESS_NONE;
-    return found->kind == WRITE ? ACCESS_CHANGE : found->kind == READ || found->kind == COVER_FILE ? ACCESS_READ : ACCESS_NONE;
+    return found->kind == WRITE ? ACCESS_CHANGE : found->kind == READ || found->kind == PLACEHOLDER_FILE ? ACCESS_READ : ACCESS_NONE;
 }
 
 /* Whoever moves it moves something that is named here: a mount point, an exception, or what has one below. */

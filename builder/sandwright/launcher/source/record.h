@@ -1,4 +1,4 @@
-/* What notify.c, broker.c and post_run.c share with the recorder (record.c; recorded.c is its memory): what programs inside ask
+/* What notify.c, broker.c and finish.c share with the recorder (record.c; recorded.c is its memory): what programs inside ask
  * for is remembered, in memory that the launcher shares with the supervisor, and written when all has ended. It decides
  * nothing. */
 #ifndef RECORD_H

@@ -18,6 +18,7 @@ struct refusal {
     int which;             /* of the filters: 0 is the policy's */
     enum { NO_SOCKET, LOCAL, DATAGRAM } local; /* whether it makes a Unix socket */
     uint64_t count;
+    bool network; /* `path` is an address of IP, as text */
     unsigned char length, path[PATH];
 };
 
@@ -75,7 +76,7 @@ static void count(const struct refusal *found)
     for (; index < known; index++) {
         const struct refusal *each = &shared->each[index];
         if (each->architecture == found->architecture && each->number == found->number && each->error == found->error &&
-            each->local == found->local && each->which == found->which &&
+            each->local == found->local && each->which == found->which && each->network == found->network &&
             each->length == found->length && memcmp(each->path, found->path, PATH) == 0)
             break;
     }
@@ -101,13 +102,23 @@ void refusals_add_call(const struct seccomp_data *call, int error, int which)
                             .local = !local ? NO_SOCKET : datagrams ? DATAGRAM : LOCAL});
 }
 
-void refusals_add_socket(const char *path, int error)
+static void add_text(const char *path, int error, bool network)
 {
-    struct refusal found = {.error = error};
+    struct refusal found = {.error = error, .network = network};
     size_t length = strnlen(path, PATH);
     memcpy(found.path, path, length);
     found.length = (unsigned char)length;
     count(&found);
+}
+
+void refusals_add_socket(const char *path, int error)
+{
+    add_text(path, error, false);
+}
+
+void refusals_add_address(const char *address, int error)
+{
+    add_text(address, error, true);
 }
 
 /* An event as session/events.py reads it. */
@@ -119,7 +130,7 @@ static void write_one(struct bytes *out, const struct refusal *each)
         bytes_text(out, "\"architecture\": %u, \"number\": %d, \"filter\": %d, \"socket\": \"%s\"", each->architecture, each->number,
                    each->which, sockets[each->local % 3U]);
     else
-        bytes_json(out, "path", (const char *)each->path, each->length < PATH ? each->length : PATH);
+        bytes_json(out, each->network ? "address" : "path", (const char *)each->path, each->length < PATH ? each->length : PATH);
     bytes_text(out, "}, \"count\": %llu}\n", (unsigned long long)each->count);
 }
 

@@ -65,10 +65,10 @@ static const char *make_name(void)
 
 void rundir_choose(struct run *run)
 {
-    size_t covers = run->plan.placeholder_directories.count + run->plan.placeholder_files.count;
+    size_t count = run->plan.placeholder_directories.count + run->plan.placeholder_files.count;
     const char *place = find_place(), *runs;
     run->name = make_name();
-    if (run->method->stateless && (place == NULL || covers == 0))
+    if (run->method->stateless && (place == NULL || count == 0))
         return;
     if (place == NULL)
         die("there is no place for the files of the run: set XDG_RUNTIME_DIR or HOME");

@@ -24,12 +24,12 @@ static void say_planned(struct bytes *out, enum planned kind, const char *path, 
 static void say_plan(struct bytes *out)
 {
     static const enum planned kinds[] = {[MASK_FILE] = PLAN_HIDDEN, [MASK_DIRECTORY] = PLAN_HIDDEN, [READ] = PLAN_READ,
-                                         [WRITE] = PLAN_WRITE, [COVER_FILE] = PLAN_READ};
+                                         [WRITE] = PLAN_WRITE, [PLACEHOLDER_FILE] = PLAN_READ};
     struct mount_plan plan = watch_plan_checked(here);
     for (size_t index = 0; index < plan.count; index++) {
         const struct record *each = &plan.records[index];
         enum planned kind = each->kind == OWN               ? each->writable ? PLAN_OWN : PLAN_EMPTY
-                            : each->kind == COVER_DIRECTORY ? strv_contains(&here->plan.ignored, each->target) ? PLAN_IGNORED : PLAN_COVER
+                            : each->kind == PLACEHOLDER_DIRECTORY ? strv_contains(&here->plan.ignored, each->target) ? PLAN_IGNORED : PLAN_PLACEHOLDER
                                                             : kinds[each->kind];
         bool binds = kind == PLAN_READ || kind == PLAN_WRITE;
         if (!vm_is_of_kernel(each->target))

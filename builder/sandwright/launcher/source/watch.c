@@ -326,10 +326,10 @@ static void settle(void)
     }
 }
 
-static void hold_covers(void)
+static void hold_placeholders(void)
 {
     for (size_t index = 0; index < plan.count; index++)
-        if (plan.records[index].kind == COVER_FILE || plan.records[index].kind == COVER_DIRECTORY)
+        if (plan.records[index].kind == PLACEHOLDER_FILE || plan.records[index].kind == PLACEHOLDER_DIRECTORY)
             host_hold(&host, &plan.records[index]);
 }
 
@@ -360,7 +360,7 @@ static void begin(void)
     if (!inside_open(sandbox.process, &inside) || !inside_prepare(&inside, &plan))
         forbid("the sandbox's mounts can't be made private, or the memory of what lies over placeholders limited (%s)",
                strerror(errno));
-    hold_covers();
+    hold_placeholders();
     compare_before();
 }
 
@@ -379,7 +379,7 @@ static void begin_here(void)
     }
     if (sandbox.mounts < 0 || !inside_private(&inside))
         forbid("the sandbox's mounts can't be made private (%s)", strerror(errno));
-    hold_covers();
+    hold_placeholders();
     compare_before();
 }
 
@@ -462,7 +462,7 @@ static _Noreturn void watch_sandbox(const struct run *run)
     else if (options.root != NULL)
         begin_here();
     else
-        hold_covers();
+        hold_placeholders();
     hold_index();
     if (!hide_denied())
         forbid("%s is denied, and came to be on the host after this was rendered: render it again", appeared + strlen(root));

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-enum kind { OWN, MASK_FILE, MASK_DIRECTORY, READ, WRITE, COVER_FILE, COVER_DIRECTORY };
+enum kind { OWN, MASK_FILE, MASK_DIRECTORY, READ, WRITE, PLACEHOLDER_FILE, PLACEHOLDER_DIRECTORY };
 
 struct record {
     enum kind kind;

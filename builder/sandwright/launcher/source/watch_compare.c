@@ -16,7 +16,7 @@ int look_inside(int root, const char *path, struct stat *status)
 static bool shows(const struct record *record, int root)
 {
     struct stat inside, held;
-    if (root < 0 || record->kind == OWN || record->kind == COVER_DIRECTORY)
+    if (root < 0 || record->kind == OWN || record->kind == PLACEHOLDER_DIRECTORY)
         return true;
     int fault = look_inside(root, record->target, &inside);
     if (fault == EACCES || fault == ENOSYS || fault == EPERM)
@@ -47,13 +47,13 @@ static bool right(const struct record *record, const struct mount *mount)
     switch (record->kind) {
     case OWN:
         return is_in_memory(mount->type);
-    case COVER_DIRECTORY:
+    case PLACEHOLDER_DIRECTORY:
         return is_in_memory(mount->type) || mount->readonly;
     case MASK_DIRECTORY:
         return is_in_memory(mount->type) && mount->readonly;
     case MASK_FILE:
     case READ:
-    case COVER_FILE:
+    case PLACEHOLDER_FILE:
         return mount->readonly;
     case WRITE:
         return true;
@@ -82,7 +82,7 @@ static const char *unplanned(const struct mount_plan *plan, const struct mounts 
             continue;
         const struct record *record = record_about(plan, each->point, each->length);
         bool open = record == NULL || record->kind == WRITE || (record->kind == OWN && record->writable) ||
-                    record->kind == COVER_DIRECTORY;
+                    record->kind == PLACEHOLDER_DIRECTORY;
         if (open || (root >= 0 && look_inside(root, each->point, &status) == EACCES))
             continue;
         return each->point;

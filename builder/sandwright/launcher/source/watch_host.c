@@ -91,7 +91,7 @@ void host_watch(struct host_watch *watch, struct mount_plan *plan)
     watch->inotify = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
     watch->incomplete = watch->inotify < 0;
     for (size_t index = 0; index < plan->count; index++)
-        if (plan->records[index].kind != COVER_FILE && plan->records[index].kind != COVER_DIRECTORY)
+        if (plan->records[index].kind != PLACEHOLDER_FILE && plan->records[index].kind != PLACEHOLDER_DIRECTORY)
             host_hold(watch, &plan->records[index]);
 }
 

@@ -117,7 +117,7 @@ static bool prepare_mounts(const char *unused)
     if (!make_private("/"))
         return false;
     for (size_t index = 0; index < prepared->count; index++)
-        if (prepared->records[index].kind == COVER_DIRECTORY && !limit_memory(prepared->records[index].target))
+        if (prepared->records[index].kind == PLACEHOLDER_DIRECTORY && !limit_memory(prepared->records[index].target))
             return false;
     return true;
 }

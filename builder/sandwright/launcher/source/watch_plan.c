@@ -48,7 +48,7 @@ static const char *fill(struct record *record, char **words)
         else
             return "a flag that is not known";
     }
-    bool needs = record->watched || kind == READ || kind == WRITE || kind == COVER_FILE;
+    bool needs = record->watched || kind == READ || kind == WRITE || kind == PLACEHOLDER_FILE;
     return needs && record->source[0] == '\0' ? "a mount without its path on the host" : NULL;
 }
 

@@ -29,7 +29,7 @@ from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.accounts import group_file, passwd_file
 from sandwright.render.artifact import Artifact, json_artifact
 from sandwright.render.filters import oci_filter
-from sandwright.render.without_placeholders import plan_without_covers
+from sandwright.render.without_placeholders import plan_without_placeholders
 
 PLACE = ".sandbox/devcontainer"
 """Where `render` writes it in a project: a place that the sandbox can't write, unlike `.devcontainer`, whose
@@ -70,7 +70,7 @@ def render_devcontainer(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
     """
     if policy.network.mode == "proxy":  # without a launcher there is none
         policy = replace(policy, network=replace(policy.network, mode="none"))
-    made = container(policy, plan_without_covers(policy, root="image"), "docker")
+    made = container(policy, plan_without_placeholders(policy, root="image"), "docker")
     files = tuple(_container_files(policy, made))
     document = {
         **_devcontainer_json(policy, made),

@@ -23,8 +23,8 @@ METHOD = Method(
             "around that process: namespaces, an empty root, and runsc's own filter of the host's calls",
         ),
         kernel_exploit_impact=(
-            "of runsc's kernel: what that process may do, which is behind namespaces and a filter; of the "
-            "host's kernel only through the few calls that runsc makes"
+            "of runsc's kernel: the privileges of its process, which namespaces and a filter confine; of the "
+            "host's kernel: all files of the machine, but only through the few calls that runsc makes"
         ),
     ),
     parts=Parts(

@@ -6,17 +6,21 @@ from sandwright.methods.landlock.closed import closing_rules
 from sandwright.methods.shared import reasons
 from sandwright.policy.declaration import Declaration, Support
 
-INSIDE = "Landlock's rules grant, and take nothing away from a directory that may be written"
-LINKED_LATER = "as the run started: what the host renames to a denied name, or links to from it, is open"
-PORTS = "Landlock knows ports and no addresses"
-NO_SOCKETS = "sockets of AF_UNIX are refused, except pairs, as seccomp can't tell them by path"
+INSIDE = "Landlock rules only grant access: they cannot restrict a path inside a writable directory"
+LINKED_LATER = (
+    "for files that exist when the run starts; a file that the host later renames to a denied name is open"
+)
+PORTS = "Landlock rules contain ports but no addresses"
+NO_SOCKETS = (
+    "seccomp cannot distinguish AF_UNIX sockets by path, so it denies all of them, except socket pairs"
+)
 
 DECLARATION = Declaration(
     "landlock",
     {
         "filesystem.read-all": Support(
             "stricter",
-            "a directory in which something is denied can't be listed, nor what is made there later read",
+            "a directory with a denied entry cannot be listed, and files created in it later are unreadable",
         ),
         "filesystem.read": Support("exact"),
         "filesystem.write": Support("exact"),
@@ -25,8 +29,8 @@ DECLARATION = Declaration(
         "filesystem.deny-inside": Support("cannot", INSIDE),
         "filesystem.attributes": Support(
             "cannot",
-            "Landlock holds contents: names can be tried, sizes and times seen and watched, "
-            "modes and times of one's own files changed",
+            "Landlock protects contents only: names, sizes and times are visible, and the modes and times of "
+            "the user's own files can be changed",
         ),
         "filesystem.absent": Support("cannot", INSIDE),
         "filesystem.absent-elsewhere": Support("cannot", INSIDE),
@@ -35,14 +39,14 @@ DECLARATION = Declaration(
         "filesystem.links": Support("cannot", reasons.LINKS),
         "filesystem.git-links": Support("partly", reasons.GIT_LINKS),
         "filesystem.tmp-private": Support(
-            "stricter", "a directory of the run's own in TMPDIR; /tmp can't be used"
+            "stricter", "a separate directory, to which TMPDIR points; /tmp is not accessible"
         ),
         "filesystem.tmp-shared": Support("exact"),
         "network.none": Support("stricter", "no localhost and no UDP either"),
         "network.proxy": Support("exact", reasons.SUPERVISED_PORTS),
         "network.host": Support("exact"),
         "network.unix-sockets": Support(
-            "stricter", "those that are there when the run starts; with network.mode: host none"
+            "stricter", "only sockets that exist when the run starts; none with network.mode: host"
         ),
         "network.no-sockets": Support("exact", reasons.SUPERVISED),
         "network.other-sockets": Support("exact", reasons.SUPERVISED),
@@ -54,20 +58,20 @@ DECLARATION = Declaration(
         "network.no-own-sockets": Support("exact", reasons.NO_UNIX_SOCKETS),
         "network.ca": Support("exact", reasons.HOSTS_OWN_FILES),
         "network.localhost": Support("exact", reasons.SUPERVISED_PORTS),
-        "network.expose": Support(
-            "cannot", f"{PORTS}: others than the host's localhost would reach the server, too"
-        ),
+        "network.expose": Support("cannot", f"{PORTS}: other machines would reach the server, too"),
         "process.unprivileged": Support("exact"),
         "process.sandbox-root": Support("stricter", "no program gains privileges; root has no capabilities"),
         "process.root": Support("partly", reasons.COMMAND_IS_ROOT),
         "process.kernel": Support(
             "cannot",
-            "without a namespace of processes /proc is the host's, with the arguments of all processes",
+            "without a PID namespace, /proc is the host's and shows the arguments of all processes",
         ),
         "process.seccomp": Support("stricter", "seccomp denies calls that Landlock does not restrict"),
         "macos": Support("unused", reasons.FRAGMENTS),
         "environment.pass": Support("exact"),
-        "environment.set": Support("exact", "$TMP at its beginning is the temporary directory of the run"),
+        "environment.set": Support(
+            "exact", "a value that begins with $TMP names the temporary directory of the run"
+        ),
         "credentials.cloud": Support("exact"),
         "credentials.shims": Support("cannot", "the launcher does not mount them"),
         "user.mapping": Support("exact"),

@@ -8,7 +8,7 @@ from sandwright.methods.properties import Properties
 METHOD = Method(
     properties=Properties(
         system="any",
-        kernel_exploit_impact="nothing is between: the command has your files",
+        kernel_exploit_impact="there is no barrier: the command can access all your files",
     ),
     parts=Parts(
         declaration="sandwright.methods.noop.support:DECLARATION",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sandwright.methods.shared import reasons
 from sandwright.policy.declaration import Declaration, Support
 
-_LOG = "macOS' own log has them: `log stream --predicate 'sender == \"Sandbox\"'`"
+_LOG = "macOS logs them: `log stream --predicate 'sender == \"Sandbox\"'`"
 
 DECLARATION = Declaration(
     "seatbelt",
@@ -20,16 +20,16 @@ DECLARATION = Declaration(
         "filesystem.absent": Support("exact"),
         "filesystem.absent-elsewhere": Support("exact"),
         "filesystem.protect": Support(
-            "exact", "the directories on the way to such names can be neither made nor renamed"
+            "exact", "parent directories of such names can be neither created nor renamed"
         ),
         "filesystem.protect-elsewhere": Support("exact"),
         "filesystem.links": Support("exact"),
         "filesystem.git-links": Support("partly", reasons.GIT_LINKS_MOVED),
         "filesystem.tmp-private": Support(
-            "exact", "the project's own in TMPDIR, kept between runs; /tmp can't be written"
+            "exact", "one for each project below TMPDIR, kept between runs; /tmp is not writable"
         ),
         "filesystem.tmp-shared": Support(
-            "stricter", "a directory of the project's own in TMPDIR; /tmp can't be written"
+            "stricter", "a directory for each project below TMPDIR; /tmp is not writable"
         ),
         "network.none": Support("exact"),
         "network.proxy": Support("exact", "only the proxy's port on localhost"),
@@ -62,7 +62,7 @@ DECLARATION = Declaration(
         "resources.pids": Support("cannot", "RLIMIT_NPROC would count all processes of the user"),
         "resources.files": Support("exact"),
         "resources.time": Support(
-            "cannot", "a process that has left its parents is not ended with them on macOS"
+            "cannot", "on macOS a process that has detached from its parents does not end with them"
         ),
         "image": Support("unused", reasons.HOST_ROOT),
         "gvisor.engine": Support("unused", reasons.ENGINE_IS_GVISORS),

@@ -1,4 +1,4 @@
-"""User-Mode Linux: a kernel of its own for each run, inside the sandbox that bubblewrap makes."""
+"""User-Mode Linux: a separate kernel for each run, inside a bubblewrap sandbox."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sandwright.methods.properties import Properties
 QEMU_FORM = "vm-kvm"
 WITH_QEMU = "its kernel runs in QEMU with KVM"
 LANDLOCK = "vm-landlock"
-WEAKER = "around its kernel stands Landlock, and no namespace"
+WEAKER = "Landlock confines its kernel, without namespaces"
 
 METHOD = Method(
     properties=Properties(
@@ -23,9 +23,9 @@ METHOD = Method(
             "a seccomp filter on the host that allows ptrace and no Unix sockets",
         ),
         kernel_exploit_impact=(
-            "of the kernel inside: what bwrap would show, and no more, but with Landlock around it also "
-            "names, sizes and times, and the arguments of other processes; of the host's kernel all files of "
-            "the machine, through the calls that the process makes"
+            "of the guest kernel: the files that bwrap would show, and with Landlock also names, sizes and "
+            "times of all files and the arguments of other processes; of the host's kernel: all files of the "
+            "machine, through the calls that the process makes"
         ),
     ),
     parts=Parts(

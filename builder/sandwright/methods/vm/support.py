@@ -1,4 +1,4 @@
-"""What a kernel of its own makes of each feature of a policy."""
+"""How a separate kernel enforces each feature of a policy."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from sandwright.methods.bwrap import support as bwrap
 from sandwright.methods.shared import reasons
 from sandwright.policy.declaration import Declaration, Support
 
-NO_NETWORK = "the kernel inside has no network device but its own loopback"
-CARRIED = "the launcher carries connections over the line to the kernel inside"
-NO_HOST_SOCKETS = "sockets are those of the kernel inside, which has none of the host's"
-PROCESSORS = "User-Mode Linux has one processor, of which its scheduler gives the share"
+NO_NETWORK = "the guest kernel has no network device except its loopback"
+CARRIED = "the launcher relays connections to the guest kernel"
+NO_HOST_SOCKETS = "sockets belong to the guest kernel, which has none of the host's"
+PROCESSORS = "User-Mode Linux has one processor; a cgroup of the guest kernel limits its share"
 
 _OWN: dict[str, Support] = {
     "network.proxy": Support("exact", CARRIED),
@@ -50,7 +50,7 @@ _LANDLOCK: dict[str, Support] = {
         "partly", "root of the guest kernel, whose process has UID 0 of the host, without capabilities"
     ),
 }
-"""What differs where Landlock is the wall around it."""
+"""Differences if Landlock confines the kernel's process instead of namespaces."""
 
 DECLARATION = Declaration(
     "vm",

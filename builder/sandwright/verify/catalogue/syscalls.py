@@ -34,37 +34,40 @@ _BAD = 0x10000000
 """A size that no structure has."""
 
 _CALLS = (
-    _Call("bpf", 321, 280, (0, 0, _BAD), "E2BIG", "programs in the kernel"),
+    _Call("bpf", 321, 280, (0, 0, _BAD), "E2BIG", "it loads programs into the kernel"),
+    _Call("perf_event_open", 298, 241, (0, 0, -1, -1, 1 << 30), "EINVAL", "it observes other processes"),
+    _Call("keyctl", 250, 219, (0, -3, 0), "ok", "keyrings of the host's user are in no namespace"),
+    _Call("add_key", 248, 217, (0, 0, 0, 0, 0), "EFAULT", "keyrings of the host's user are in no namespace"),
+    _Call("request_key", 249, 218, (0, 0, 0, 0), "EFAULT", "the kernel starts a program of the host for it"),
+    _Call("io_uring_setup", 425, 425, (0, 0), "EFAULT", "its operations bypass the filter"),
+    _Call("io_uring_enter", 426, 426, (-1, 0, 0, 0), "EBADF", "its operations bypass the filter"),
+    _Call("userfaultfd", 323, 282, (_BAD | 1,), "EINVAL", "it can stop the kernel in the middle of a call"),
+    _Call("open_by_handle_at", 304, 265, (-100, "page", 0), "EINVAL", "it opens files without path lookup"),
+    _Call("mount", 165, 40, ("page", 0, 0, 0, 0), "ENOENT", "it changes mounts"),
+    _Call("umount2", 166, 39, (0, _BAD), "EINVAL", "it changes mounts"),
+    _Call("pivot_root", 155, 41, (0, 0), "EFAULT", "it changes the root directory"),
+    _Call("move_mount", 429, 429, (-1, 0, -1, 0, _BAD), "EINVAL", "it changes mounts", "filtered.nosys"),
+    _Call("fsopen", 430, 430, (0, _BAD), "EINVAL", "it changes mounts", "filtered.nosys"),
+    _Call("open_tree", 428, 428, (-1, 0, _BAD), "EINVAL", "it changes mounts", "filtered.nosys"),
+    _Call("setns", 308, 268, (-1, 0), "EBADF", "it enters other namespaces"),
+    _Call("unshare", 272, 97, (1 << 40,), "EINVAL", "it creates namespaces"),
+    _Call("ptrace", 101, 117, (0x4206, 1 << 22, 0, 0), "ESRCH", "it controls other processes"),
     _Call(
-        "perf_event_open", 298, 241, (0, 0, -1, -1, 1 << 30), "EINVAL", "what the processor does for others"
+        "process_vm_readv",
+        310,
+        270,
+        (1 << 22, 0, 0, 0, 0, 1),
+        "EINVAL",
+        "it reads the memory of other processes",
     ),
-    _Call("keyctl", 250, 219, (0, -3, 0), "ok", "keys of the host's user: no namespace holds them"),
-    _Call("add_key", 248, 217, (0, 0, 0, 0, 0), "EFAULT", "the same"),
-    _Call(
-        "request_key", 249, 218, (0, 0, 0, 0), "EFAULT", "the same, and the kernel starts a program for it"
-    ),
-    _Call("io_uring_setup", 425, 425, (0, 0), "EFAULT", "calls that no filter sees"),
-    _Call("io_uring_enter", 426, 426, (-1, 0, 0, 0), "EBADF", "the same"),
-    _Call("userfaultfd", 323, 282, (_BAD | 1,), "EINVAL", "stops the kernel in the middle of a call"),
-    _Call("open_by_handle_at", 304, 265, (-100, "page", 0), "EINVAL", "files past all directories"),
-    _Call("mount", 165, 40, ("page", 0, 0, 0, 0), "ENOENT", "mounts"),
-    _Call("umount2", 166, 39, (0, _BAD), "EINVAL", "mounts"),
-    _Call("pivot_root", 155, 41, (0, 0), "EFAULT", "another root"),
-    _Call("move_mount", 429, 429, (-1, 0, -1, 0, _BAD), "EINVAL", "mounts", "filtered.nosys"),
-    _Call("fsopen", 430, 430, (0, _BAD), "EINVAL", "mounts", "filtered.nosys"),
-    _Call("open_tree", 428, 428, (-1, 0, _BAD), "EINVAL", "mounts", "filtered.nosys"),
-    _Call("setns", 308, 268, (-1, 0), "EBADF", "other namespaces"),
-    _Call("unshare", 272, 97, (1 << 40,), "EINVAL", "new namespaces"),
-    _Call("ptrace", 101, 117, (0x4206, 1 << 22, 0, 0), "ESRCH", "other processes"),
-    _Call("process_vm_readv", 310, 270, (1 << 22, 0, 0, 0, 0, 1), "EINVAL", "memory of others"),
-    _Call("kexec_load", 246, 104, (0, 0, 0, _BAD), "EINVAL", "another kernel"),
-    _Call("init_module", 175, 105, (0, 0, 0), "EFAULT", "code for the kernel"),
-    _Call("reboot", 169, 142, (0, 0, 0, 0), "EINVAL", "the machine"),
-    _Call("swapon", 167, 224, (0, -1), "EINVAL", "the machine"),
-    _Call("acct", 163, 89, ("page",), "ENOENT", "the machine"),
-    _Call("settimeofday", 170, 170, (1, 1), "EFAULT", "the clock"),
-    _Call("quotactl", 179, 60, (-1, 0, 0, 0), "EINVAL", "limits of file systems"),
-    _Call("fanotify_init", 300, 262, (_BAD, 0), "EINVAL", "files of others"),
+    _Call("kexec_load", 246, 104, (0, 0, 0, _BAD), "EINVAL", "it replaces the kernel"),
+    _Call("init_module", 175, 105, (0, 0, 0), "EFAULT", "it loads code into the kernel"),
+    _Call("reboot", 169, 142, (0, 0, 0, 0), "EINVAL", "it restarts the machine"),
+    _Call("swapon", 167, 224, (0, -1), "EINVAL", "it enables swap space"),
+    _Call("acct", 163, 89, ("page",), "ENOENT", "it enables process accounting"),
+    _Call("settimeofday", 170, 170, (1, 1), "EFAULT", "it sets the clock"),
+    _Call("quotactl", 179, 60, (-1, 0, 0, 0), "EINVAL", "it changes the quotas of file systems"),
+    _Call("fanotify_init", 300, 262, (_BAD, 0), "EINVAL", "it observes files of other processes"),
 )
 """Kernel's answers are those of Linux 5.10 to 6.18, without rights where they matter."""
 
@@ -189,7 +192,7 @@ def _special(subject: ProofSubject, *, arm: bool, fixed: bool) -> Iterator[Probe
     )
     yield _probe(
         "terminal",
-        "terminal input cannot be injected (CVE-2017-5226, CVE-2023-28100), also with other upper halves",
+        "terminal input cannot be injected (CVE-2017-5226, CVE-2023-28100), also through the upper 32 bits",
         *(
             step("terminal.type", "terminal", request | high)
             for request in (_TIOCSTI, _TIOCLINUX)
@@ -202,7 +205,7 @@ def _special(subject: ProofSubject, *, arm: bool, fixed: bool) -> Iterator[Probe
     number = 25 if arm else 72
     yield _probe(
         "leases",
-        "leases cannot block programs of the host that open a file, also with other upper halves",
+        "leases cannot block programs of the host that open a file, also through the upper 32 bits",
         *(
             ProbeStep(
                 attempt("syscall", number, -1, command | high, 0), "filtered.invalid", breach=("EBADF",)

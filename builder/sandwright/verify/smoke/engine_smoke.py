@@ -16,7 +16,7 @@ from pathlib import Path
 from sandwright.engines.contract import Engine
 from sandwright.errors import SandwrightError, ToolMissing
 from sandwright.host import MachineFacts
-from sandwright.image.definition import ImageDefinition
+from sandwright.image.definition import ImageDefinition, base_definitions
 from sandwright.image.dockerfile.build import EngineBuiltImage
 from sandwright.progress import SILENT, Progress
 from sandwright.rootfs.images.source import open_image
@@ -109,23 +109,13 @@ class _Work:
         archive = directory / "image.tar"
         self.engine.save(built.references[0], archive)
         digest = open_image(archive, platform=built.platform).digest
-        definition = self.catalogue[built.name]
-        target = SmokeTarget(
-            built.name, built.platform, archive, digest, definition, self._base_definitions(definition)
-        )
+        bases = tuple(base_definitions(self.catalogue, built.name))
+        target = SmokeTarget(built.name, built.platform, archive, digest, self.catalogue[built.name], bases)
         (directory / "bundle").mkdir()
         prepared = prepare(target, directory / "bundle", store=self.store, host=self.host)
         archive.unlink()
         judged = smoke_test(self.session, prepared, host=self.host, canary=self.canary, limit=self.limit)
         return judged.findings, judged.seconds
-
-    def _base_definitions(self, definition: ImageDefinition) -> tuple[ImageDefinition, ...]:
-        parent = definition.parent
-        return (
-            ()
-            if parent is None
-            else (self.catalogue[parent], *self._base_definitions(self.catalogue[parent]))
-        )
 
 
 def _reported(built: EngineBuiltImage) -> Reported:

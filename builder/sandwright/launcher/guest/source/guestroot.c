@@ -81,7 +81,7 @@ static bool make_one(enum planned kind, const char *path, const char *source, co
         return make_memory(point, "0755", identity, NULL);
     case PLAN_EMPTY: /* what lies in the root is made yet */
         return make_memory(point, "0755", identity, NULL) && (strcmp(path, "/") == 0 || close_memory(point));
-    case PLAN_COVER:
+    case PLAN_PLACEHOLDER:
         return make_memory(point, "0555", identity, NULL) && close_memory(point);
     case PLAN_IGNORED:
         return make_memory(point, "0555", identity, "*\n") && close_memory(point);

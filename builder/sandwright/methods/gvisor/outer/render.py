@@ -37,7 +37,7 @@ from sandwright.render.imagemasks import check_image_masks
 from sandwright.render.mount_watch import engine_watch
 from sandwright.render.mounts import MountPlan, mount_plan
 from sandwright.render.proxy_env import proxy_environment
-from sandwright.render.without_placeholders import plan_without_covers
+from sandwright.render.without_placeholders import plan_without_placeholders
 from sandwright.resources import data_json
 from sandwright.seccomp import CatalogueProfile, oci_json, profile
 
@@ -134,14 +134,14 @@ class Options:
 def outer_options(policy: ResolvedPolicy, *, granted: Grant | None = None) -> Options:
     """What a container that stays is started with. Raise RenderError, for `network.mode: proxy` too.
 
-    Nobody makes covers for it: Git's directories that need one are read-only as a whole, and other protected
+    It has no placeholders: Git directories that need one are read-only as a whole, and other protected
     names that don't exist can be made.
     """
     if policy.network.mode == "proxy":
         raise RenderError("network.mode: proxy comes with a launcher, and a container that stays has none")
     granted = granted or grant(rootless=policy.facts.uid != 0)
     _check_expressible(policy)
-    plan = plan_without_covers(policy, root="image")
+    plan = plan_without_placeholders(policy, root="image")
     document = inner_config(policy, plan)
     made = outer_container(
         policy, plan, _outer_engine(policy.gvisor_engine), granted, private=_private_root_names(document)

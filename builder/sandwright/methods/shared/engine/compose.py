@@ -1,8 +1,8 @@
 """Spells a container as a service of a Compose file (compose-spec, 2025), for who starts it without `launch`.
 
-Compose can't do all that the launcher does, and the file says what: it makes no covers, so directories of Git
-are read-only as a whole; it keeps no time limit; it passes no variables by pattern; it looks for nothing that
-changed since.
+Compose lacks some features of the launcher, and the file lists them: there are no placeholders, so Git
+directories are read-only as a whole; there is no time limit; variables are not passed by pattern; nothing
+checks for changes since the rendering.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sandwright.methods.shared.yamltext import yaml_quoted, yaml_text
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.values import loads_code
 from sandwright.render.mounts import MountPlan
-from sandwright.render.without_placeholders import without_covers
+from sandwright.render.without_placeholders import without_placeholders
 
 Json = dict[str, Any]
 
@@ -35,7 +35,7 @@ def compose_file(policy: ResolvedPolicy, plan: MountPlan, container: Container) 
     `plan` is what the launcher's `container` was made of. Paths of its own are relative to the file. Raise
     RenderError for a colon in a temporary directory's path.
     """
-    container = with_mounts(container, without_covers(policy, plan))
+    container = with_mounts(container, without_placeholders(policy, plan))
     service = {
         **_image_keys(container),
         **_rights_keys(container),

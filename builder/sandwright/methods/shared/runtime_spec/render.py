@@ -137,7 +137,8 @@ def runtime_config(
 ) -> dict[str, Any]:
     """The configuration as JSON data. Its command is a shell, its root `rootfs` beside it.
 
-    `passed_over` are the covers over which the bundle's `ignored` lies, `masked` are paths of the image.
+    `passed_over` are the placeholders over which the bundle's `ignored` is mounted,
+    `masked` are paths of the image.
     """
     baseline = load_baseline()
     return {
@@ -195,7 +196,7 @@ def _mount_entries(
     gvisor: bool,
     passed_over: Collection[str],
 ) -> Iterator[dict[str, Any]]:
-    """Parents first, one a destination: the baseline's, the plan's, the covers.
+    """Parents first, one a destination: the baseline's, the plan's, the placeholders.
 
     runsc doesn't start with a mount over a socket, and without `--host-uds` connects to none of the host's.
     """

@@ -1,4 +1,4 @@
-"""Names that don't exist yet and must not be made: nobody inside makes one, and nothing stays on the host."""
+"""Placeholders: programs inside cannot create a protected name, and nothing stays on the host."""
 
 # A row of a table is a line, however long.
 # ruff: noqa: E501
@@ -194,7 +194,7 @@ def _watching(launcher: str) -> list[int]:
 
 @pytest.mark.needs("bwrap", "git")
 def test_one_that_starts_beside_another_keeps_them(project: Path, tmp_path: Path) -> None:
-    """It looks at the host while the covers of the first are there, and outlives it."""
+    """It looks at the host while the placeholders of the first exist, and outlives it."""
     before = _tree(project)
     first = _launcher(project, tmp_path / "first")
     wait = "echo up; read x"
@@ -311,8 +311,10 @@ def test_nothing_runs_where_none_can_be_made(
         pytest.param(".envrc", 0o444, b"", False, id="no file of Git's"),
     ],
 )
-def test_covers_are_known(tmp_path: Path, name: str, mode: int, content: bytes | None, *, ours: bool) -> None:
-    """A look at the host takes a cover for nothing, since it goes; anything else for what it is."""
+def test_placeholders_are_recognised(
+    tmp_path: Path, name: str, mode: int, content: bytes | None, *, ours: bool
+) -> None:
+    """A question to the host answers that a placeholder does not exist; other entries are reported."""
     path = tmp_path / name
     path.mkdir() if content is None else path.write_bytes(content)
     path.chmod(mode)
