@@ -231,6 +231,7 @@ size_t terminal_wait(struct pollfd *each, int *most); /* what to wait for, at mo
 void terminal_copy(const struct pollfd *each);
 int terminal_signal(void);                /* the one that the last keys mean, 0 without */
 void terminal_drain(void);                /* at the end: what was written last */
+void terminal_return(void);               /* and what was typed and not read (typeahead.h), before terminal_restore */
 
 /* ---- watch.c: the watch over mounts (watch.h), in a process of its own, by the artifact `mounts` */
 struct watch {
