@@ -36,10 +36,10 @@ PLAN = "launch.plan"
 class SandboxStart:
     """What an entry of the cache keeps for Python alone.
 
-    `terminal_argv` is `argv` of the sandbox for a terminal of its own, `terminal` which that is
+    `terminal_argv` is `argv` of the sandbox for a new terminal, `terminal` the kind of terminal
     (`methods.contract.Terminal`). `proxy` is the plan of the proxy that the session starts, None without;
     `needs_bridge`: it starts a bridge. `notes` are what a person should know when it is rendered. Every run
-    says `default_policy`, which policy holds where no file says one, what `loosened` lists, and `retired`:
+    says `default_policy`, which policy holds where no file says one, and `retired`:
     warnings about names of the last release. The words of `argv0_override` start the command in place of its
     first one, none where it stays. `unsigned` says why commits can't be signed inside, empty where they can.
     """
@@ -94,7 +94,7 @@ class CachedSandbox:
     def said(self) -> list[str]:
         """What every run of it says."""
         start = self.start
-        return [line for line in (*start.retired, start.default_policy, start.loosened.line()) if line]
+        return [line for line in (*start.retired, start.default_policy) if line]
 
 
 def cache_path(identity: list[str]) -> str:
@@ -145,7 +145,7 @@ def store(identity: list[str], prepared: CachedSandbox, recording: Recording, *,
 
 
 def _sandbox(entry: CacheEntry) -> CachedSandbox:
-    """What an entry says. Raise ValueError for what is none."""
+    """Parse an entry. Raise ValueError if it is malformed."""
     return CachedSandbox(
         record=decode_record(SandboxRecord, f"{{{entry.record}"),
         start=decode_record(SandboxStart, entry.sandbox or ""),
@@ -169,7 +169,9 @@ def _entry(prepared: CachedSandbox, recording: Recording, *, trusted: bool) -> C
         environment=tuple(prepared.environment.items()),
         sessions=sessions,
         guards=os.path.join(user_dirs.cache(), "elsewhere"),
-        record=encode_record(prepared.record).decode()[1:],  # the front writes what is of one run before it
+        record=encode_record(prepared.record).decode()[
+            1:
+        ],  # the front writes the fields of one run before it
         report=tuple(post_run_argv(sessions)[:-1]) if alone else (),
         roots=scope.roots,
         closed=scope.closed,

@@ -24,6 +24,7 @@ from sandwright.verify.bridging import Bridging, prove_bridge, skipped_bridge
 from sandwright.verify.catalogue import catalogue
 from sandwright.verify.cloud import cloud_cases, plant_home
 from sandwright.verify.fixture import Fixture, plant_fixture
+from sandwright.verify.free_ports import ports_notes, replaced_ports, with_ports
 from sandwright.verify.host_process import host_process
 from sandwright.verify.image import provide
 from sandwright.verify.lifecycle import lifecycle
@@ -47,7 +48,7 @@ Weaken = Callable[[ProofSubject, tuple[Artifact, ...]], tuple[Artifact, ...]]
 
 
 Rendered = Callable[..., RenderedSandbox]
-"""Renders a policy under a name of its own, and gives the sandbox, with a bridge or without one."""
+"""Renders a policy under a new name, and returns the sandbox, with a bridge or without one."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,8 @@ def prove(
         if registry.properties(method).copies_project:
             resolve = at_fixture(resolve, fixture)
             runs, secrets = False, False
+        ports = replaced_ports(resolve(()))
+        resolve = with_ports(resolve, ports)
         listeners = stack.enter_context(canary_listeners(fixture.read, fixture.write, fixture.word))
         provision = stack.enter_context(provide(method, resolve(()), fixture))
         settings = [*fixture.settings(), *provision.settings]
@@ -152,7 +155,7 @@ def prove(
             registry.backend(method).purge(policy)
         stricter, weaker = findings(whole, declaration)
         notes = [f"proved with lower limits than the preset's: {', '.join(lower)}"] if lower else []
-        notes = [*stricter, *notes, _granted_note(subject), *provision.notes]
+        notes = [*stricter, *notes, *ports_notes(method, ports), _granted_note(subject), *provision.notes]
         return MethodProof(method, tuple(outcomes), tuple(notes), weaker)
 
 
@@ -165,7 +168,7 @@ def _remote_canary(stack: contextlib.ExitStack, method: str, policy: ResolvedPol
 
 
 def at_fixture(resolve: Resolve, fixture: Fixture) -> Resolve:
-    """The same, with what is planted as the project."""
+    """The same, with the planted files as the project."""
 
     def resolved(
         settings: Sequence[str], other: Callable[[HostFacts], HostFacts] = lambda facts: facts
@@ -199,7 +202,7 @@ def _bridging(
     rendered: Rendered,
     started_bridge: Bridged | None,
 ) -> Iterator[ProbeOutcome]:
-    """What is proved with one shim more, or why it can't be."""
+    """The proof with one more shim, or why it is impossible."""
     with contextlib.ExitStack() as stack:
         try:
             shim_policy = policy()
@@ -216,7 +219,7 @@ def _bridging(
 def _cloud(
     subject: ProofSubject, resolve: Resolve, settings: Sequence[str], rendered: Rendered
 ) -> Iterator[ProbeOutcome]:
-    """What is proved of cloud accounts, in a sandbox that is given them and in one that is not."""
+    """The proof of cloud accounts, in a sandbox with them and in one without."""
     planted_home = plant_home(subject.fixture)
     for mode, read, made in cloud_cases(planted_home):
         words = [*subject.fixture.settings(*read), *settings, f"credentials.cloud={mode}"]
