@@ -33,6 +33,15 @@ def find_names(root: str, names: Iterable[str]) -> list[str]:
 
     A name may have several parts. Links are found and not followed. Of more than the limits above, the first.
     """
+    return _search(root, names)[0]
+
+
+def ends_early(root: str, names: Iterable[str]) -> bool:
+    """Whether the limits end that search before it has listed all directories but those of LAST."""
+    return _search(root, names)[1]
+
+
+def _search(root: str, names: Iterable[str]) -> tuple[list[str], bool]:
     remaining: dict[str, list[str]] = {}
     for name in names:
         remaining.setdefault(_key(name.partition("/")[0]), []).append(name)
@@ -46,13 +55,13 @@ def find_names(root: str, names: Iterable[str]) -> list[str]:
         entries += count
         directories += 1
         if entries > MOST_ENTRIES or directories > MOST_DIRECTORIES:
-            break
+            return found[:MOST_FOUND], queue is not last
         for name in names_here:
             found += _there(root, f"{directory}{name}", remaining[_key(name)])
         if depth < DEPTH:
             for name in inner:
                 (last if name in LAST else queue).append((depth + 1, f"{directory}{name}/"))
-    return found[:MOST_FOUND]
+    return found[:MOST_FOUND], len(found) > MOST_FOUND or bool(first)
 
 
 def _list_names(path: str, names: Container[str]) -> tuple[list[str], list[str], int]:

@@ -198,3 +198,29 @@ def test_mercurial_works_and_runs_nothing_of_ours(project: Project, tmp_path: Pa
     assert b".hg/hgrc" in ended.stderr
     subprocess.run([hg, "status"], check=True, env=environ, cwd=project.root, timeout=60, capture_output=True)
     assert not pwned.exists()
+
+
+DECOYS = {
+    "names": "mkdir a; for n in $(seq 205); do mkdir a/$n; : >a/$n/HEAD; done",
+    "directories": "mkdir .a; cd .a; seq 1100 | xargs mkdir",
+}
+
+
+@pytest.mark.parametrize("kind", DECOYS)
+def test_a_run_says_so_if_the_search_ends_before_a_repository(project: Project, kind: str) -> None:
+    """A run before made the search end there."""
+    subprocess.run(["git", "init", "-q", project.root / "z/r"], check=True, env=GIT)
+    write = "echo x >>z/r/.git/config && echo written"
+    held = project.run("sh", "-c", write)
+    assert (held.stdout, b"has too many" in held.stderr) == (b"", False), "the control"
+    assert project.run("sh", "-c", DECOYS[kind]).returncode == 0
+    changed = project.run("sh", "-c", write)
+    assert changed.stdout == b"written\n"
+    assert f"{project.root} has too many directories or names".encode() in changed.stderr
+    assert b"z/r/.git: a repository: Git runs" in changed.stderr
+
+
+def test_full_caches_are_not_worth_a_note(project: Project) -> None:
+    for number in range(1100):
+        (project.root / "node_modules" / str(number)).mkdir(parents=True)
+    assert b"has too many" not in project.run("true").stderr

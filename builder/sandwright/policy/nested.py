@@ -88,9 +88,19 @@ def _names_of(path: str, inputs: LiveHost) -> Iterator[str]:
 
 def _find_protected(settings: MergedSettings, root: str, inputs: LiveHost) -> list[str]:
     """The relative paths below a directory at which one of the names is, but for its own repository."""
+    return [path for path in inputs.ask("nested", root, *_targets(settings)) if path != ".git"]
+
+
+def cut_short(settings: MergedSettings, roots: Iterable[str], inputs: LiveHost) -> list[str]:
+    """Of some directories those in which the search for the names ends early: other names can be changed."""
+    if not _protected_names(settings):
+        return []
+    return [root for root in roots if inputs.nested_search_ends_early(root, _targets(settings))]
+
+
+def _targets(settings: MergedSettings) -> list[str]:
     names = {name.value for name in _protected_names(settings)}
-    targets = {".git", "HEAD", *(name for name in names if not name.startswith(".git/")), *_METADATA}
-    return [path for path in inputs.ask("nested", root, *sorted(targets)) if path != ".git"]
+    return sorted({".git", "HEAD", *(name for name in names if not name.startswith(".git/")), *_METADATA})
 
 
 def _protected_names(settings: MergedSettings) -> list[Sourced[str]]:
