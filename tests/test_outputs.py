@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import select
 import stat
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from sandwright import outputs
 from sandwright.errors import HostError
 from sandwright.outputs import append_output, write_output
 
@@ -71,6 +74,35 @@ def test_a_fifo_is_written_to(project: Path) -> None:
     assert os.read(reader, 100) == b"report"
     os.close(reader)
     assert [each.name for each in project.iterdir() if each.is_fifo()] == ["fifo"]
+
+
+def test_a_fifo_that_is_never_read_ends_with_an_error(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program inside can hold one open."""
+    monkeypatch.setattr(outputs, "FIFO_PATIENCE", 0.2)
+    os.mkfifo("fifo")
+    reader = os.open("fifo", os.O_RDWR)
+    for write in (write_output, append_output):
+        with pytest.raises(HostError, match="can't be written"):
+            write("fifo", b"x" * (1 << 20))
+    assert (project / "fifo").is_fifo()
+    os.close(reader)
+
+
+def test_a_fifo_that_is_read_slowly_gets_everything(project: Path) -> None:
+    os.mkfifo("fifo")
+    reader = os.open("fifo", os.O_RDONLY | os.O_NONBLOCK)
+    os.set_blocking(reader, True)
+    content = bytes(range(256)) * 4096
+    with ThreadPoolExecutor(1) as pool:
+
+        def read_all() -> bytes:
+            select.select([reader], [], [])
+            return b"".join(iter(lambda: os.read(reader, 1000), b""))
+
+        read = pool.submit(read_all)
+        write_output("fifo", content)
+        assert read.result(60) == content
+    os.close(reader)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="making devices takes root")

@@ -69,8 +69,8 @@ def run(
     """
     fill_standard()
     with _Signals() as signals, _terminal(relay=relay) as terminal:
-        keys = terminal is not None or on_terminal()
-        streams, job = Streams(keys=keys), job and keys
+        job = job and os.isatty(0) and os.isatty(1)
+        streams = Streams(keys=job or terminal is not None or on_terminal())
         try:
             if terminal is not None:
                 terminal.controlling = controlling

@@ -5,6 +5,7 @@ A bind mount may be on the same file system, so device numbers don't tell.
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -13,14 +14,20 @@ from sandwright import process
 _TABLE = Path("/proc/self/mountinfo")
 
 
-def mounted_below(directory: Path) -> list[Path]:
-    """The mount points at or below a directory, in the order of the mounts; none without a table."""
+def mount_points() -> list[str]:
+    """All mount points, in the order of the mounts; none without a table, as on macOS."""
     try:
-        lines = _TABLE.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
-    except FileNotFoundError:
+        table = _TABLE.read_bytes()
+    except OSError:
         return []
+    lines = os.fsdecode(table).split("\n")[:-1]  # a name may have a carriage return in it
+    return [_decoded(line.split(" ", 5)[4]) for line in lines]
+
+
+def mounted_below(directory: Path) -> list[Path]:
+    """The mount points at or below a directory, in the order of the mounts."""
     real = directory.resolve()
-    points = (Path(_decoded(line.split(" ")[4])) for line in lines)
+    points = map(Path, mount_points())
     return [point for point in points if point == real or real in point.parents]
 
 

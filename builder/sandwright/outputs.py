@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import os
+import select
 import shutil
 import stat
 from collections.abc import Iterator
@@ -17,6 +19,9 @@ from typing import BinaryIO
 from sandwright.errors import HostError
 from sandwright.process import below_project
 
+FIFO_PATIENCE = 10
+"""Seconds until a named pipe that takes nothing counts as one that nobody reads."""
+
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _APPENDED = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -25,8 +30,8 @@ _APPENDED = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLO
 def write_output(file: str, content: bytes, *, mode: int | None = None) -> None:
     """Write a file whole or not at all, and missing directories; a link in the file's place is replaced.
 
-    A character device or FIFO, such as /dev/null, is written to. Raise HostError for a link on the way, and
-    where it can't be written.
+    A character device or FIFO, such as /dev/null, is written to. Raise HostError for a link on the way, for a
+    FIFO that is not read, and where it can't be written.
     """
     with output_stream(file, mode=mode) as written:
         written.write(content)
@@ -69,11 +74,25 @@ def _open_special(name: str, folder: int, file: str) -> BinaryIO | None:
     if stat.S_ISCHR(mode) or stat.S_ISFIFO(mode) or (in_dev and stat.S_ISREG(mode)):
         flags = os.O_WRONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK | (0 if in_dev else os.O_NOFOLLOW)
         descriptor = os.open(name, flags, dir_fd=folder)
+        if stat.S_ISFIFO(mode):
+            return io.BufferedWriter(_Fifo(descriptor, "wb"))  # type: ignore[type-var]
         os.set_blocking(descriptor, True)
         return open(descriptor, "wb")  # noqa: PTH123 - a descriptor
     if stat.S_ISBLK(mode) or stat.S_ISSOCK(mode):
         raise HostError(f"{file} can't be written: it is neither a file nor a character device")
     return None
+
+
+class _Fifo(io.FileIO):
+    """The end of a FIFO to write to: whoever has opened the other one may never read."""
+
+    def write(self, data: bytes | bytearray | memoryview, /) -> int:  # type: ignore[override]
+        """Write some of it. Raise OSError if nothing could be written for a while."""
+        if not select.select([], [self], [], FIFO_PATIENCE)[1]:
+            raise OSError(
+                errno.ETIMEDOUT, f"it is a named pipe, and nobody reads it for {FIFO_PATIENCE} seconds"
+            )
+        return os.write(self.fileno(), data)
 
 
 def append_output(file: str, line: bytes) -> None:

@@ -6,6 +6,7 @@ import errno
 import os
 import stat
 from pathlib import Path
+from typing import BinaryIO
 
 _OPEN = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
@@ -28,9 +29,27 @@ def read_start(path: Path | str, *, size: int) -> bytes:
         return file.read(size)
 
 
+def open_named(path: Path | str) -> BinaryIO:
+    """Open a file that a person named, or a shell's pipe, `<(…)`. Raise OSError, also for a named pipe.
+
+    That one may have been put there, and nobody may write to it.
+    """
+    if _is_named_pipe(path):
+        raise OSError(errno.EINVAL, "it is a named pipe, and nobody may write to it")
+    return Path(path).open("rb")
+
+
+def _is_named_pipe(path: Path | str) -> bool:
+    """Whether it has a name in a file system; a shell's has none."""
+    try:
+        return stat.S_ISFIFO(os.lstat(os.path.realpath(path)).st_mode)
+    except (OSError, ValueError):
+        return False
+
+
 def read_named(path: Path | str, *, limit: int) -> bytes:
-    """At most `limit` bytes of what a person named, which may be a pipe. Raise OSError."""
-    with Path(path).open("rb") as file:
+    """At most `limit` bytes of what a person named, which may be a pipe. Raise OSError like `open_named`."""
+    with open_named(path) as file:
         content = file.read(limit + 1)
     if len(content) > limit:
         raise OSError(errno.EFBIG, f"it is longer than {limit} bytes")

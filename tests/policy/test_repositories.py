@@ -188,11 +188,28 @@ def test_more_than_can_be_protected_is_refused(repo: Path) -> None:
         (folder / "HEAD").touch()
     with pytest.raises(UsageError, match=f"more than {git_protection.MOST} repositories") as refused:
         _resolved(repo)
+    assert f"such as {repo}/.git/modules/m" in str(refused.value)
     assert "filesystem.readonly (with submodules $PROJECT/.git)" in str(refused.value)
     policy = _resolved(repo, "filesystem: {write: [$PROJECT], readonly: [$PROJECT/.git]}\n")
     assert not policy.is_path_writable(f"{repo}/.git/modules/m204/config")
     (repo.parent / "other").mkdir()
     _resolved(repo, f"filesystem: {{write: [{repo.parent}/other]}}\n")
+
+
+@pytest.mark.parametrize("bare", [False, True])
+def test_many_repositories_in_a_directory_that_is_read_only(repo: Path, *, bare: bool) -> None:
+    """Such as an earlier run may have left: none of them needs a mount then."""
+    for number in range(300):
+        folder = repo / "many" / f"m{number}" / ("" if bare else ".git")
+        for name in ("objects", "refs"):
+            (folder / name).mkdir(parents=True)
+        (folder / "HEAD").touch()
+    _git(repo, "init", "-q", "near")
+    policy = _resolved(repo, "filesystem: {write: [$PROJECT, $PROJECT/many/m7], readonly: [$PROJECT/many]}\n")
+    for path in (".git/config", "near/.git/config", "many/m7/config" if bare else "many/m7/.git/config"):
+        assert not policy.is_path_writable(f"{repo}/{path}"), path
+    assert policy.is_path_writable(f"{repo}/many/m7/file")
+    assert len(policy.facts.git_directories) == 3
 
 
 def test_more_files_than_can_be_protected_are_refused(repo: Path) -> None:
@@ -277,3 +294,47 @@ def test_configuration(text: str, said: list[tuple[str, str]], tmp_path: Path) -
     if listed.status == 0:
         pairs = [each.partition("\n") for each in listed.stdout.decode().split("\0") if each]
         assert [(key, value if newline else "true") for key, newline, value in pairs] == said
+
+
+@pytest.mark.parametrize("place", ["store.git", "a/b/store"])
+@pytest.mark.parametrize("kind", ["bare", "mirror", "separate", "linked"])
+def test_a_repository_of_any_name_is_protected(repo: Path, place: str, kind: str) -> None:
+    """Git takes a directory for one by its contents, when somebody works in it or names it."""
+    store = repo / place
+    store.parent.mkdir(parents=True, exist_ok=True)
+    if kind == "bare":
+        _git(repo, "init", "-q", "--bare", str(store))
+    elif kind == "mirror":
+        _git(repo, "clone", "-q", "--mirror", str(repo.parent / "module"), str(store))
+    elif kind == "separate":  # its work tree lies outside of the project
+        _git(repo, "init", "-q", f"--separate-git-dir={store}", str(repo.parent / "elsewhere"))
+    else:  # only HEAD, and where the rest is: deeper than the search goes
+        _git(repo, "init", "-q", "--bare", str(repo / "a/b/c/d/e"))
+        store.mkdir()
+        (store / "HEAD").write_text("ref: refs/heads/main\n")
+        (store / "commondir").write_text(f"{repo}/a/b/c/d/e\n")
+    policy = _resolved(repo)
+    used = repo / "a/b/c/d/e" if kind == "linked" else store
+    for name in ("config", "hooks/post-update", "info/attributes", "objects/info/alternates"):
+        assert not policy.is_path_writable(f"{used}/{name}"), name
+    assert policy.is_path_writable(f"{used}/refs/heads/new")
+    assert policy.is_path_writable(f"{store.parent}/other")
+    assert str(store) in mount_plan(policy, root="host").repositories
+
+
+def test_what_a_bare_repository_names_stays(repo: Path) -> None:
+    """Without a work tree, Git finds hooks from the repository."""
+    store = repo / "store"
+    _git(repo, "init", "-q", "--bare", str(store))
+    (store / "more").touch()
+    _git(store, "config", "include.path", "more")
+    _git(store, "config", "core.hooksPath", "mine")
+    policy = _resolved(repo)
+    assert not policy.is_path_writable(f"{store}/more")
+    assert not policy.is_path_writable(f"{store}/mine/post-update")
+
+
+def test_what_only_looks_like_a_repository_is_none(repo: Path) -> None:
+    (repo / "notes/objects").mkdir(parents=True)
+    (repo / "notes/HEAD").touch()
+    assert _resolved(repo).is_path_writable(f"{repo}/notes/config")

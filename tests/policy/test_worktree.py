@@ -13,8 +13,9 @@ import pytest
 
 from sandwright import process
 from sandwright.api import Policy
-from sandwright.errors import DocumentError
+from sandwright.errors import DocumentError, RenderError
 from sandwright.inputs import LiveHost, changed
+from sandwright.methods.registry import render
 from sandwright.policy.collect import collect_facts
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.resolved import ResolvedPolicy
@@ -229,3 +230,21 @@ def test_explain_names_the_grant(home: Path) -> None:
     assert "filesystem.git: [worktree]" in answer.answer.void
     main = Policy.from_text("").explain("write", "$PROJECT/.git/config", _facts(home, "main"))
     assert "filesystem.git: [config]" in main.answer.void
+
+
+def test_a_method_that_can_not_hold_it_says_what_to_accept(home: Path) -> None:
+    """Landlock takes nothing away from the repository's directory, so its other work trees stay open."""
+    gaps = ["attributes", "protect"]
+    files = "{read: [/usr], write: [$PROJECT], git: [worktree]}"
+    text = f"method: landlock\nnetwork: {{mode: none}}\nfilesystem: {files}\n"
+
+    def rendered(*more: str) -> None:
+        accepted = [f"filesystem.{each}" for each in (*gaps, *more)] + ["process.kernel"]
+        rows = "".join(f"  - {{feature: {each}, method: landlock, reason: x}}\n" for each in accepted)
+        render(_policy(home, f"{text}accept_gaps:\n{rows}"), "landlock")
+
+    with pytest.raises(
+        RenderError, match=r"can't enforce filesystem.readonly \(readonly \S+/main/.git/modules"
+    ):
+        rendered()
+    rendered("readonly")

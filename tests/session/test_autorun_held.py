@@ -111,6 +111,65 @@ def test_commits_in_a_nested_repository_work(project: Project) -> None:
     assert not [*(project.root / "sub" / ".git").glob("commondir")]  # placeholders are gone
 
 
+ATTACK = """
+cd {store}
+for hook in hooks/post-update hooks/reference-transaction; do
+    printf '#!/bin/sh\\ntouch {pwned}\\n' >$hook; chmod +x $hook
+done
+git config core.fsmonitor {program}; git config core.bare false; git config core.worktree "$PWD"
+printf '[core]\\nfsmonitor = {program}\\nbare = false\\nworktree = %s\\n' "$PWD" >config
+printf '[core]\\nfsmonitor = {program}\\n' >config.worktree; echo {store}.other >commondir
+mv {store} {store}.away && cp -a {store}.away {store}
+"""
+"""What decides what Git on the host runs in a repository, and the ways to it."""
+
+
+def _use(store: Path, home: Path) -> None:
+    """What somebody does who looks at a repository."""
+    environ = {**GIT, "HOME": str(home)}
+    for words in (
+        ["status"],
+        ["-C", str(store), "log"],
+        ["-C", str(store), "update-ref", "refs/tags/t", "main"],
+    ):
+        subprocess.run(["git", *words], cwd=store, env=environ, timeout=60, check=False)
+
+
+@pytest.mark.parametrize("place", ["store.git", "one/two/store"])
+def test_a_bare_repository_runs_nothing_of_ours(project: Project, tmp_path: Path, place: str) -> None:
+    """`cd store && git status` suffices."""
+    store, pwned, program = project.root / place, tmp_path / "pwned", project.root / "program"
+    program.write_text(f"#!/bin/sh\ntouch {pwned}\n")
+    program.chmod(0o755)
+    process.run("git", "clone", "-q", "--mirror", _committed(tmp_path), store, env=GIT)
+    before = (store / "config").read_bytes()
+    ended = project.run("sh", "-c", ATTACK.format(store=store, pwned=pwned, program=program))
+    _use(store, tmp_path)
+    assert not pwned.exists(), ended.stderr
+    assert (store / "config").read_bytes() == before
+    assert b"new or changed" not in ended.stderr, ended.stderr
+
+
+def test_work_with_a_bare_repository_goes_on(project: Project, tmp_path: Path) -> None:
+    store = project.root / "store.git"
+    process.run("git", "clone", "-q", "--mirror", _committed(tmp_path), store, env=GIT)
+    work = f"""set -e
+        git clone -q store.git copy; cd copy; echo x >f; git add f; {COMMIT} -m two; git push -q origin main
+        cd ../store.git; git gc -q; git branch new; git branch -D new; git log --oneline | wc -l"""
+    ended = project.run("sh", "-c", work)
+    assert ended.stdout.split()[-1:] == [b"2"], ended.stderr
+    assert sorted(each.name for each in store.iterdir() if each.name == "commondir") == []
+    process.run("git", "-C", store, "fsck", env=GIT)
+
+
+def _committed(directory: Path) -> Path:
+    """A repository with a commit, outside of the project."""
+    source = directory / "source"
+    process.run("git", "init", "-q", "-b", "main", source, env=GIT)
+    process.run("sh", "-c", f"{COMMIT} --allow-empty -m one", cwd=source, env=GIT)
+    return source
+
+
 def test_an_exception_opens_one_name(project: Project) -> None:
     (project.root / "sub").mkdir()
     for name in ("sub/.envrc", "sub/.mcp.json", ".helix"):

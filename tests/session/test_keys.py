@@ -7,8 +7,18 @@ import os
 import pytest
 from _pytest.mark.structures import ParameterSet
 
+from session.conftest import Project
 from session.jobs import NOBODY, Place, place
-from session.keys import ACTIONS, FEW, Action, ends_by_a_signal, shell
+from session.keys import (
+    ACTIONS,
+    FEW,
+    Action,
+    ctrl_z_and_bg,
+    ctrl_z_and_fg,
+    ends_by_a_signal,
+    in_background,
+    shell,
+)
 from support.thorough import THOROUGH
 
 pytestmark = [
@@ -63,3 +73,18 @@ def test_keys_and_jobs(method: str, uid: int) -> None:
         for action in actions:
             found[action.__name__] = _wrong(action, at)
         assert not any(found.values()), found
+
+
+BESIDE_A_PROXY = (
+    ACTIONS if THOROUGH else tuple(dict.fromkeys((*FEW, ctrl_z_and_fg, ctrl_z_and_bg, in_background)))
+)
+
+
+@pytest.mark.needs("bwrap", "squid")
+@pytest.mark.parametrize("action", BESIDE_A_PROXY, ids=lambda action: action.__name__)
+def test_keys_and_jobs_beside_a_proxy(project: Project, action: Action) -> None:
+    """There Python stays, as the launcher's parent: the suspend key stops both, and `fg` continues both."""
+    settings = ("--set", "network.mode=proxy", "--set", "network.allow=[example.com]")
+    launcher = [*project.command, "run", "--quiet", "--trust-policy", *settings, "--"]
+    with shell(launcher, project.root, project.environ) as at:
+        action(at)

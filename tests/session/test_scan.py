@@ -36,6 +36,9 @@ ACTS = {
     "a hook": ("echo >vendor/lib/.git/hooks/pre-commit", "vendor/lib/.git/hooks", ": Git runs what is there"),
     "a link for Git": ("ln -s y vendor/lib/.git/MERGE_MSG", "vendor/lib/.git/MERGE_MSG", LINK),
     "a deep link": ("ln -s ../y vendor/lib/.git/refs/z", "vendor/lib/.git/refs/z", LINK),
+    "a link in a bare one": (f"{BARE}; ln -s /y x/MERGE_MSG", "x/MERGE_MSG", f"{LINK} was removed"),
+    "a deep one there": (f"{BARE}; ln -s /y x/refs/z", "x/refs/z", f"{LINK} was removed"),
+    "a link in .GIT": (f"{BARE}; mv x .GIT; ln -s /y .GIT/z", ".GIT/z", f"{LINK} was removed"),
     "set-user-id": ("cp /bin/true x; chmod u+s x", "x", ": a set-user-id"),
     "set-group-id": ("mkdir .x; cp /bin/true .x/x; chmod g+s .x/x", ".x/x", ": a set-user-id"),
     "a hard link": ("ln owned x", "x", ": a set-user-id"),
@@ -334,6 +337,68 @@ def test_a_link_that_git_would_write_through_is_removed(root: Path, target: str)
     assert names == {"before", "lock"}
 
 
+def test_a_new_link_in_a_known_bare_repository_is_removed(root: Path) -> None:
+    """Deeper than repositories are protected, so that one could be made."""
+    store = root / "a/b/c/d/store"
+    process.run("git", "init", "-q", "--bare", store, env=GIT)
+    assert len(_look(root, 0)) > 0
+    clock = Clock()
+    for name in ("MERGE_MSG", "refs/heads/new"):
+        (store / name).symlink_to("/etc/passwd")
+    (root / "a/MERGE_MSG").symlink_to("/etc/passwd")
+    said = _look(root, clock.since())
+    assert len(said) == 2
+    assert all("a link in a repository was removed" in line for line in said)
+    assert [path for path in root.rglob("*") if path.is_symlink()] == [root / "a/MERGE_MSG"]
+
+
+def test_links_stay_below_a_project_that_is_a_repository(root: Path) -> None:
+    """As a policy may allow it: its work tree has links that mean nothing to Git."""
+    process.run("sh", "-c", BARE.replace("x/", "./"), cwd=root, env=GIT)
+    clock = Clock()
+    (root / "node_modules").mkdir()
+    for name in ("node_modules/tool", "tool"):
+        (root / name).symlink_to("/usr/bin/tool")
+    said = _look(root, clock.since())
+    assert [line for line in said if "tool" in line] == [
+        f"new or changed while it ran: {root}/tool{LINK}: Git may write through it"
+    ]
+    assert (root / "tool").is_symlink()
+    assert (root / "node_modules/tool").is_symlink()
+
+
+NEW_WORKDIR = (
+    "config",
+    "refs",
+    "logs/refs",
+    "objects",
+    "info",
+    "hooks",
+    "packed-refs",
+    "remotes",
+    "rr-cache",
+    "svn",
+)
+"""What the script git-new-workdir of Git's contrib/ links to."""
+
+
+def test_a_second_work_tree_by_links_stays(root: Path) -> None:
+    git, new = root / "vendor/lib/.git", root / "wd/.git"
+    data = ScanScope(roots=(str(root),), git=(str(git),))
+    clock = Clock()
+    (new / "logs").mkdir(parents=True)
+    (new / "HEAD").write_text("ref: refs/heads/main\n")
+    for name in NEW_WORKDIR:
+        (new / name).symlink_to(git / name)
+    bad = {"MERGE_MSG": git / "config", "COMMIT_EDITMSG": git / "hooks/pre-commit", "index": root / "index"}
+    for name, target in bad.items():
+        (new / name).symlink_to(target)
+    said = "\n".join(scan.scan_changes(data, "policy", clock.since()))
+    assert {name for name in NEW_WORKDIR if (new / name).is_symlink()} == {*NEW_WORKDIR}
+    assert not [name for name in bad if os.path.lexists(new / name)]
+    assert all(f"{new}/{name}{LINK} was removed" in said for name in bad)
+
+
 def test_only_the_link_that_was_seen_is_removed(root: Path) -> None:
     git = root / "vendor/lib/.git"
     link = git / "COMMIT_EDITMSG"
@@ -341,14 +406,14 @@ def test_only_the_link_that_was_seen_is_removed(root: Path) -> None:
     seen = link.lstat()
     (git / "second").symlink_to("/etc/passwd")
     (git / "second").replace(link)
-    assert remove_link(str(link), seen) is None
+    assert remove_link(str(link), seen, str(git)) is None
     assert link.is_symlink()
     seen = link.lstat()
     git.rename(git.with_name("moved"))
     git.symlink_to("moved")
-    assert remove_link(str(link), seen) is None
+    assert remove_link(str(link), seen, str(git)) is None
     assert link.is_symlink()
     git.unlink()
     git.with_name("moved").rename(git)
-    assert remove_link(str(link), seen) == "/etc/passwd"
+    assert remove_link(str(link), seen, str(git)) == "/etc/passwd"
     assert not link.is_symlink()

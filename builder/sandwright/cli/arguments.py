@@ -7,6 +7,7 @@ from pathlib import Path
 
 from sandwright.environment import BUILD
 from sandwright.errors import UsageError
+from sandwright.reading import open_named
 
 MAX_BYTES = 16 << 20
 """How much of a profile is read; the largest real one is a hundredth of that."""
@@ -15,7 +16,7 @@ MAX_BYTES = 16 << 20
 def read_file(file: str) -> bytes:
     """The bytes of a file from the command line. Raise UsageError when it can't be read, or is too large."""
     try:
-        with Path(file).open("rb") as stream:
+        with open_named(file) as stream:
             data = stream.read(MAX_BYTES + 1)
     except OSError as error:
         raise UsageError(f"{file} can't be read: {error.strerror}") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json as encoder
 import sys
 from collections.abc import Iterator, Sequence
@@ -13,6 +14,7 @@ from sandwright.errors import UsageError
 from sandwright.evaluate.sbpl.command import evaluate_batch
 from sandwright.evaluate.sbpl.command import evaluate_command as evaluate_sbpl
 from sandwright.evaluate.sbpl.imports import FileImporter
+from sandwright.reading import open_named
 from sandwright.seccomp.command import evaluate_command as evaluate_seccomp
 
 
@@ -80,7 +82,7 @@ def _requests_of_file(file: str) -> Iterator[str]:
         yield from sys.stdin
         return
     try:
-        with Path(file).open(encoding="utf-8") as stream:
-            yield from stream
+        with open_named(file) as stream:
+            yield from io.TextIOWrapper(stream, encoding="utf-8")
     except OSError as error:
         raise UsageError(f"{file} can't be read: {error.strerror}") from error

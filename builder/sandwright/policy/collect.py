@@ -131,9 +131,18 @@ def _with_repositories(policy: MergedPolicy, facts: HostFacts, inputs: LiveHost)
     roots, homes = _searched_roots(policy, facts), [follow(home, facts)[0] for home in facts.homes]
     work = nested.searched_roots(roots, homes)
     others = [path for path in roots if path not in work]
-    git = Repositories([*roots, *nested.repositories(policy.settings, work, inputs)], facts.home, inputs)
-    found = nested.existing_protected(policy.settings, work, others, inputs)
-    return replace(facts, autorun=found, git_directories=git.directories, git_files=git.files)
+    marks = dict.fromkeys(roots, True)
+    marks |= dict.fromkeys(_canonical(policy, facts, "readonly") + _canonical(policy, facts, "deny"), False)
+    found = nested.repositories(policy.settings, work, inputs)
+    found = [
+        path for path in found if next(marks[each] for each in (path, *ancestors(path)) if each in marks)
+    ]
+    trees = [*roots, *found]
+    # Of the project itself, `git_protection.bare_protection` decides.
+    bare = [path for path in trees if path != follow(facts.project, facts)[0]]
+    git = Repositories(trees, bare, facts.home, inputs)
+    autorun = nested.existing_protected(policy.settings, work, others, inputs)
+    return replace(facts, autorun=autorun, git_directories=git.directories, git_files=git.files)
 
 
 def _with_worktree(facts: HostFacts, inputs: LiveHost) -> HostFacts:

@@ -46,10 +46,11 @@ def check_git_protection(facts: HostFacts, before: PathRules, tree: PathRules) -
     files = [path for path in facts.git_files if before.changes_host(path)]
     directories = [path for path in facts.git_directories if tree.changes_host(path)]
     if max(len(facts.git_directories) if directories else 0, len(files)) > MOST:
+        example = (files if len(files) > MOST else directories)[-1]
         raise UsageError(
             f"there are more than {MOST} repositories in what may be written, too many to protect one by "
-            "one: name their directories under filesystem.readonly (with submodules $PROJECT/.git), or take "
-            "a part of the project as the project"
+            f"one, such as {example}: remove them, name their directories under filesystem.readonly (with "
+            "submodules $PROJECT/.git), or take a part of the project as the project"
         )
     project = canonical(facts.project, facts)
     for path, why in facts.git_files.items():

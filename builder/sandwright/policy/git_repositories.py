@@ -1,4 +1,4 @@
-"""Finds Git's directories of a work tree, its submodules and its linked work trees.
+"""Finds Git's directories: bare repositories, and those of work trees, submodules and linked work trees.
 
 Hooks and configuration there name programs that Git runs. The files that lead to these directories, and those
 that configuration names, are found, too. What is read: names, the pointer files that Git follows,
@@ -14,7 +14,7 @@ from typing import Literal
 
 from sandwright.errors import UsageError
 from sandwright.git import config
-from sandwright.git.layout import GITFILE
+from sandwright.git.layout import GITFILE, REPOSITORY
 from sandwright.inputs import LiveHost
 from sandwright.policy import spelling
 from sandwright.policy.git_protection import MOST
@@ -45,14 +45,21 @@ class Repositories:
     that lead to one, or would, and those that configuration names, whether they exist or not.
     """
 
-    def __init__(self, roots: Iterable[str], home: str, inputs: LiveHost) -> None:
-        """Look below each of `roots`. `home` is what `~` means in configuration."""
+    def __init__(self, roots: Iterable[str], bare: Iterable[str], home: str, inputs: LiveHost) -> None:
+        """Look at `.git` in each of `roots`, and at those of `bare` that are repositories themselves.
+
+        `home` is what `~` means in configuration.
+        """
         self._inputs = inputs
         self._home = home
         self._directories: dict[str, None] = {}
         self._files: dict[str, GitFile] = {}
         for root in roots:
             self._add_work_tree(Path(root) / ".git")
+        for directory in map(Path, bare):
+            if _is_repository(directory, inputs):
+                for each in _with_common_directory(directory, inputs):
+                    self._add_with_inner(each)
 
     @property
     def directories(self) -> tuple[str, ...]:
@@ -68,10 +75,14 @@ class Repositories:
         """A work tree's `.git`, a directory or a file, and what belongs to it."""
         for directory in _git_of(git, self._inputs):
             main = [directory.parent] if directory.name == ".git" else []
-            self._add_git_directory(directory, git.parent, *main)
-            for inner in _nested_git_directories(directory, self._inputs):
-                if len(self._directories) <= MOST:
-                    self._add_git_directory(inner)
+            self._add_with_inner(directory, git.parent, *main)
+
+    def _add_with_inner(self, directory: Path, *trees: Path) -> None:
+        """One of Git's directories, and those that it keeps inside."""
+        self._add_git_directory(directory, *trees)
+        for inner in _nested_git_directories(directory, self._inputs):
+            if len(self._directories) <= MOST:
+                self._add_git_directory(inner)
 
     def _add_git_directory(self, directory: Path, *trees: Path) -> None:
         """One of Git's directories, with work trees that led to it."""
@@ -88,10 +99,13 @@ class Repositories:
             self._record_file(directory / "gitdir", "pointer")  # or the next run would not find the work tree
             found.append((directory / pointer).parent)
         for tree in dict.fromkeys(os.path.normpath(each) for each in found):
-            self._work_tree(Path(tree), directory, named)
+            self._add_submodules(Path(tree), directory)
+            self._add_named_files(Path(tree), named)
+        if not found:
+            self._add_named_files(directory, named)  # in a bare repository Git runs hooks there (githooks(5))
 
-    def _work_tree(self, tree: Path, directory: Path, named: list[tuple[str, Path, str]]) -> None:
-        """A work tree of a directory of Git's, its submodules, and what `named` says of it."""
+    def _add_submodules(self, tree: Path, directory: Path) -> None:
+        """The `.git` of a work tree of a directory of Git's, and those of its submodules."""
         if not _is_directory(tree / ".git", self._inputs):
             self._record_file(tree / ".git", "pointer")
         for link in filter(_can_be, self._inputs.gitlinks(str(directory / "index"))):
@@ -102,6 +116,9 @@ class Repositories:
                 self._add_work_tree(inner)
             else:
                 self._record_file(inner, "pointer")
+
+    def _add_named_files(self, tree: Path, named: list[tuple[str, Path, str]]) -> None:
+        """The files that configuration names, paths below `tree` by their relative ones."""
         for key, file, value in named:
             if config.is_include(key):
                 self._record_file(self._expanded(value, file.parent), "include")
@@ -165,19 +182,29 @@ def _can_be(path: str) -> bool:
 def _git_of(git: Path, inputs: LiveHost) -> list[Path]:
     """The directories to which a `.git` leads.
 
-    One that is a file (gitrepository-layout(5)) says where the directory is; `commondir` in it says where the
-    hooks and the configuration are.
+    One that is a file (gitrepository-layout(5)) says where the directory is.
     """
     if _is_directory(git, inputs):
         directory = git
     else:
         target = first_line(git, inputs).removeprefix(GITFILE)
         directory = git.parent / target if target else git
-    if not _is_directory(directory, inputs):
-        return []
+    return _with_common_directory(directory, inputs) if _is_directory(directory, inputs) else []
+
+
+def _with_common_directory(directory: Path, inputs: LiveHost) -> list[Path]:
+    """One of Git's directories, and that of its hooks and configuration, which `commondir` names."""
     common = first_line(directory / "commondir", inputs)
     there = bool(common) and _is_directory(directory / common, inputs)
     return [directory, *([directory / common] if there else [])]
+
+
+def _is_repository(directory: Path, inputs: LiveHost) -> bool:
+    """Whether Git may take a directory for a repository (setup.c, is_git_directory)."""
+    if inputs.kind(str(directory / "HEAD")) is None:
+        return False
+    there = {name for name in REPOSITORY if inputs.kind_behind(str(directory / name)) is not None}
+    return "commondir" in there or {"objects", "refs"} <= there
 
 
 def _is_directory(path: Path, inputs: LiveHost) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import errno
 import functools
 import os
-import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,6 +23,7 @@ from sandwright.policy.names import PRESETS
 from sandwright.policy.provenance import PolicySource
 from sandwright.policy.retired_keys import rename_keys
 from sandwright.questions import is_placeholder
+from sandwright.reading import open_named
 
 LayerKind = Literal["built-in", "preset", "floor", "user", "project", "run"]
 
@@ -85,12 +85,8 @@ def read_layer(
     Raise UsageError when it can't be read, DocumentError like `layer`.
     """
     display_name = display_name or str(path)
-    if _is_named_pipe(path):
-        raise UsageError(
-            f"the {kind} policy {display_name} can't be read: it is a named pipe, and nobody may write to it"
-        )
     try:
-        with Path(path).open("rb") as stream:
+        with open_named(path) as stream:
             text = stream.read(MAX_BYTES + 1)  # more is refused; a device may have no end
     except OSError as error:
         absent = not is_there(Path(path))
@@ -99,14 +95,6 @@ def read_layer(
         raise UsageError(f"the {kind} policy {display_name} can't be read: {why}{hint}") from None
     found = layer(text, kind=kind, file=display_name, methods=methods)
     return replace(found, file=str(Path(path).absolute()))
-
-
-def _is_named_pipe(path: Path | str) -> bool:
-    """One of a shell's, `<(…)`, has no name in a file system."""
-    try:
-        return stat.S_ISFIFO(os.lstat(os.path.realpath(path)).st_mode)
-    except OSError:
-        return False
 
 
 @functools.cache

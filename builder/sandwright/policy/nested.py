@@ -18,6 +18,9 @@ from sandwright.policy.rules import Protection
 _METADATA: dict[str, list[str]] = {}
 """The names that are protected where something is there, by what that is: the name itself, or metadata."""
 
+_OF_GIT = ("/.git", "/HEAD")
+"""What a work tree has, and what every repository has, also a bare one."""
+
 _RENDERED = ".sandbox"
 """What sandwright makes in a project: a `sandbox.yaml` beside it is a policy, and no data of the project."""
 
@@ -40,11 +43,11 @@ def _is_hidden(path: str, homes: Collection[str]) -> bool:
 
 
 def repositories(settings: MergedSettings, roots: Iterable[str], inputs: LiveHost) -> list[str]:
-    """The work trees below some directories that have a repository of Git's, if the policy protects those."""
+    """The directories below some that have a `.git` or a `HEAD`, if the policy protects repositories."""
     if not any(item.value.startswith(".git/") for item in settings.items("filesystem.protect")):
         return []
     found = (f"{root}/{path}" for root in roots for path in _find_protected(settings, root, inputs))
-    return [path.removesuffix("/.git") for path in found if path.endswith("/.git")]
+    return list(dict.fromkeys(path.rpartition("/")[0] for path in found if path.endswith(_OF_GIT)))
 
 
 def existing_protected(
@@ -64,7 +67,7 @@ def existing_protected(
         for path in _find_protected(settings, root, inputs)
         if path not in protected
     ]
-    found = [path for path in found if not path.endswith("/.git")]
+    found = [path for path in found if not path.endswith(_OF_GIT)]
     policies = (
         f"{path.removesuffix(_RENDERED)}sandbox.yaml" for path in found if path.endswith(f"/{_RENDERED}")
     )
@@ -86,7 +89,7 @@ def _names_of(path: str, inputs: LiveHost) -> Iterator[str]:
 def _find_protected(settings: MergedSettings, root: str, inputs: LiveHost) -> list[str]:
     """The relative paths below a directory at which one of the names is, but for its own repository."""
     names = {name.value for name in _protected_names(settings)}
-    targets = {".git", *(name for name in names if not name.startswith(".git/")), *_METADATA}
+    targets = {".git", "HEAD", *(name for name in names if not name.startswith(".git/")), *_METADATA}
     return [path for path in inputs.ask("nested", root, *sorted(targets)) if path != ".git"]
 
 

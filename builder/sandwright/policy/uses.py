@@ -213,8 +213,8 @@ def _filesystem_uses(policy: ResolvedPolicy) -> Iterator[Use]:
     read = "filesystem.read-all" if files.reads_all else "filesystem.read"
     yield Use(read, "filesystem.read", policy.source("filesystem.read"))
     for rule in files.rules:
-        if rule.origin == "listed" and rule.kind != "read":
-            yield Use(f"filesystem.{rule.kind}", f"{rule.kind} {rule.written}", rule.source)
+        if rule.origin in ("listed", "git") and rule.kind != "read":
+            yield Use(f"filesystem.{rule.kind}", f"{rule.kind} {rule.written or rule.path}", rule.source)
     project = policy.canonical(policy.facts.project)
     for rule in files.rules:
         if rule.kind == "deny" and files.tree.changes_host(rule.path.rpartition("/")[0] or "/"):

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 from sandwright import process
 from sandwright.documents import strictjson
 from sandwright.errors import CommandFailed, HostError
+from sandwright.reading import open_named
 from sandwright.registry.reference import HUB
 
 HELPER_TIMEOUT = 30.0
@@ -107,7 +108,7 @@ def _usual(environment: Mapping[str, str]) -> Iterator[Path]:
 
 def _read_login_file(path: Path) -> Mapping[str, Any] | None:
     try:
-        with path.open("rb") as file:
+        with open_named(path) as file:
             raw = file.read(LARGEST_FILE + 1)
     except (FileNotFoundError, NotADirectoryError):
         return None

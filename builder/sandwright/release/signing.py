@@ -16,6 +16,7 @@ from pathlib import Path
 
 from sandwright.environment import KEY_PASSWORD
 from sandwright.errors import HostError, ToolMissing, UsageError
+from sandwright.reading import open_named
 from sandwright.release.bundle import Envelope, NotSigned, read_bundle, signed, write_bundle
 
 try:
@@ -156,7 +157,7 @@ def _require_library() -> None:
 
 def _read_key(where: str) -> bytes:
     try:
-        with Path(where).open("rb") as file:
+        with open_named(where) as file:
             return file.read(_LARGEST_KEY)
     except OSError as error:
         raise HostError(f"{where}: the key can't be read: {error.strerror}") from None

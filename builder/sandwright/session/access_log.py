@@ -15,6 +15,7 @@ Names are those of programs inside. A byte that is no printable ASCII is `\u00XX
 
 from __future__ import annotations
 
+import io
 import json
 import os
 from collections.abc import Iterable, Iterator
@@ -24,6 +25,7 @@ from typing import Any
 
 from sandwright.documents import strictjson
 from sandwright.errors import UsageError
+from sandwright.reading import open_named
 
 KINDS = ("read", "write", "create", "exec", "list", "look", "remove")
 """What is asked of a path. `look`: only whether it is there, and what it is."""
@@ -102,8 +104,8 @@ Entry = Access | Contact | RecordedCall | RequestedHost | UnresolvedCalls | LogE
 def read_access_log(file: Path) -> AccessLog:
     """The record in a file. Raise UsageError for what is none."""
     try:
-        with file.open(encoding="ascii") as opened:
-            return parse_access_log(opened)
+        with open_named(file) as opened:
+            return parse_access_log(io.TextIOWrapper(opened, encoding="ascii"))
     except OSError as fault:
         raise UsageError(f"{file} can't be read: {fault.strerror}") from fault
     except (ValueError, KeyError, TypeError, AttributeError) as fault:

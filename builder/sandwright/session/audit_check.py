@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sandwright.errors import UsageError
+from sandwright.reading import open_named
 from sandwright.session.audit import MAX_LINE, NOTHING, AuditLine, line_digest, parse_line
 
 
@@ -55,7 +56,7 @@ def check_audit_log(
 
 def _read_entries(path: Path, faults: list[str]) -> Iterator[_Line]:
     try:
-        with path.open("rb") as file:
+        with open_named(path) as file:
             line_number = 0
             while raw := file.readline(MAX_LINE + 1):
                 line_number += 1

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import shlex
-from pathlib import Path
 
 from sandwright.documents import strictjson
 from sandwright.errors import DocumentError, Problem, UsageError
 from sandwright.methods.fleets import MOST
+from sandwright.reading import open_named
 
 LARGEST = 16 << 20
 """Bytes of a file of rows."""
@@ -41,7 +41,7 @@ def read_rows(file: str) -> tuple[tuple[str, ...], ...]:
 
 def _read_rows_file(file: str) -> str:
     try:
-        with Path(file).open("rb") as source:
+        with open_named(file) as source:
             if not os.path.isfile(file):  # noqa: PTH113 - of what was opened by its name
                 raise UsageError(f"{file} is no regular file")
             data = source.read(LARGEST + 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterable
 
 from sandwright.folding import folded_name
 
@@ -15,10 +16,13 @@ _NAMES = frozenset(
 """Entries of a Git directory through which Git finds programs: a link to one of them is written through."""
 
 
-def remove_link(path: str, seen: os.stat_result) -> str | None:
-    """Remove a link, if it is still the one that was seen, and give its target; None if it stays.
+def remove_link(
+    path: str, seen: os.stat_result, repository: str, protected: Iterable[str] = ()
+) -> str | None:
+    """Remove a link in a repository, if it is still the one that was seen; give its target, None if it stays.
 
-    One to a plain name in the same directory stays: editors and Mercurial use such links as locks.
+    One to a plain name in the same directory stays: editors and Mercurial use such links as locks. So does
+    one from a repository to the same name in a protected one.
     """
     directory = -1
     above, _, name = path.rpartition("/")
@@ -27,7 +31,7 @@ def remove_link(path: str, seen: os.stat_result) -> str | None:
         found = os.lstat(name, dir_fd=directory)
         target = os.readlink(name, dir_fd=directory)
         same = (found.st_dev, found.st_ino) == (seen.st_dev, seen.st_ino) and stat.S_ISLNK(found.st_mode)
-        if not same or _is_harmless(target):
+        if not same or _is_harmless(target) or _is_shared(path, repository, protected):
             return None
         os.unlink(name, dir_fd=directory)
     except OSError:
@@ -40,6 +44,16 @@ def remove_link(path: str, seen: os.stat_result) -> str | None:
 
 def _is_harmless(target: str) -> bool:
     return "/" not in target and target != ".." and folded_name(target) not in _NAMES
+
+
+def _is_shared(path: str, repository: str, protected: Iterable[str]) -> bool:
+    """Whether a link makes repositories share a file, as git-new-workdir does.
+
+    Git writes there what it would write in the other repository. A program inside can't replace the way to
+    that one, as it is protected. One that was made in the same run doesn't count.
+    """
+    name = path.removeprefix(repository)
+    return os.path.realpath(path) in {f"{each}{name}" for each in protected}
 
 
 def _open_directory(path: str) -> int:

@@ -19,6 +19,7 @@ from sandwright import user_dirs
 from sandwright.documents import strictjson
 from sandwright.folding import folded_name
 from sandwright.inputs import LiveHost
+from sandwright.mountinfo import mount_points
 from sandwright.session.child_guard import UnresponsiveFilesystem, run_in_child
 from sandwright.session.repository_links import remove_link
 from sandwright.session.scan_scope import GIT_PARTS, PLACEHOLDER, ScanRules, ScanScope, known_file, printable
@@ -122,7 +123,7 @@ class _Scan:
         self._silent = silent
         self._tell = tell
         self._told = ""
-        self._mounts = _mounts() | where.roots.keys()
+        self._mounts = where.roots.keys() | set(mount_points())
         now = int(time.time())
         full = where.scope.set_id or not 0 <= now - int(before.get(_FULL) or 0) < _DAY
         self._quick = not full
@@ -276,11 +277,15 @@ class _Scan:
         if stat.S_ISDIR(mode):
             if path not in self._where.closed and path not in self._where.roots:
                 later(_Directory(path, status, directory.since, owner, mount))
-        elif new and stat.S_ISLNK(mode) and self._where.is_in_repository(path):
-            target = remove_link(path, status)
-            self._add(path, 1, _LINK if target is None else f"{_REMOVED}, which led to {printable(target)}")
+        elif new and stat.S_ISLNK(mode) and self._where.repository_of(path):
+            self._link(path, status)
         elif new and name == ".git":
             self._add(path, 0, "leads Git to a repository: Git runs what its configuration says")
+
+    def _link(self, path: str, status: os.stat_result) -> None:
+        repository = self._where.repository_of(path)
+        target = remove_link(path, status, repository, self._where.git) if repository else None
+        self._add(path, 1, _LINK if target is None else f"{_REMOVED}, which led to {printable(target)}")
 
     def _set_id(self, path: str, status: os.stat_result, since: int) -> None:
         if status.st_mode & (stat.S_ISUID | stat.S_ISGID) and stat.S_ISREG(status.st_mode):
@@ -297,6 +302,11 @@ class _Scan:
         path, since = directory.path, directory.since
         if path in self._where.git:
             return
+        if path not in self._where.roots:  # below a project that is one, its own links stay
+            self._where.repositories.add(path)
+        for link in filter(os.path.islink, (f"{path}/{each}" for each in os.listdir(path))):
+            if (status := os.lstat(link)).st_ctime_ns >= since:
+                self._link(link, status)
         known = self.before.get(directory.identity)
         self.seen[directory.identity] = path
         looked = [parts[name] for name in _RUNS if name in parts]
@@ -306,9 +316,6 @@ class _Scan:
         if moved or any(each.st_ctime_ns >= since for each in looked):
             self._add(path, 0, "a repository: Git runs what its configuration says")
             return
-        for link in filter(os.path.islink, (f"{path}/{each}" for each in os.listdir(path))):
-            if os.lstat(link).st_ctime_ns >= since:  # Git's directory may have another name than `.git`
-                self._add(link, 1, _LINK)
         for inner in ("hooks", "info/attributes"):
             self._inner(f"{path}/{inner}", since)
 
@@ -331,19 +338,3 @@ class _Scan:
     def _add(self, path: str, rank: int, what: str) -> None:
         if path not in self._found or rank < self._found[path][0]:
             self._found[path] = rank, what
-
-
-def _mounts() -> frozenset[str]:
-    """Where file systems of ours begin (proc(5), /proc/self/mountinfo); none where nothing tells."""
-    try:
-        with open("/proc/self/mountinfo", "rb") as opened:
-            points = [line.split(b" ", 5)[4] for line in opened]
-    except (OSError, IndexError):
-        return frozenset()
-    return frozenset(os.fsdecode(_plain(each)) for each in points)
-
-
-def _plain(point: bytes) -> bytes:
-    """A path of mountinfo: blanks and such are written in octal."""
-    first, *parts = point.split(b"\\")
-    return first + b"".join(bytes((int(part[:3], 8),)) + part[3:] for part in parts)

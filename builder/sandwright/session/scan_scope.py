@@ -53,6 +53,7 @@ class ScanRules:
         self.roots = dict.fromkeys(scope.roots)
         self.closed = frozenset(scope.closed)
         self.git = frozenset(scope.git)
+        self.repositories = set(scope.git)
 
     @cached_property
     def _names_by_last(self) -> dict[str, list[tuple[str, str]]]:
@@ -82,9 +83,12 @@ class ScanRules:
             return next(tool for end, tool in self._endings.items() if name.endswith(end))
         return None
 
-    def is_in_repository(self, path: str) -> bool:
-        """Whether a path is below a directory of Git's, by its name or as one of the scope."""
-        return "/.git/" in path or any(path.startswith(f"{git}/") for git in self.git)
+    def repository_of(self, path: str) -> str:
+        """The directory of Git's that a path is in: one of `repositories` or a `.git`; empty for none."""
+        above = path.rpartition("/")[0]
+        while above and above not in self.repositories and not above.endswith("/.git"):
+            above = above.rpartition("/")[0]
+        return above
 
     def has(self, name: str) -> bool:
         """Whether something of a folded name is always looked at."""

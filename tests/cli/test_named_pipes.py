@@ -1,0 +1,54 @@
+"""No command waits at a named pipe that somebody put where it reads or writes a file."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SANDWRIGHT = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
+CALLS = {
+    "a record": ("learn", "--merge", "PIPE", "--once", "--", "true"),
+    "facts": ("explain", "write", "x", "--facts", "PIPE"),
+    "facts for lint": ("lint", "--facts", "PIPE"),
+    "facts for render": ("render", "--facts", "PIPE"),
+    "a policy": ("explain", "write", "x", "--policy", "PIPE"),
+    "a policy by its name": ("lint", "PIPE.yaml"),
+    "a profile": ("lint", "PIPE.json"),
+    "a profile of seatbelt": ("lint", "PIPE.sb"),
+    "seccomp": ("seccomp-eval", "PIPE", "read"),
+    "seatbelt": ("sbpl-eval", "PIPE", "file-read-data"),
+    "queries": ("sbpl-eval", "--batch", "PIPE"),
+    "an audit log": ("verify-audit", "PIPE"),
+    "claims": ("verify", "--claims", "PIPE"),
+    "a key": ("verify-image", f"registry.invalid/x@sha256:{'0' * 64}", "--key", "PIPE"),
+    "authorities": ("pull-image", "registry.invalid/x", "--ca-file", "PIPE"),
+    "logins": ("pull-image", "registry.invalid/x", "--authfile", "PIPE"),
+    "rows": ("fleet", "--rows", "PIPE", "--", "true"),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_nothing_waits(call: str, tmp_path: Path) -> None:
+    words = [word.replace("PIPE", "pipe") for word in CALLS[call]]
+    name = next(word for word in words if word.startswith("pipe"))
+    os.mkfifo(tmp_path / name)
+    (tmp_path / "sandbox.yaml").write_text("schema: 1\nmethod: bwrap\n") if "PIPE.yaml" not in CALLS[
+        call
+    ] else None
+    ended = subprocess.run(
+        [*SANDWRIGHT, *words],
+        cwd=tmp_path,
+        env={**os.environ, "HOME": str(tmp_path), "SANDWRIGHT_TRUST": "1"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ended.returncode not in (0, 1), ended.stderr
+    assert name in ended.stderr
+    assert "pipe" in ended.stderr or "regular file" in ended.stderr
+    assert (tmp_path / name).is_fifo()
