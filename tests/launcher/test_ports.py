@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import os
 import random
+import re
 import shutil
 import signal
 import socket
@@ -127,6 +128,20 @@ def test_a_port_that_is_taken_starts_nothing(place: PortsPlace, address: str) ->
     said = f"sandbox: network.expose: port {port} of this machine's localhost is taken\n"
     assert (found.returncode, found.stdout, found.stderr) == (125, "", said)
     assert not (place.directory / "made").exists()
+
+
+@pytest.mark.parametrize("place", [BWRAP, *RUNTIMES, *ENGINES, *WITHOUT_ROOT], indirect=True)
+def test_a_port_that_another_run_exposes_is_left_to_it(place: PortsPlace) -> None:
+    port, other = free_port(), free_port()
+    with place.running(f"mode: none, expose: [{port}]", f"{busybox_server(port)} busybox sleep 60"):
+        until(lambda: b"404" in ask("127.0.0.1", port), "the first run's server is not reached")
+        found = place.run(f"mode: none, expose: [{port}, {other}]", "echo ran")
+        assert (found.returncode, found.stdout) == (0, "ran\n")
+        said = rf"sandbox: port {port} is already exposed by run [\w-]+; this run does not expose it\n"
+        assert re.fullmatch(said, found.stderr)
+        assert b"404" in ask("127.0.0.1", port)
+    again = place.run(f"mode: none, expose: [{port}]", "echo ran")
+    assert (again.returncode, again.stdout, again.stderr) == (0, "ran\n", ""), "its end frees the port"
 
 
 @pytest.mark.parametrize(

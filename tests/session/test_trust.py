@@ -180,13 +180,15 @@ def test_the_word_for_one_run(stranger: Project) -> None:
 def test_the_word_in_a_variable(stranger: Project) -> None:
     stranger.policy.write_text(OPENED)
     stranger.environment["SANDWRIGHT_TRUST"] = "1"
-    assert stranger.run("true").returncode == 0
+    shown = [stranger.run("true").stderr.count(b"allows more than the preset default") for _ in range(2)]
+    assert shown == [1, 0], "it is shown when the sandbox is rendered"
     stranger.environment["SANDWRIGHT_TRUST"] = "sha256:" + "0" * 64
     refused = stranger.run("true")
     assert refused.returncode == 125
     digest = next(word for word in refused.stderr.decode().split() if word.startswith("SANDWRIGHT_TRUST="))
     stranger.environment["SANDWRIGHT_TRUST"] = digest.partition("=")[2].rstrip(".;)")
-    assert stranger.run("true").returncode == 0
+    approved = stranger.run("true")
+    assert (approved.returncode, approved.stderr) == (0, b"")
     stranger.policy.write_text(OPENED + "network: {mode: proxy, allow: [evil.example.com]}\n")
     assert stranger.run("true").returncode == 125
 
@@ -226,8 +228,7 @@ def test_the_word_is_asked_for_once(stranger: Project) -> None:
     for _ in range(2):
         found = stranger.run("cat", str(stranger.home / ".ssh/id"))
         assert (found.returncode, found.stdout) == (0, KEY.encode()), found
-        assert found.stderr.count(b"\n") == 1
-        assert b"allows more than the preset default: reads ~/.ssh" in found.stderr
+        assert found.stderr == b"", "approved, and nothing has changed"
     assert stranger.sandwright("trust", "--forget").returncode == 0
     assert stranger.run("true").returncode == 125  # the cached sandbox, too
     assert _records(stranger) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -234,6 +235,7 @@ def _features(probe: Probe, method: str) -> Iterator[str]:
 _PLANTED = ReservedState((Path("/planted/sessions"),), (Path("/planted/state"),), (Path("/planted/lib"),))
 
 
+@functools.cache
 def _probes(method: str) -> tuple[Probe, ...]:
     """The catalogue for a host that is written down here: nothing of this one is planted or listened to."""
     fixture = Fixture(Path("/planted"), "word", "plain")

@@ -11,10 +11,12 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from sandwright.digests import sha256
 from sandwright.documents import strictjson
 from sandwright.documents.fields import OURS
 from sandwright.documents.strictjson import parse_json
 from sandwright.errors import HostError, VerdictError
+from sandwright.release.statement import resource
 from sandwright.rootfs.descriptor import canonical, mapping, sequence
 from sandwright.rootfs.unpacking.store import encode, explained, write_atomically
 from sandwright.verify.smoke.report import ImageReport, ImageRow
@@ -190,6 +192,30 @@ def _matrix_faults(matrix: Matrix, require: Sequence[str]) -> Iterator[str]:
     for method in require:
         if method not in passed:
             yield f"matrix of {method}, which is required: nothing was proved"
+
+
+def test_result(reports: Mapping[str, bytes]) -> dict[str, Any]:
+    """The predicate of in-toto (spec/predicates/test-result.md) about reports, name → content.
+
+    They are green, or `smoke_evidence` and `matrix_evidence` had refused them.
+    """
+    passed = []
+    for name, raw in reports.items():
+        document = parse_json(raw, name, OURS)
+        rows = document.get("rows") or document["outcomes"]
+        passed += [_test_name(name, document, row) for row in rows if row["verdict"] == Verdict.PASS]
+    return {
+        "result": "PASSED",
+        "configuration": [resource(name, f"sha256:{sha256(raw)}") for name, raw in reports.items()],
+        "passedTests": passed,
+    }
+
+
+def _test_name(report: str, document: Mapping[str, Any], row: Mapping[str, Any]) -> str:
+    """`smoke run: linux/amd64 under runc`, `matrix: linux/amd64 under oci: read-only`."""
+    platform = row.get("platform", document.get("platform"))
+    probe = f": {row['probe']}" if "probe" in row else ""
+    return f"{report}: {platform} under {row.get('runtime', row.get('method'))}{probe}"
 
 
 def check_published(raw: bytes, subjects: Mapping[str, str], where: str) -> str:

@@ -192,5 +192,6 @@ def _is_commit(dependency: Mapping[str, Any]) -> bool:
 
 
 def _uri(package: LockedPackage, lock: Lock) -> str:
-    named = packages.Package("deb", package.name, package.version, package.architecture)
+    archive = packages.foreign_archive(package)
+    named = packages.Package("deb", package.name, package.version, package.architecture, archive=archive)
     return package_url(named, ("debian", lock.suite))

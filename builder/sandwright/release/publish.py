@@ -138,8 +138,7 @@ def publish(
         if claim.name not in bundles:
             bundles[claim.name] = key.sign(claim.payload)
         annotations = {TITLE: claim.name, CONTENT: "dsse-envelope", PREDICATE: claim.predicate_type}
-        file_name = f"{claim.name}.sigstore.json"
-        _attach(repository, subject, BUNDLE, bundles[claim.name], annotations, file_name=file_name)
+        _attach(repository, subject, BUNDLE, bundles[claim.name], annotations, file_name=claim.file_name)
         sent.append(f"{claim.name} of {subject.digest}")
     for other in plan.others:
         assert isinstance(key, SigningKey), "only what keys sign is planned"

@@ -20,6 +20,7 @@ SIGNATURE = "https://sigstore.dev/cosign/sign/v1"
 """The predicate type by which cosign (since 3) says that an image is signed; the predicate is empty."""
 
 PROVENANCE = "https://slsa.dev/provenance/v1"
+TEST_RESULT = "https://in-toto.io/attestation/test-result/v0.1"
 _STATEMENT = "https://in-toto.io/Statement/v1"
 
 

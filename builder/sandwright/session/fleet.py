@@ -92,7 +92,7 @@ def start(
     if not isinstance(backend, FleetBackend):
         able = [each for each in registry.names() if isinstance(registry.backend(each), FleetBackend)]
         raise UsageError(f"{prepared.method} has no fleets; {', '.join(able)} has")
-    report_start(prepared, notify)
+    report_start(prepared, notify, word=request.trusted)
     sweep_records(notify)
     path = results or default_results(name)
     descriptor = 1 if path == "-" else fleet_results.open_new(path, name)

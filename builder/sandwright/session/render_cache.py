@@ -39,7 +39,7 @@ class SandboxStart:
     `terminal_argv` is `argv` of the sandbox for a new terminal, `terminal` the kind of terminal
     (`methods.contract.Terminal`). `proxy` is the plan of the proxy that the session starts, None without;
     `needs_bridge`: it starts a bridge. `notes` are what a person should know when it is rendered. Every run
-    says `default_policy`, which policy holds where no file says one, what `loosened` lists, and `retired`:
+    says `default_policy`, which policy holds where no file says one, and `retired`:
     warnings about names of the last release. The words of `argv0_override` start the command in place of its
     first one, none where it stays. `unsigned` says why commits can't be signed inside, empty where they can.
     """
@@ -94,7 +94,7 @@ class CachedSandbox:
     def said(self) -> list[str]:
         """What every run of it says."""
         start = self.start
-        return [line for line in (*start.retired, start.default_policy, start.loosened.line()) if line]
+        return [line for line in (*start.retired, start.default_policy) if line]
 
 
 def cache_path(identity: list[str]) -> str:

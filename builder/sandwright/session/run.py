@@ -49,7 +49,7 @@ def run(request: RunRequest, *, notify: Callable[[str], None] = lambda _: None) 
         if log is not None:
             log.purge()
         raise
-    report_start(prepared, notify)
+    report_start(prepared, notify, word=request.trusted)
     sweep_records(notify)
     session = CommandSession(request, prepared, began, log)
     if request.explained:
@@ -62,12 +62,13 @@ def run(request: RunRequest, *, notify: Callable[[str], None] = lambda _: None) 
     return run_supervised(session, notify)
 
 
-def report_start(prepared: CachedSandbox, notify: Callable[[str], None]) -> None:
-    """Print the warnings and notes that come before a start."""
-    loosened = prepared.start.loosened.line()
+def report_start(prepared: CachedSandbox, notify: Callable[[str], None], *, word: bool) -> None:
+    """Print the notes that come before a start. `word`: the policy is approved for this run only."""
+    start = prepared.start
+    loosened = trust.start_line(start.loosened, fresh=prepared.fresh, word=word)
     # Loading a policy warns of retired names: a cached sandbox loads none.
-    notes = prepared.start.notes if prepared.fresh else prepared.start.retired
-    for note in (prepared.start.default_policy, *notes, loosened):
+    notes = start.notes if prepared.fresh else start.retired
+    for note in (start.default_policy, *notes, loosened):
         if note:
             notify(note)
 

@@ -52,7 +52,7 @@ class Loosened:
         return f"sha256:{hashlib.sha256(strictjson.dumps([self.said, sorted(self.allows)])).hexdigest()}"
 
     def line(self) -> str:
-        """What every run says, in one line; empty where there is nothing to say."""
+        """What it lets through, in one line; empty for a policy that needs no approval."""
         if not self.allows:
             return ""
         allows, more = _varied(self.log_lines()), len(self.allows) - _SHOWN
@@ -98,6 +98,15 @@ def require_approval(loosened: Loosened, *, word: bool = False) -> None:
         f"{loosened.line()}\nNothing was started. Look at it; then say so once with `sandwright trust`, for "
         f"this run with --trust-policy, or in CI with {VARIABLE}={loosened.digest}"
     )
+
+
+def start_line(loosened: Loosened, *, fresh: bool, word: bool) -> str:
+    """What a run prints before its start: nothing if the user has approved this very policy.
+
+    `fresh`: the sandbox was rendered for this run. `word`: the approval is for this run only.
+    """
+    approved = os.environ.get(VARIABLE) == loosened.digest or not loosened.allows or _recorded(loosened)
+    return loosened.line() if (fresh or word) and not approved else ""
 
 
 def is_given(loosened: Loosened, inputs: LiveHost) -> bool:

@@ -24,6 +24,7 @@ from sandwright.verify.bridging import Bridging, prove_bridge, skipped_bridge
 from sandwright.verify.catalogue import catalogue
 from sandwright.verify.cloud import cloud_cases, plant_home
 from sandwright.verify.fixture import Fixture, plant_fixture
+from sandwright.verify.free_ports import ports_notes, replaced_ports, with_ports
 from sandwright.verify.host_process import host_process
 from sandwright.verify.image import provide
 from sandwright.verify.lifecycle import lifecycle
@@ -85,6 +86,8 @@ def prove(
         if registry.properties(method).copies_project:
             resolve = at_fixture(resolve, fixture)
             runs, secrets = False, False
+        ports = replaced_ports(resolve(()))
+        resolve = with_ports(resolve, ports)
         listeners = stack.enter_context(canary_listeners(fixture.read, fixture.write, fixture.word))
         provision = stack.enter_context(provide(method, resolve(()), fixture))
         settings = [*fixture.settings(), *provision.settings]
@@ -152,7 +155,7 @@ def prove(
             registry.backend(method).purge(policy)
         stricter, weaker = findings(whole, declaration)
         notes = [f"proved with lower limits than the preset's: {', '.join(lower)}"] if lower else []
-        notes = [*stricter, *notes, _granted_note(subject), *provision.notes]
+        notes = [*stricter, *notes, *ports_notes(method, ports), _granted_note(subject), *provision.notes]
         return MethodProof(method, tuple(outcomes), tuple(notes), weaker)
 
 

@@ -121,6 +121,7 @@ void keep_devices(void);
 
 /* ---- rundir.c: $XDG_RUNTIME_DIR/sandwright, /run/sandwright or ~/.cache/sandwright/run; `runs/<name>` in it */
 void rundir_choose(struct run *run); /* launcher: run->name, run->state; makes the places, not the run's directory */
+int rundir_locks(const char *name); /* launcher: opens a file there for locks between runs; -1 without a place */
 void rundir_make(struct run *run, const char *method); /* monitor: with `owner`, who looks after it */
 int open_without_links(int directory, const char *path, int flags, unsigned long resolve); /* by openat2(2), through no link */
 const char *rundir_make_ignored(const struct run *run); /* in that: a directory that Git passes over */
@@ -231,6 +232,7 @@ size_t terminal_wait(struct pollfd *each, int *most); /* what to wait for, at mo
 void terminal_copy(const struct pollfd *each);
 int terminal_signal(void);                /* the one that the last keys mean, 0 without */
 void terminal_drain(void);                /* at the end: the last output */
+void terminal_return(void);               /* and what was typed and not read (typeahead.h), before terminal_restore */
 
 /* ---- watch.c: the watch over mounts (watch.h), in a separate process, by the artifact `mounts` */
 struct watch {

@@ -207,5 +207,7 @@ int main(int count, char **words)
     if (journal >= 0)
         refusals_report(journal);
     terminal_drain();
+    if (status >= 0)
+        terminal_return();
     leave_launcher(status < 0 ? clean_up() : status);
 }

@@ -14,10 +14,12 @@
 #include "launch.h"
 #include "ports.h"
 
+enum { NAME = 64 }; /* bytes of a run's name in the file of locks */
 enum { MOST = PASSED / 2, BACKLOG = 128, ANSWER = 10000, PATIENCE = 5000 }; /* ports; milliseconds */
 
 static struct way host[2 * MOST], inner[2 * MOST];
 static size_t host_count, inner_count;
+static int locks = -1; /* a file with a lock for each port that a run exposes; open as long as its listeners */
 static int asks = -1; /* the end of who makes the sandbox; who makes the ways has the other */
 
 bool ports_wanted(const struct run *run)
@@ -30,19 +32,42 @@ int ports_listen(int end, const void *address, unsigned length)
     return bind(end, address, length) == 0 ? listen(end, BACKLOG) : -1;
 }
 
-/* In both families, where there is IPv6; NULL, or the port for which it failed. */
-static const char *listen_all(const struct strv *ports, struct way *ways, size_t *count)
+/* Another run of this user that exposes a port has the lock; a program that is no run has the port alone. */
+static bool lock_port(const struct run *run, unsigned short port)
+{
+    char name[NAME] = "";
+    const char *own = is_set("SANDWRIGHT_SESSION") ? getenv("SANDWRIGHT_SESSION") : run->name;
+    struct flock range = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)port * NAME, .l_len = NAME};
+    if (locks < 0 && (locks = rundir_locks("ports")) < 0)
+        return true;
+    if (fcntl(locks, F_OFD_SETLK, &range) == 0) {
+        snprintf(name, sizeof name, "%s", own);
+        (void)!pwrite(locks, name, sizeof name, range.l_start);
+        return true;
+    }
+    if (errno != EAGAIN && errno != EACCES)
+        return true;
+    (void)!pread(locks, name, sizeof name - 1, range.l_start);
+    warn("port %u is already exposed by run %s; this run does not expose it", (unsigned)port, name);
+    return false;
+}
+
+/* In both families, where there is IPv6; NULL, or the port for which it failed. Leaves out what other runs expose, if `locking`. */
+static const char *listen_all(const struct strv *ports, struct way *ways, size_t *count, const struct run *locking)
 {
     static const int families[] = {AF_INET, AF_INET6};
-    for (size_t index = 0; index < ports->count && index < MOST; index++)
+    for (size_t index = 0; index < ports->count && index < MOST; index++) {
+        unsigned short port = (unsigned short)atoi(ports->at[index]);
+        if (locking != NULL && !lock_port(locking, port))
+            continue;
         for (int each = 0; each < 2; each++) {
-            unsigned short port = (unsigned short)atoi(ports->at[index]);
             int end = loopback_socket(families[each], port, ports_listen);
             if (end >= 0)
                 ways[(*count)++] = (struct way){end, port};
             else if (families[each] == AF_INET || (errno != EADDRNOTAVAIL && errno != EAFNOSUPPORT))
                 return ports->at[index];
         }
+    }
     return NULL;
 }
 
@@ -50,7 +75,7 @@ void ports_check(struct run *run)
 {
     if (run->plan.expose.count > MOST || run->plan.localhost.count > MOST)
         die("network.expose and network.localhost take %d ports each", MOST);
-    const char *port = listen_all(&run->plan.expose, host, &host_count);
+    const char *port = listen_all(&run->plan.expose, host, &host_count, run);
     if (port != NULL && errno == EADDRINUSE)
         die("network.expose: port %s of this machine's localhost is taken", port);
     if (port != NULL)
@@ -67,6 +92,8 @@ void ports_release(void)
 {
     for (; host_count > 0; host_count--)
         close(host[host_count - 1].listener);
+    close(locks);
+    locks = -1;
 }
 
 /* ---- a process that enters the sandbox's network */
@@ -114,7 +141,7 @@ static _Noreturn void be_inside(const struct run *run, int network, bool waits, 
     unsigned short ports[2 * MOST] = {0};
     enter(network, parent);
     raise_loopback(waits);
-    const char *port = listen_all(&run->plan.localhost, inner, &inner_count);
+    const char *port = listen_all(&run->plan.localhost, inner, &inner_count, NULL);
     if (port != NULL)
         die_errno("network.localhost: port %s can't be listened on inside", port);
     if (dns_wanted(run))
@@ -198,7 +225,7 @@ void ports_start(struct run *run)
 
 int ports_beside(const struct run *run, void (*work)(const struct run *, int))
 {
-    int pair[2], kept[1 + 2 * MOST];
+    int pair[2], kept[2 + 2 * MOST];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
         die_errno("no socket can be made");
     pid_t beside = fork_child(NULL);
@@ -209,7 +236,8 @@ int ports_beside(const struct run *run, void (*work)(const struct run *, int))
         for (size_t index = 0; index < host_count; index++)
             kept[1 + index] = host[index].listener;
         redirect_to_null(0, 1);
-        close_others(kept, 1 + host_count);
+        kept[1 + host_count] = locks;
+        close_others(kept, 2 + host_count);
         signal(SIGPIPE, SIG_IGN);
         work(run, pair[1]);
         _exit(0);

@@ -79,6 +79,16 @@ void rundir_choose(struct run *run)
     run->state = xasprintf("%s/%s", runs, run->name);
 }
 
+int rundir_locks(const char *name)
+{
+    const char *place = find_place();
+    if (place == NULL)
+        return -1;
+    make_directories(place);
+    close_to_others(place);
+    return open(xasprintf("%s/%s", place, name), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+}
+
 /* With its start a process's number is that process. */
 static const char *signed_by(pid_t process)
 {

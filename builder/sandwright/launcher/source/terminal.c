@@ -4,6 +4,7 @@
 #include <termios.h>
 
 #include "launch.h"
+#include "typeahead.h"
 
 enum { LOOK = 200, RECENT = 5000 }; /* milliseconds */
 
@@ -219,6 +220,7 @@ void terminal_copy(const struct pollfd *each)
         typed_at = 0;
         typed_end = got > 0 ? (size_t)got : 0;
         arrived = got > 0;
+        typeahead_add(master, &before, typed, typed_end);
         if (memchr(typed, before.c_cc[VSUSP], typed_end) != NULL)
             suspended = milliseconds();
     }
@@ -235,4 +237,10 @@ void terminal_drain(void)
 {
     while (copies && show())
         ;
+}
+
+void terminal_return(void)
+{
+    if (master >= 0 && raw && in_front())
+        typeahead_return(master, own, &before);
 }

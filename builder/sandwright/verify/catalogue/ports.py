@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import socket
 import uuid
 from collections.abc import Callable, Iterator
 
 from sandwright.runtime.probe.protocol import attempt
 from sandwright.verify.canary import CanaryListener
+from sandwright.verify.free_ports import free_port
 from sandwright.verify.listeners import Visitor
 from sandwright.verify.probe import Family, Probe, ProbeStep
 from sandwright.verify.subject import ProofSubject, step
@@ -49,7 +49,7 @@ def _visited(visitor: Visitor, answer: str) -> str | None:
 
 
 def _unexposed(subject: ProofSubject) -> Probe:
-    port, word = _free_port(), uuid.uuid4().hex
+    port, word = free_port(), uuid.uuid4().hex
     visitor = subject.listeners.visitor(port, word)
     return Probe(
         "network/unexposed",
@@ -59,12 +59,6 @@ def _unexposed(subject: ProofSubject) -> Probe:
         (step("works", "loopback", "127.0.0.1"),),
         check=lambda: "a client on the host got the server's answer" if visitor.answer else None,
     )
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
 
 
 def _localhost(subject: ProofSubject, port: int) -> Probe:
