@@ -30,7 +30,7 @@ struct broker {
     bool names;       /* a kernel of the sandbox's own: it makes the calls that name a path (paths.c) */
     bool own;         /* programs inside may have Unix sockets of their own */
     const struct strv *connects, *binds; /* ports of the host's loopback, and at any address of it */
-    int proxy_port;   /* where the proxy listens, and what it is told first; NULL without one */
+    int proxy_port;   /* where the proxy listens, and its greeting; NULL without one */
     const char *greeting;
     int inside;       /* for diag_listens: the network namespace of the sandbox */
     int outside;      /* and ours */
@@ -40,10 +40,10 @@ struct broker {
     const struct strv *repositories; /* Git's directories, in which programs inside make no links */
     struct stat mounts; /* the mount namespace of the sandbox */
     const char *root;   /* and where its root is there, empty for `/` */
-    const char *tried; /* a path that our own shims try before they take another way; NULL: none. It is not told as refused. */
+    const char *tried; /* a path that our own shims try before they take another way; NULL: none. Not reported as refused. */
 };
 
-/* ---- broker.c: one call. 0, or the error that it ends with. -1: whoever called is gone.
+/* ---- broker.c: one call. 0, or the error that it ends with. -1: the caller is gone.
  * `binds`: it is bind(2) and no connect(2). */
 int broker_address(const struct broker *broker, uint64_t id, pid_t thread, const uint64_t arguments[6], bool binds);
 /* The answer to getsockopt(SO_ERROR). `flags` may get SECCOMP_USER_NOTIF_FLAG_CONTINUE. */
