@@ -18,6 +18,9 @@ from sandwright.questions import is_placeholder
 
 NAME = "sandwright"
 
+INSIDE = ("/dev/.sandwright-init", "/.sandwright-init")
+"""One of them is in a sandbox (docs/agents.md): under bwrap the first, in containers the second."""
+
 VARIABLES = ("HOME", "SANDWRIGHT_CACHE", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR")
 """The variables that decide where these directories are."""
 
@@ -168,6 +171,11 @@ def private(path: str, *, passed: bool = False) -> str:
     except OSError as fault:
         raise error(f"{path} can't be made: {fault.strerror}") from fault
     return path
+
+
+def is_inside_sandbox() -> bool:
+    """Whether this process runs in a sandbox of ours. Not known under `landlock`, `user` and `vm`."""
+    return any(map(os.path.lexists, INSIDE))
 
 
 def find_above(name: str) -> str:
