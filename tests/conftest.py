@@ -19,7 +19,7 @@ from hypothesis import settings
 
 from sandwright import process
 from sandwright.engines.docker import answers
-from support import locks
+from support import locks, standby
 from support.dockerhost import docker_daemon
 from support.enginehosts import close_engine_hosts
 from support.leftovers import RUN_MARK, leftovers
@@ -103,9 +103,10 @@ def pytest_make_collect_report(
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """All workers run tests in one order."""
+    """All workers run tests in one order. Modules with slow ones come first: the run would end with them."""
     if _is_worker(config):
-        items.sort(key=lambda item: item.path.relative_to(TESTS).parts[0])
+        slow = {item.path for item in items if item.get_closest_marker("slow")}
+        items.sort(key=lambda item: (item.path not in slow, item.path.relative_to(TESTS).parts[0]))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -141,6 +142,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         session.config.stash[_BEFORE] = leftovers(os.environ[RUN_MARK])
         session.config.stash[_SERVICES] = services = contextlib.ExitStack()
         locks.start(services)
+        standby.start(services)
         if _wants_docker(session.config):
             services.enter_context(docker_daemon())  # the workers inherit DOCKER_HOST
 

@@ -39,7 +39,7 @@ class Problem(NamedTuple):
     message: str
 
     def render(self, file: str) -> str:
-        """`file:line:column: field: message`, leaving out what is not known."""
+        """`file:line:column: field: message`, without unknown parts."""
         where = f"{file}:{self.line}:{self.column}" if self.line else file
         return ": ".join(part for part in (where, self.field, self.message) if part)
 

@@ -43,8 +43,8 @@ Notify = Callable[[str], None]
 """Tells a person something."""
 
 Deliver = Callable[[int, int], str]
-"""Sends a signal (second) to whoever is meant below a program (first): gives "sent", "killed" when they would
-have died of it and were killed in its place, and nothing when nobody is there yet."""
+"""Sends a signal (second) to the command below a program (first): returns "sent", "killed" if the command
+would have died of it and was killed instead, and nothing if there is no command yet."""
 
 
 def run(
@@ -60,7 +60,7 @@ def run(
 ) -> int:
     """Run a program in the foreground, and give its exit status, 128 + n when signal n ended it.
 
-    With `relay` a program on a terminal gets one of its own, whose size follows ours; with `controlling` it
+    With `relay` a program on a terminal gets a new one, whose size follows ours; with `controlling` it
     is its controlling one. With `job` a program on a terminal stays in our process group, as it relays the
     terminal itself: the suspend key stops it and us, and the shell continues both. `started` is called with
     its process id. Of our descriptors it has standard input, output and errors, as `streams` gives them, and
@@ -91,7 +91,7 @@ def on_terminal() -> bool:
             0, termios.TCSANOW, termios.tcgetattr(0)
         )  # SIGTTOU: the program's session gets none
     except termios.error:
-        return False  # nobody could bring us to the foreground (EIO)
+        return False  # no process could bring us to the foreground (EIO)
     return True
 
 
@@ -176,7 +176,7 @@ class _Terminal:
         except BlockingIOError:
             return False
         except OSError as error:
-            if error.errno != errno.EIO:  # what Linux says when nobody has the other side open
+            if error.errno != errno.EIO:  # Linux' error when the other side is not open anywhere
                 raise
             block = b""
         if not block:
@@ -343,7 +343,7 @@ class _Watching:
             try:
                 self._terminal.copy(ready, writable)
             except (EOFError, OSError):
-                self._copies = False  # nobody on one of the sides: what is left is to wait for the end
+                self._copies = False  # one side is closed: wait for the end
         self._streams.copy(ready, writable)
         self._deliver_pending()
         if self._deadline is not None and time.monotonic() > self._deadline:
@@ -364,7 +364,7 @@ class _Watching:
                 self._ended_by = number
 
     def _deliver_pending(self) -> None:
-        """Pass signals on; one that finds nobody for long, because nothing has started, ends the start."""
+        """Pass signals on; one that finds no command for long, since nothing has started, ends the start."""
         while self._pending:
             number, until = self._pending[0]
             delivered = self._deliver(self._pid, number)

@@ -69,7 +69,7 @@ class LiveHost:
         return self._answers[question]
 
     def entry(self, path: str) -> str:
-        """What is at a path, links not followed: see `entry`. Empty for nothing."""
+        """The entry at a path, links not followed: see `entry`. Empty for nothing."""
         if is_process(path):  # each process sees another thing there
             return ""
         if path not in self._entries:
@@ -77,7 +77,7 @@ class LiveHost:
         return self._entries[path]
 
     def forget(self, path: str) -> None:
-        """Look again at a path and what is above it, as we made it since."""
+        """Look again at a path and its parents, after we created it."""
         while path not in ("", "/"):
             self._entries.pop(path, None)
             path = path.rpartition("/")[0]
@@ -92,7 +92,7 @@ class LiveHost:
         return found[1:] if found.startswith("l") else None
 
     def real(self, path: str) -> str:
-        """The path without links, as os.path.realpath gives it; what is missing stays as it is spelled."""
+        """The path without links, as os.path.realpath returns it; a missing rest stays as it is spelled."""
         whole = path if path.startswith("/") else f"{os.getcwd()}/{path}"
         pending = [part for part in reversed(whole.split("/")) if part]
         current, links = "", 0
@@ -205,7 +205,7 @@ def changed(recording: Iterable[tuple[Iterable[str], Iterable[str]]]) -> Questio
 
 
 def answer(question: Question) -> Answer:
-    """The answer to a question now. Raise KeyError, TypeError or ValueError for what is none."""
+    """The answer to a question now. Raise KeyError, TypeError or ValueError for a malformed question."""
     kind, *subjects = question
     if kind != "entries":
         return KINDS[kind](*subjects)

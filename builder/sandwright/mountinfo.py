@@ -1,4 +1,4 @@
-"""What is mounted below a directory, by the table of mounts (proc(5), mountinfo).
+"""Lists the mounts below a directory, from the table of mounts (proc(5), mountinfo).
 
 A bind mount may be on the same file system, so device numbers don't tell.
 """

@@ -39,7 +39,7 @@ def write_output(file: str, content: bytes, *, mode: int | None = None) -> None:
 
 @contextlib.contextmanager
 def output_stream(file: str, *, mode: int | None = None) -> Iterator[BinaryIO]:
-    """The same for what is written in pieces: the file appears when the block ends without an error."""
+    """The same for output in pieces: the file appears when the block ends without an error."""
     with output_folder(file) as (folder, name):
         special = _open_special(name, folder, file)
         if special is not None:
@@ -84,13 +84,13 @@ def _open_special(name: str, folder: int, file: str) -> BinaryIO | None:
 
 
 class _Fifo(io.FileIO):
-    """The end of a FIFO to write to: whoever has opened the other one may never read."""
+    """The write end of a FIFO. The process at the read end may never read."""
 
     def write(self, data: bytes | bytearray | memoryview, /) -> int:  # type: ignore[override]
         """Write some of it. Raise OSError if nothing could be written for a while."""
         if not select.select([], [self], [], FIFO_PATIENCE)[1]:
             raise OSError(
-                errno.ETIMEDOUT, f"it is a named pipe, and nobody reads it for {FIFO_PATIENCE} seconds"
+                errno.ETIMEDOUT, f"it is a named pipe, and was not read for {FIFO_PATIENCE} seconds"
             )
         return os.write(self.fileno(), data)
 

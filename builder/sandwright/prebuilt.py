@@ -1,4 +1,4 @@
-"""Small static C programs that ship built for each platform, so that nobody who uses them needs a compiler.
+"""Small static C programs that ship built for each platform, so that users need no compiler.
 
 The programs are committed beside their sources. `programs.json` records their digests, that of the sources,
 and the version of Zig that built them; tests compare the digests, build the programs again and compare them.

@@ -124,7 +124,7 @@ def _absolute_path_entries() -> list[str]:
 def below_project(path: str) -> bool:
     """Whether a canonical path is, or is below, a directory with a `sandbox.yaml`.
 
-    What is there may come from a sandbox of that project, whichever project we work for now.
+    Files there may come from a sandbox of that project, whichever project we work for now.
     """
     while path.strip("/"):  # a project that is all of the host would leave no programs
         if os.path.lexists(f"{path}/sandbox.yaml"):
@@ -217,7 +217,7 @@ def start(
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Start a program for the length of a `with`; whatever of it still runs at the end is killed.
 
-    The caller waits with a time limit of its own. Raise ToolMissing when the program is not there.
+    The caller waits, with a time limit. Raise ToolMissing when the program is not there.
     """
     words = [str(arg) for arg in argv]
     words[0] = words[0] if os.sep in words[0] else which(words[0])

@@ -19,7 +19,7 @@ class ProgressStep(Protocol):
 
 
 class Progress(Protocol):
-    """Whoever watches."""
+    """An observer of progress."""
 
     def step(
         self, label: str, total: int | None = None, *, unit: str = "bytes"

@@ -27,11 +27,11 @@ SMALL = 1 << 20
 ENTRIES: dict[str, EntryKind] = {
     "d": "directory", "f": "file", "l": "symlink", "s": "socket", "p": "fifo", "c": "device"
 }  # fmt: skip
-"""The first letter of what an entry is said to be."""
+"""The first letter of an entry's kind."""
 
 
 def entry_at(path: str) -> str:
-    """What is at a path: a letter of ENTRIES, behind that of a link its text; empty for nothing to see.
+    """The entry at a path: a letter of ENTRIES, for a link with its text; empty for nothing visible.
 
     Also for the placeholder of a session that runs, which goes with it.
     """
@@ -61,11 +61,11 @@ def is_process(path: str) -> bool:
 
 
 _ASKERS = ("self", "thread-self", "mounts", "net")
-"""Links in /proc that lead each process to something of its own."""
+"""Links in /proc whose target depends on the process."""
 
 
 def is_placeholder(path: str, status: os.stat_result) -> bool:
-    """Whether what is at a path was put there by a launcher, for the time of a run (`placeholders.c`).
+    """Whether a launcher put the file at a path there, for the time of a run (`placeholders.c`).
 
     It is recognised by an unusual mode: an empty directory that is sticky and read-only for all, or a file of
     Git that is read-only for all and says nothing. The directory above may hand on its
@@ -90,7 +90,7 @@ _COVERED_NAMES = ("alternates", "attributes", "commondir", "config", "config.wor
 
 
 def sockets_of(visible: Iterable[str], hidden: Iterable[str]) -> Question:
-    """Which Unix sockets take connections at or below directories: what is nearest above one decides."""
+    """The Unix sockets that take connections at or below directories: the nearest rule above decides."""
     marks = dict.fromkeys(visible, "+") | dict.fromkeys(hidden, "-")
     return ("sockets", "", *(f"{mark}{path}" for path, mark in sorted(marks.items(), reverse=True)))
 
@@ -155,7 +155,7 @@ def _is_visible(path: str, marks: dict[str, bool]) -> bool:
 def _stamp(path: str) -> Answer:
     """Which file is at a path, links followed, and when it was last written, replaced or given other rights.
 
-    Nobody but root can set the time of the last change (ctime) back.
+    Only root can set the time of the last change (ctime) back.
     """
     return (_numbers(os.stat, path, slice(1, 9)),)
 
@@ -171,7 +171,7 @@ def _statuses(*paths: str) -> Answer:
 
 
 def _numbers(ask: Callable[[str], os.stat_result], path: str, chosen: slice) -> str:
-    """What is at a path, in numbers separated by commas; empty for nothing."""
+    """The file at a path, as numbers separated by commas; empty for nothing."""
     try:
         found = ask(path)
     except (OSError, ValueError):
@@ -185,7 +185,7 @@ def _numbers(ask: Callable[[str], os.stat_result], path: str, chosen: slice) -> 
 def content_of(path: str) -> tuple[int, bytes | None]:
     """The size of a plain file, and its first MiB; None for anything else.
 
-    Somebody else may have put a pipe there, whose opening would wait.
+    Another user may have put a pipe there, and opening it would block.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -319,4 +319,4 @@ KINDS: dict[str, Callable[..., Answer]] = {
     "tree": _tree_digest,
     "variable": _variable_values,
 }
-"""What can be asked, beside `entries`: what is at some names in a directory."""
+"""The possible questions, beside `entries`, which asks about some names in a directory."""

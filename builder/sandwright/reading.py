@@ -1,4 +1,4 @@
-"""Reads files that somebody else may have put there: bounded, and without waiting for a pipe."""
+"""Reads files that another user may have put there: bounded, and without waiting for a pipe."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def open_named(path: Path | str) -> BinaryIO:
     That one may have been put there, and nobody may write to it.
     """
     if _is_named_pipe(path):
-        raise OSError(errno.EINVAL, "it is a named pipe, and nobody may write to it")
+        raise OSError(errno.EINVAL, "it is a named pipe, and may have no writer")
     return Path(path).open("rb")
 
 

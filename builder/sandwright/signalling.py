@@ -102,7 +102,7 @@ def _first_line(path: str) -> str:
 def is_same_user_process(process: int) -> bool:
     """Whether a process is of this user and in this namespace of processes (proc(5), Uid and NSpid).
 
-    What runs in a sandbox is in a namespace of its own.
+    A sandbox's processes are in a separate PID namespace.
     """
     try:
         with Path(f"/proc/{process}/status").open("rb") as file:

@@ -23,7 +23,7 @@ _NAMES = ("standard input", "standard output", "standard error")
 class Streams:
     """Standard input, output and errors of one command. With `keys` the first two are a terminal that stays.
 
-    A terminal that is only some of them is written to and never read: its keys are somebody else's.
+    A terminal that is only some of them is written to and never read: another process reads its keys.
     """
 
     def __init__(self, *, keys: bool) -> None:
@@ -189,7 +189,7 @@ class _Output:
         return len(block)
 
     def close(self) -> None:
-        """Pass on what is in the pipe now; a process that was left behind may write for ever."""
+        """Pass on the current content of the pipe; a process that was left behind may write for ever."""
         waiting = array.array("i", [0])
         if self.read >= 0:
             fcntl.ioctl(self.read, termios.FIONREAD, waiting)

@@ -1,7 +1,7 @@
 """The two directories of a user: what was rendered, kept between sessions, and what sessions run.
 
-Both are the user's alone. What lies there decides what a sandbox is, and what is done with it, so a directory
-that somebody else could write is not used: nothing is in /tmp, where others, and sandboxes, can make names.
+Only the user can write both. Their files decide what a sandbox is and how it is treated, so a directory
+that another user could write is not used: nothing is in /tmp, where others, and sandboxes, can make names.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def cache() -> str:
 def runtime() -> str:
     """Where running sessions are known: in `$XDG_RUNTIME_DIR`, `/run` for root, else in `~/.cache`.
 
-    A runtime directory of somebody else's, as `sudo -E` leaves it, is not taken. Launchers choose the same.
+    Another user's runtime directory, as `sudo -E` leaves it, is not used. Launchers choose the same.
     """
     base = os.environ.get("XDG_RUNTIME_DIR", "")
     try:
@@ -50,7 +50,7 @@ def runtime() -> str:
 
 
 def accounts_directory() -> str:
-    """Where root keeps what other accounts have to reach, like the proxy's: nobody else writes there.
+    """Root's directory for files that other accounts must reach, like the proxy's; only root writes there.
 
     Raise HostError when it is not root's alone.
     """
@@ -119,7 +119,7 @@ def memory() -> str:
 
 
 def remembered_directories() -> dict[str, list[str]]:
-    """The directories of earlier runs, also those that are gone, by what is reserved of them."""
+    """The directories of earlier runs, also removed ones, from the reserved paths."""
     try:
         with open(os.open(memory(), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             data = strictjson.loads_record(file.read())
@@ -157,8 +157,8 @@ def _make_one(path: str) -> None:
 def private(path: str, *, passed: bool = False) -> str:
     """Make a directory that is ours alone, if it is not there; give its path.
 
-    With `passed`, whom its owner lets pass through it to what is below may go on doing so: the bit of the
-    group is then that of an access list's mask (acl(5)). Raise HostError when it is somebody else's, a link,
+    With `passed`, users whom the owner lets pass through it may go on doing so: the bit of the
+    group is then that of an access list's mask (acl(5)). Raise HostError when it is another user's, a link,
     or open to others.
     """
     try:
@@ -188,8 +188,8 @@ def is_inside_sandbox() -> bool:
 def find_above(name: str) -> str:
     """The nearest file of a name in the current directory or above it; its mere name without any.
 
-    What a launcher put there for the time of a run, so that nobody makes one, is none. Only directories of
-    this user's are looked into, on one file system, below the home or apart from it: what others put into a
+    A launcher's placeholder, which blocks the name during a run, is not one. Only directories of
+    this user's are searched, on one file system, below the home or apart from it: what others put into a
     directory above is none of ours. Raise HostError where the current directory is gone.
     """
     try:
@@ -239,7 +239,7 @@ def write(path: str, content: bytes, mode: int = 0o600) -> None:
 
 
 def home() -> str:
-    """The user's home directory. Raise HostError when nobody says where it is."""
+    """The user's home directory. Raise HostError when it is unknown."""
     home = os.environ.get("HOME", "")
     if home.startswith("/"):
         return home

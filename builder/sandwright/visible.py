@@ -42,7 +42,7 @@ def _unmarked(line: str) -> str:
 
 
 def quoted(lines: Sequence[str]) -> str:
-    """The last lines that somebody else wrote, each cut and behind a mark: what begins a line is ours.
+    """The last lines of another program's output, each cut, and after a mark that begins the line.
 
     It is short enough to be shown whole as what a program wrote that failed.
     """

@@ -135,7 +135,7 @@ def end_all(text: str) -> None:
 
 
 def kill_all(processes: Iterable[int]) -> None:
-    """Kill processes and all that descend from them. What is not there any more is no error."""
+    """Kill processes and all that descend from them. A process that is gone is not an error."""
     doomed = set(processes)
     seen = {pid: started(pid) for pid in doomed}
     seen |= {pid: started(pid) for pid in descendants(doomed)}

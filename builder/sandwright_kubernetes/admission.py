@@ -1,4 +1,4 @@
-"""What is tried out in a cluster before anything runs in it: rights, namespace, what it makes of the Pod."""
+"""The checks in a cluster before anything runs in it: rights, namespace, and its changes to the Pod."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def check_rights(
     manifests: Sequence[Json],
     more: Sequence[tuple[str, str, str]] = (),
 ) -> None:
-    """Ask what we may do (SelfSubjectAccessReview). Raise NothingRan that names what is missing.
+    """Ask for our rights (SelfSubjectAccessReview). Raise NothingRan that names the missing ones.
 
     `more` are rights that only this run needs: verb, kind, subresource.
     """
@@ -68,7 +68,7 @@ def is_allowed(connection: Connection, namespace: str, verb: str, kind: str, sub
 
 
 def apply_around(connection: Connection, namespace: str, manifests: Sequence[Json]) -> None:
-    """Put what the sandbox needs around it as it was rendered: somebody may have changed it.
+    """Restore the sandbox's surrounding objects as rendered: they may have been changed.
 
     What belongs to the whole cluster is made where it is not there, and never changed. Raise NothingRan.
     """
@@ -94,7 +94,7 @@ def _make_wide(connection: Connection, manifest: Json, path: str) -> None:
         connection.ask("GET", path)
     except ApiRefused as error:
         if error.status == 403:
-            return  # who may not see it finds out whether it is there by what is in it
+            return  # without the right to see it, its content shows whether it exists
         if error.status != 404:
             raise
         try:

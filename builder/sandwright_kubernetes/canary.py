@@ -1,7 +1,7 @@
 """A listener in the cluster, for `verify`: what no sandbox may reach, and every other Pod does.
 
-It is a Pod in a namespace of its own, which no NetworkPolicy closes, and hears whoever comes first. What says
-something to it for control is another Pod there: the same program, under the filter of the node's runtime.
+It is a Pod in a separate namespace, which no NetworkPolicy closes, and accepts the first client. The
+control client is another Pod there: the same program, under the filter of the node's runtime.
 Both run the probe program, out of an image that holds nothing else.
 """
 
@@ -78,7 +78,7 @@ def cluster_canary(connection: Connection, name: str, registry: Registry) -> Ite
 
 
 def _canary_pod(name: str, image: str, command: list[str]) -> Json:
-    """As Pod Security `restricted` wants it: what is missing of ours is the filter, and NetworkPolicy."""
+    """As Pod Security `restricted` wants it, without our filter and NetworkPolicy."""
     container = {
         "name": name,
         "image": image,

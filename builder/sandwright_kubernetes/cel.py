@@ -23,8 +23,8 @@ MAKERS = (
     "system:kube-controller-manager",
     "system:serviceaccount:agent-sandbox-system:agent-sandbox-controller",
 )
-"""Who makes a sandbox's Pods: the controller of Jobs, under the name of its own or of its process, and
-agent-sandbox's. A Pod that somebody else makes could bear a Job's labels and be counted as its run."""
+"""The users that create a sandbox's Pods: the controller of Jobs, under its own or its process' name, and
+agent-sandbox's. Another user's Pod could have a Job's labels and be counted as its run."""
 
 INDEX = "JOB_COMPLETION_INDEX"
 """The variable that the controller of Indexed Jobs adds."""

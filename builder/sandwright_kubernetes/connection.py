@@ -39,7 +39,7 @@ _LONGEST = 600
 
 
 class ApiUnreachable(HostError):
-    """The API server does not answer, or nobody says where it is."""
+    """The API server does not answer, or its address is unknown."""
 
 
 class ApiRefused(HostError):

@@ -50,7 +50,7 @@ _SPEC: Shape = {
     "volumes": Each(keys("name", "emptyDir", "configMap", "persistentVolumeClaim")),
     "containers": Each(_CONTAINER),
 }
-"""What is rendered of a PodSpec. Volumes of the node, other containers, hooks and all else are refused."""
+"""The rendered keys of a PodSpec. Volumes of the node, other containers, hooks and all else are refused."""
 
 
 class ReadCluster(Enclosure):
@@ -101,7 +101,7 @@ def read_pod(
 
 
 def _isolation(document: Document, at: FieldPath, pod: Any) -> Isolation:  # noqa: ANN401 - YAML
-    """A Pod has the node's users unless it says otherwise; gVisor's kernel has users of its own."""
+    """A Pod has the node's users by default; gVisor's kernel has separate users."""
     rights = pod["containers"][0]["securityContext"]
     here = _position(document, at, ("containers", 0, "securityContext"), "securityContext")
     own_users = pod.get("hostUsers") is False or pod.get("runtimeClassName") == RUNTIME_CLASS

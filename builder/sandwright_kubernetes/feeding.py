@@ -37,7 +37,7 @@ def may_attach(connection: Connection, namespace: str) -> bool:
 
 
 def with_input(job: Json) -> Json:
-    """The Job whose command reads what one attachment sends, and then the end."""
+    """The Job whose command reads the input of one attachment, and then end of file."""
     made = copy.deepcopy(job)
     made["spec"]["template"]["spec"]["containers"][0] |= {"stdin": True, "stdinOnce": True}
     return made

@@ -1,7 +1,7 @@
 """What an operator installs beside a sandbox's namespace: who may make which Pods there. Pure.
 
-Pod Security, quota and NetworkPolicy hold for every Pod; a ValidatingAdmissionPolicy says that there is no
-other Pod than the rendered one, for whoever has rights in the namespace.
+Pod Security, quota and NetworkPolicy hold for every Pod; a ValidatingAdmissionPolicy allows no
+other Pod than the rendered one, for every user with rights in the namespace.
 """
 
 from __future__ import annotations

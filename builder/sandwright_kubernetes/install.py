@@ -29,7 +29,7 @@ from sandwright_kubernetes.volumes import volume_mounts
 Json = dict[str, Any]
 
 NODE_PROFILES = "/var/lib/kubelet/seccomp"
-"""Where a kubelet looks for filters, unless it was told of another root."""
+"""Where a kubelet looks for filters, unless it has another `--root-dir`."""
 
 IMAGE = "sandwright/debian:latest"
 """The image that copies the filter: any with a shell, `cp` and `mv`."""

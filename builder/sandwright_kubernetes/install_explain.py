@@ -25,7 +25,7 @@ def read_sandbox(rendered: Rendered, _policy: ResolvedPolicy) -> ReadCluster:
     """The container of the Sandbox. Raise ArtifactsTooWide where the base lacks what holds around Pods."""
     lacking = list(_lacking(rendered))
     if lacking:
-        raise ArtifactsTooWide(f"{rendered.method}: what is rendered to install is not complete:", *lacking)
+        raise ArtifactsTooWide(f"{rendered.method}: the manifests to install are not complete:", *lacking)
     document, rules = (
         _parse_manifest(rendered, "sandbox.yaml"),
         _parse_manifest(rendered, "networkpolicy-sandbox.yaml"),

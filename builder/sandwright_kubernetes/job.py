@@ -14,7 +14,7 @@ KEPT = 3600
 """Seconds for which an ended Job and its log are kept."""
 
 LEVEL = "restricted"
-"""The Pod Security profile that the namespace enforces; what is not of it is not admitted."""
+"""The Pod Security profile that the namespace enforces; other Pods are not admitted."""
 
 
 def namespace(name: str) -> Json:
@@ -45,7 +45,7 @@ def job(policy: ResolvedPolicy, placed: Placed) -> Json:
 def pod(policy: ResolvedPolicy, placed: Placed) -> Json:
     """The same Pod alone, for Podman.
 
-    Podman 4.3 doesn't look at `seccompProfile` and starts the Pod under a filter of its own (measured); it
+    Podman 4.3 doesn't look at `seccompProfile` and starts the Pod under its default filter (measured); it
     takes the path from the annotation that Kubernetes had before.
     """
     annotations = {"seccomp.security.alpha.kubernetes.io/pod": f"localhost/{placed.profile}"}

@@ -47,7 +47,7 @@ def path_of(kind: str, namespace: str = "", name: str = "") -> str:
 def differences(sent: Any, got: Any, at: str = "") -> Iterator[str]:  # noqa: ANN401 - JSON
     """The fields of what was sent that the cluster has otherwise: dropped, or changed on the way.
 
-    What it added is not named, but for entries of lists. What is empty may be absent; so may false be where
+    Additions are not listed, except entries of lists. An empty value may be absent; so may false where
     that means the same.
     """
     if isinstance(sent, dict):
@@ -89,7 +89,7 @@ def _amount(text: str) -> Fraction | None:
 
 
 def field(value: Any, *names: str | int) -> Any:  # noqa: ANN401 - JSON of a cluster, of any shape
-    """What is at a place of an object, None where nothing is."""
+    """The value at a path of an object, None where there is none."""
     for name in names:
         if isinstance(name, int):
             value = value[name] if isinstance(value, list) and len(value) > name else None

@@ -27,7 +27,7 @@ UID = 65532
 who starts it, and files belong to the volume's group, which is this one too."""
 
 CLAIM = "project"
-"""The PersistentVolumeClaim with the project, in the sandbox's namespace. It is made by whoever fills it."""
+"""The PersistentVolumeClaim with the project, in the sandbox's namespace. Whatever fills it creates it."""
 
 EMPTY_FILE = "empty"
 """The ConfigMap that hides a file, and its key: a file without content."""

@@ -1,7 +1,7 @@
 """The proxy of a sandbox in a cluster: squid under `network.allow`, in the sandbox's namespace.
 
-What it refuses is said twice: squid decides by names and by what they lead to, and a NetworkPolicy by
-addresses alone, so that it reaches nothing inside the cluster but DNS.
+Refusals are enforced twice: squid decides by names and their addresses, and a NetworkPolicy by
+addresses alone, so that the proxy reaches nothing inside the cluster but DNS.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ def _metadata(name: str) -> Json:
 
 
 def _configuration(policy: ResolvedPolicy, name: str) -> Json:
-    """What squid decides by. Clients are told apart by the NetworkPolicy, which knows their Pods."""
+    """Squid's rules. The NetworkPolicy tells clients apart, since it knows their Pods."""
     settings = ProxyPlace(
         log="/dev/stdout",
         cache_log="/dev/stderr",
         errors=FOLDER,
-        listen="0.0.0.0",  # noqa: S104 - in a Pod of its own
+        listen="0.0.0.0",  # noqa: S104 - in a separate Pod
         clients=("0.0.0.0/0", "::/0"),
     )
     files = {each.name.rpartition("/")[2]: each.content.decode() for each in render_proxy(policy, settings)}

@@ -38,7 +38,7 @@ class JobRecord:
 
     @property
     def is_stale(self) -> bool:
-        """Whether the launcher has surely ended, so that nobody else removes the Job."""
+        """Whether the launcher has surely ended, so that it can't remove the Job."""
         return liveness(self.process) == "ended"
 
     def write(self) -> None:
@@ -51,7 +51,7 @@ class JobRecord:
 
 
 def read_job_records() -> list[JobRecord]:
-    """Those that are there. What is no record of ours is left alone."""
+    """The existing records. Other files are left alone."""
     found = []
     for path in sorted(clusters_directory().glob("*.json")):
         try:

@@ -1,7 +1,7 @@
 """Renders what a cluster needs to run the sandbox: a Job and its Pod, the network around it, its filter.
 
 Nothing here starts anything. The namespace holds one sandbox and admits nothing but Pods of the Pod Security
-profile `restricted`; the volume with the project is a claim that somebody else makes and fills.
+profile `restricted`; the volume with the project is a claim that the cluster's user creates and fills.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ WIDE = ("namespace.yaml", "runtimeclass.yaml")
 def _scripts(
     policy: ResolvedPolicy, name: str, resources: list[Artifact], seccomp: Artifact, profile: str
 ) -> Iterator[Artifact]:
-    """What closes the sandbox is applied at each start; somebody may have changed it."""
+    """The objects that close the sandbox are applied at each start, since they may have been changed."""
     values = variables(
         {
             "name": name,

@@ -128,7 +128,7 @@ def _run_to_end(
         follow(running, _write_stdout)
         ended = running.end()
         if ended.reason == "OOMKilled":
-            notify("it was killed: the memory that the policy gives it was used up")
+            notify("the command was killed: it reached the memory limit of the policy")
         conflicts = transfer.download(running) if transfer is not None else []
         for line in conflicts:
             notify(line)
@@ -140,7 +140,7 @@ def _run_to_end(
             running.remove()
             record.forget()
         except HostError as error:
-            notify(f"{error}; `sandwright cleanup` removes what is left")
+            notify(f"{error}; `sandwright cleanup` removes the rest")
 
 
 def check_cluster(
@@ -177,7 +177,7 @@ def read_manifests(directory: Path) -> dict[str, Json]:
 
 
 def notify(line: str) -> None:
-    """Tell whoever started it."""
+    """Report it to the caller."""
     os.write(2, f"sandbox: {message(line)[:_LONGEST]}\n".encode(errors="replace"))
 
 

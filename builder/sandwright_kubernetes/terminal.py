@@ -29,7 +29,7 @@ from sandwright_kubernetes.sync import channels
 
 _CHUNK = 1 << 12
 _ALIVE = 30.0
-"""Seconds between signs of life, so that a connection on which nobody types is not given up."""
+"""Seconds between keep-alives, so that an idle connection is not closed."""
 
 _JOINED = 0.3
 """Seconds in which what the log had already comes through the attachment, too."""
@@ -37,7 +37,7 @@ _JOINED = 0.3
 _BREATH = 0.5
 
 _OVERLAP = 1 << 15
-"""Bytes that the log and the attachment are looked for to have in common: what is written in a moment."""
+"""Bytes of overlap that are searched for between log and attachment: the output of a moment."""
 
 _BACKLOG = 1 << 20
 """Bytes of the log that are shown, its end."""

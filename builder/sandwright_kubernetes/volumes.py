@@ -1,10 +1,10 @@
 """What a Pod has of files: the project, on a volume of the cluster, and a temporary directory.
 
-Nothing of the host is there. The volume is taken to hold the project as the facts tell of it: what may be
-written, what stays read-only in it and what is hidden are mounts of their own, as with other methods. Where
-nothing is, an empty directory is mounted, which the runtime makes on the volume and which stays there.
-Elsewhere Git's `commondir` is covered by a file that is removed afterwards; nobody would remove it here, so
-the repository's own directory is read-only as a whole.
+Nothing of the host is there. The volume is assumed to hold the project as recorded in the facts: writable,
+read-only and hidden paths in it are separate mounts, as with other methods. For a missing path
+an empty directory is mounted, which the runtime creates on the volume and which stays there.
+With other methods a file covers Git's `commondir` and is removed afterwards; here it would stay, so
+the repository's directory is read-only as a whole.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from sandwright.render.imagemasks import check_image_masks
 from sandwright.render.mounts import Mount, MountPlan, mount_plan
 from sandwright.render.without_placeholders import movable_above, without_placeholders
 
-TMP = "/tmp"  # noqa: S108 - what is inside the sandbox
-"""The temporary directory of every program that is told of no other."""
+TMP = "/tmp"  # noqa: S108 - inside the sandbox
+"""The default temporary directory."""
 
 Holds = Literal["project", "nothing", "empty-file", "tmp"]
 
@@ -31,7 +31,7 @@ Holds = Literal["project", "nothing", "empty-file", "tmp"]
 class VolumeMount:
     """One place in the container.
 
-    `holds` says what is seen there: the project from `sub` on (relative to it, empty for all of it), a
+    `holds` is the visible content: the project from `sub` on (relative to it, empty for all of it), a
     directory or a file without content, or the temporary directory.
     """
 
@@ -66,7 +66,7 @@ def volume_mounts(policy: ResolvedPolicy) -> tuple[VolumeMount, ...]:
 
 
 def _planned(policy: ResolvedPolicy, plan: MountPlan, project: str) -> Iterator[VolumeMount]:
-    """What is planned in the project; the project itself too, when it is part of what is planned."""
+    """The planned paths in the project, including the project itself if it is planned."""
     plan = without_placeholders(policy, plan)
     for mount in plan.mounts:
         if is_inside(mount.target, project) and mount.entry != "socket":

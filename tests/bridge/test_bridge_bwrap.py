@@ -185,7 +185,7 @@ def test_a_bridge_that_dies(place: World) -> None:
 
 
 def test_a_network_that_is_the_hosts(place: World) -> None:
-    with pytest.raises(RenderError, match="neither Unix sockets nor a loopback of its own"):
+    with pytest.raises(RenderError, match="neither Unix sockets nor a separate loopback"):
         render(place.policy(POLICY + "network: {mode: host}\n"), "bwrap")
 
 

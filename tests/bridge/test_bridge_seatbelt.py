@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import socket
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -78,9 +80,9 @@ def test_without_a_bridge_or_shims_nothing_is_open(asked: Evaluator) -> None:
 class Launch:
     """A rendered launcher with a stand-in for sandbox-exec."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, tmp: str) -> None:
         self.folder = folder
-        for name, content in _artifacts(str(folder / "tmp")).items():
+        for name, content in _artifacts(f"{tmp}/tmp").items():
             text = content.replace(b"/usr/bin/sandbox-exec", str(folder / "sandbox-exec").encode())
             (folder / name).write_bytes(text)
             (folder / name).chmod(0o755)
@@ -92,9 +94,15 @@ class Launch:
         return process.run(self.folder / "launch", *command, env=variables, timeout=60, check=False)
 
 
+@pytest.fixture
+def launch(tmp_path: Path) -> Iterator[Launch]:
+    """Its temporary directory is not below /tmp, of which macOS makes /private/tmp."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as tmp:
+        yield Launch(tmp_path, tmp)
+
+
 @pytest.mark.needs("shasum")
-def test_the_launcher_names_the_directory_as_it_really_is(tmp_path: Path) -> None:
-    launch = Launch(tmp_path)
+def test_the_launcher_names_the_directory_as_it_really_is(launch: Launch, tmp_path: Path) -> None:
     public = tmp_path / "public"
     public.mkdir()
     (tmp_path / "link").symlink_to("public")
@@ -107,7 +115,9 @@ def test_the_launcher_names_the_directory_as_it_really_is(tmp_path: Path) -> Non
 
 @pytest.mark.needs("shasum")
 @pytest.mark.parametrize("environment", [{}, {"SANDWRIGHT_SHIMS": ""}, {"SANDWRIGHT_SHIMS": "/tmp"}])
-def test_the_launcher_starts_nothing_without_a_bridge(tmp_path: Path, environment: dict[str, str]) -> None:
-    result = Launch(tmp_path).run("touch", str(tmp_path / "ran"), **environment)
+def test_the_launcher_starts_nothing_without_a_bridge(
+    launch: Launch, tmp_path: Path, environment: dict[str, str]
+) -> None:
+    result = launch.run("touch", str(tmp_path / "ran"), **environment)
     assert (result.status, (tmp_path / "ran").exists()) == (125, False)
     assert "SANDWRIGHT_SHIMS names no bridge that runs" in result.stderr

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,8 +12,8 @@ import pytest
 from sandwright import process
 from sandwright.errors import IntegrityError
 from support.bridges import World, world
+from support.standby import COMMAND as SANDWRIGHT
 
-SANDWRIGHT = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
 TOKEN = "sandbox-token-B-9d20ca"
 POLICY = """\
 schema: 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -16,13 +15,14 @@ from sandwright.change.questions import Case
 from sandwright.change.report import ChangeReport, as_markdown, as_sarif, as_text
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.provenance import PolicySource
+from support.standby import COMMAND as SANDWRIGHT
 
 OLD = "schema: 1\nmethod: bwrap\n"
 WIDER = f"{OLD}filesystem: {{write: [$PROJECT, ~/work]}}\nenvironment: {{set: {{A_TOKEN: hunter2}}}}\n"
 
 
 def _diff(project: Path, *words: str) -> process.Result:
-    argv = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()", "diff", *words)
+    argv = (*SANDWRIGHT, "diff", *words)
     env = {**os.environ, "HOME": str(project.parent), "XDG_CONFIG_HOME": str(project.parent / "config")}
     return process.run(*argv, cwd=project, env=env, timeout=120, check=False)
 
@@ -193,7 +193,7 @@ def test_a_line_of_the_report_is_ours(project: Path) -> None:
     said = _diff(project, "old:./sandbox.yaml", "sandbox.yaml", "--method", "bwrap")
     shown = [said.text + said.stderr]
     for words in (("lint", "sandbox.yaml"), ("render",), ("explain", "write", f"{project}/a\n::notice::x")):
-        argv = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()", *words)
+        argv = (*SANDWRIGHT, *words)
         ended = process.run(*argv, cwd=project, timeout=120, check=False)
         shown.append(ended.text + ended.stderr)
     assert all("a\\n::notice::" in each for each in shown), shown

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -29,6 +28,7 @@ from sandwright.rootfs.tar.entry import EntryKind
 from sandwright.rootfs.tar.limits import ArchiveLimits
 from support import layouts, tars
 from support.elffiles import AARCH64, Machine, elf, library, program
+from support.standby import COMMAND
 from support.tars import file, folder, symlink
 
 KEY = b"-----BEGIN PRIVATE KEY-----\n" + b"MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7" * 2 + b"\n"
@@ -370,17 +370,14 @@ def test_reports(tmp_path: Path) -> None:
 def test_the_task(tmp_path: Path) -> None:
     checked(tmp_path / "i", file(b"bin/own", b"x", mode=0o4755))
     task = (
-        sys.executable,
-        "-P",
-        "-c",
-        "from sandwright.cli import main; main()",
+        *COMMAND,
         "lint-image",
         tmp_path / "i",
     )
     words = (*task, "--sarif", tmp_path / "out.sarif")
     ended = process.run(*words, check=False, timeout=60)
     assert ended.status == 12
-    assert b"error: layer/set-id: bin/own: in layer 1: runs as user 0 whoever starts it\n" in ended.stdout
+    assert b"error: layer/set-id: bin/own: in layer 1: runs as user 0 for every caller\n" in ended.stdout
     assert json.loads((tmp_path / "out.sarif").read_bytes())["version"] == "2.1.0"
     accepted = process.run(*words, "--accept", "layer/set-id=known", timeout=60)
     assert b"0 errors" in accepted.stdout
@@ -399,8 +396,7 @@ def test_an_image_writes_no_line_of_its_own(tmp_path: Path) -> None:
     }
     made = checked(tmp_path / "i", config=config)
     assert sum("\n" in f"{each}" for each in made.findings) > 3, "the control: the findings have it"
-    words = ("-P", "-c", "from sandwright.cli import main; main()", "lint-image", tmp_path / "i")
-    ended = process.run(sys.executable, *words, check=False, timeout=60)
+    ended = process.run(*COMMAND, "lint-image", tmp_path / "i", check=False, timeout=60)
     starts = [line.split(b" ")[0] for line in (ended.stdout + ended.stderr.encode()).splitlines()]
     assert set(starts) <= {b"error:", b"warning:", b"i", b"sandwright:", b"look"}
     assert b"x\\n::stop-commands::y" in ended.stdout
@@ -460,7 +456,7 @@ def test_what_is_kept_of_members_is_bounded(
     assert "layout/refused" not in dict(found(tmp_path / "control", *members))
     monkeypatch.setattr("sandwright.rootfs.tar.memory_budget.DEFAULT", ArchiveLimits(held=100_000))
     refused = [each for each in checked(tmp_path / "i", *members).findings if each.rule == "layout/refused"]
-    assert "what is kept of it and of those before it takes more than 100000 bytes" in refused[0].message
+    assert "it and the members before it need more than 100000 bytes of memory" in refused[0].message
     image = open_image(tmp_path / "i")
     for read in (read_contents, lambda each: list(layers.check_layers(each, None, layers.Programs()))):
         with pytest.raises(ArchiveRefused, match="takes more than 100000 bytes"):

@@ -79,7 +79,7 @@ EMPTY: dict[str, dict[str, str]] = {
     "verify-mapping": {"layout": "no image for linux/", "index": "no image for linux/"},
     "sbom": {
         "none --check": "no image 'none'",
-        "debian --check": "is no index of images",
+        "debian --check": "is not an index of images",
         "gvisor --check": "no build/images/gvisor",
     },
     "attest-image": {

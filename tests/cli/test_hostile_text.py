@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,8 +11,8 @@ import pytest
 from sandwright import process
 from sandwright.cli import console
 from sandwright.visible import visible
+from support.standby import COMMAND as SANDWRIGHT
 
-SANDWRIGHT = (sys.executable, "-c", "from sandwright.cli import main; main()")
 HOSTILE = "\x1b]0;title\x07\x1b[2Jx\x9b31m\u202egnp.exe\u2066"
 FORBIDDEN = ("\x1b", "\x07", "\x9b", "\u202e", "\u2066")
 

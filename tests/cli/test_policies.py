@@ -21,8 +21,8 @@ from sandwright.methods.bwrap.render import render_bwrap
 from sandwright.policy.facts import HostEntry
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
+from support.standby import COMMAND as SANDWRIGHT
 
-SANDWRIGHT = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
 POLICY = "method: bwrap\nfilesystem: {read: [/usr], write: [$PROJECT]}\n"
 """It shows no sockets of this machine, which come and go while tests run."""
 

@@ -22,8 +22,7 @@ from sandwright.cli.parsing import Values, find, parse
 from sandwright.cli.program import main
 from sandwright.cli.running import request_of
 from sandwright.cli.tasks import namespace, task
-
-SANDWRIGHT = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
+from support.standby import COMMAND as SANDWRIGHT
 
 
 @pytest.mark.parametrize("words", [("--help", "lint"), ("lint", "--help"), ("build-images", "-h")])
@@ -230,7 +229,8 @@ def test_evaluators_answer(tmp_path: Path) -> None:
 def test_signals_end_with_their_codes(number: int, code: int, tmp_path: Path) -> None:
     fifo = tmp_path / "questions"
     os.mkfifo(fifo)  # nobody writes: the program waits
-    with process.start(*SANDWRIGHT, "sbpl-eval", "--batch", str(fifo), cwd=tmp_path) as running:
+    real = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
+    with process.start(*real, "sbpl-eval", "--batch", str(fifo), cwd=tmp_path) as running:
         writer = os.open(fifo, os.O_WRONLY)  # returns once the program reads, so past its start
         time.sleep(0.2)
         running.send_signal(number)

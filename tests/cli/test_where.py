@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from session.conftest import SANDWRIGHT
+from support.standby import COMMAND as SANDWRIGHT
 
 POLICY = "schema: 1\nmethod: bwrap\n"
 WITHOUT = "no sandbox.yaml here or above: taking preset default, method bwrap; "

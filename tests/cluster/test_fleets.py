@@ -267,7 +267,7 @@ def test_a_fleet_that_was_never_let_go(tmp_path: Path, monkeypatch: pytest.Monke
     with person(fake, tmp_path, monkeypatch) as ada:
         followed = ada.start()
         fake.jobs["fleet-night"]["spec"]["suspend"] = True
-        with pytest.raises(SandwrightError, match="is suspended: its start was cut off"):
+        with pytest.raises(SandwrightError, match="is suspended: its start was interrupted"):
             followed.follow(View())
 
 
@@ -318,7 +318,7 @@ def test_a_job_that_somebody_deletes(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with person(fake, tmp_path, monkeypatch) as ada:
         view = View()
         view.when = lambda: fake.tell("DELETED", "Job", fake.jobs.pop("fleet-night"))
-        with pytest.raises(SandwrightError, match="somebody deleted"):
+        with pytest.raises(SandwrightError, match="was deleted before it was over"):
             ada.run(2, view)
         assert [each["index"] for each in ada.lines()] == [0]
 

@@ -103,7 +103,7 @@ def test_what_does_not_come_back_is_told(person: Travelling) -> None:
     )
     fake = _answering(archive, b"sock: neither a file, a directory nor a link\n", 3)
     status, _, said = person.run(fake)
-    assert (status, "did not come back: sock" in said, "'secrets/new' was not taken" in said) == (
+    assert (status, "did not come back: sock" in said, "'secrets/new' was not copied back" in said) == (
         125,
         True,
         True,

@@ -88,7 +88,7 @@ def test_what_does_not_come_back(person: Person) -> None:
     ended = person.run("sh", "-c", script.rpartition(";")[0])
     assert ended.returncode == 125
     for line in (
-        "'out' was not taken: it is a link that leads out",
+        "'out' was not copied back: it is a link that leads out",
         "did not come back: pipe",
         ".wh.src: its name",
     ):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,10 +14,9 @@ from support import fronts, standby
 
 
 @pytest.fixture(scope="session")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with `sandwright` and `invoke`, which answer without starting Python anew."""
-    with standby.calls(tmp_path_factory.mktemp("programs")) as directory:
-        yield directory
+    return standby.programs(tmp_path_factory.mktemp("programs"))
 
 
 @pytest.fixture(scope="session")

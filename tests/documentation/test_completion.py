@@ -17,8 +17,8 @@ from sandwright.cli.commands.command import Command, Option
 from sandwright.cli.commands.table import COMMANDS
 from sandwright.cli.completion import SCRIPTS
 from sandwright.cli.tasks import namespace
+from support.standby import COMMAND as SANDWRIGHT
 
-SANDWRIGHT = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
 WAIT = 60.0
 
 BASH = """

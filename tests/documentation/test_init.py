@@ -169,7 +169,7 @@ def test_nobody_to_ask_writes_nothing(folder: Path) -> None:
     shown = _sandwright(folder, "init", "--method", "kubernetes")
     assert shown.returncode == 3
     assert layer(shown.stdout).policy.method == "kubernetes"
-    assert "with --yes it is written" in shown.stderr
+    assert "add --yes to write it" in shown.stderr
     assert _tree(folder) == before
 
 
@@ -305,7 +305,7 @@ def test_each_finding_has_its_line(folder: Path) -> None:
     text = proposal(found, _choice("bwrap"))
     assert "network.allow=[pypi.org, files.pythonhosted.org, proxy.golang.org, sum.golang.org]" in text
     assert "GOCACHE: $TMP/cache/go-build" in text
-    assert "Dockerfile: the sockets of container engines are closed" in text
+    assert "Dockerfile: the sockets of container engines are always closed" in text
     assert text.startswith("# yaml-language-server: $schema=.sandbox/policy.schema.json\n")
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,10 +14,9 @@ from sandwright.methods import METHODS, registry
 from sandwright.policy.names import FEATURES
 from sandwright.reference import methods, policy
 from sandwright.reference.methods import VERIFIED
+from support.standby import COMMAND as SANDWRIGHT
 
 DECLARATIONS = {name: registry.declaration(name).support for name in METHODS}
-
-SANDWRIGHT = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
 
 
 def test_named_probes_exist() -> None:

@@ -70,10 +70,11 @@ class Sandbox:
         return process.run(*words, env=self.environment, timeout=120, check=False)
 
     def left(self) -> list[str]:
-        """Containers and networks of runs."""
-        containers = self.host.run("ps", "--all", "--format", "{{.Names}}").text.splitlines()
-        networks = self.host.run("network", "ls", "--format", "{{.Name}}").text.splitlines()
-        return [each for each in (*containers, *networks) if each.endswith(("-proxy", "-inside"))]
+        """Containers and networks of runs of this sandbox: other workers' are in the same engine."""
+        ours = ("--filter", f"label=sandwright.session={self.environment['SANDWRIGHT_SESSION']}")
+        containers = self.host.run("ps", "--all", *ours, "--format", "{{.Names}}").text.splitlines()
+        networks = self.host.run("network", "ls", *ours, "--format", "{{.Name}}").text.splitlines()
+        return [*containers, *networks]
 
 
 @pytest.fixture(scope="module")
@@ -161,7 +162,8 @@ def sandbox(host: EngineHost, net: str, tmp_path: Path) -> Iterator[Sandbox]:
     loaded = Policy.from_text(text)
     facts = collect_facts(loaded, project=project, environ={"HOME": str(project.parent)})
     folder = write_artifacts(tmp_path / "out", render(loaded.resolve(facts), host.name).artifacts)
-    environment = {**host.environment, **_names(host, net, tmp_path), "XDG_RUNTIME_DIR": str(tmp_path)}
+    own = {"SANDWRIGHT_SESSION": f"test-{uuid.uuid4().hex}", "XDG_RUNTIME_DIR": str(tmp_path)}
+    environment = {**host.environment, **_names(host, net, tmp_path), **own}
     made = Sandbox(host, f"{folder}/launch", net, environment)
     yield made
     assert made.left() == []

@@ -173,7 +173,7 @@ FINDS = {
     ),
     "L22 executable": (
         '(allow process-exec (subpath "/opt"))\n(allow file-write* (subpath "/opt/w"))',
-        "p.sb:5:20: warning: L22 what is written below /opt/w can be executed",
+        "p.sb:5:20: warning: L22 files written below /opt/w can be executed",
     ),
     "L22 hooks": (
         '(allow file-write* (subpath "/Users/u/w"))',

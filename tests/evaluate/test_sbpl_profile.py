@@ -148,7 +148,7 @@ def test_makes_rules(text: str, expected: list[str]) -> None:
     assert rules(text) == expected
 
 
-UNQUOTED = "; nothing of what is imported is quoted: give it as the profile to see more"
+UNQUOTED = "; imported text is not quoted: pass the imported file as the profile to see more"
 
 REFUSED = {
     "nothing at all": ("", "p.sb:1:1: no version specified"),
@@ -331,7 +331,7 @@ def test_an_import_that_does_not_read_names_both_places() -> None:
 
 def test_imports_that_go_in_circles_end() -> None:
     files = Files(a='(import "b.sb")', b='(import "a.sb")')
-    with pytest.raises(ProfileError, match="imports itself; nothing of what is imported"):
+    with pytest.raises(ProfileError, match="imports itself; imported text is not quoted"):
         compile_profile('(version 1)(import "a.sb")', importer=files)
 
 

@@ -180,7 +180,7 @@ def test_settings(text: str, line: str, tmp_path: Path) -> None:
             "files: [{path: /x, content: x, user: somebody}]",
             "image 'thing': /x: which number user 'somebody' has is known only once the image is built, and "
             "a Dockerfile has to say it: write the number",
-            id="an owner whom nobody knows",
+            id="an owner without a known number",
         ),
     ],
 )
@@ -246,5 +246,5 @@ def test_a_context_as_directory_and_as_archive(tmp_path: Path) -> None:
     }
     assert archived == written
     assert {"Dockerfile", "work/users", "work/steps/accounts", "work/steps/accounts.awk"} <= written.keys()
-    with pytest.raises(BuildError, match="is not empty: a context needs a directory of its own"):
+    with pytest.raises(BuildError, match="is not empty: a context needs an empty directory"):
         context.write_directory(tmp_path / "context")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,8 +12,7 @@ from sandwright import process
 from sandwright.errors import DocumentError, UsageError
 from sandwright.image.lockdiff import lock_differences, markdown
 from sandwright.resources import data_path
-
-SANDWRIGHT = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
+from support.standby import COMMAND as SANDWRIGHT
 
 
 @pytest.fixture

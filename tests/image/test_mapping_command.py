@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 import uuid
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 from sandwright import process
 from support import mappedimages
 from support.layouts import simple
+from support.standby import COMMAND as SANDWRIGHT
 from support.tars import archive, file, folder
 
 pytestmark = [
@@ -20,9 +20,6 @@ pytestmark = [
     pytest.mark.skipif(os.getuid() != 0, reason="starts containers of several users"),
     pytest.mark.timeout(180),
 ]
-
-
-SANDWRIGHT = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
 
 
 def prove(*words: str, output: Path) -> process.Result:

@@ -26,7 +26,7 @@ root = pytest.mark.skipif(os.getuid() != 0, reason="starts containers of several
 SOME = (
     "a uid that another account has",
     "read-only: rendered accounts",
-    "read-only: numbers that nobody knows",
+    "read-only: unknown numbers",
     "started as a number, read-only, rendered accounts",
 )
 ALL = (
@@ -37,7 +37,7 @@ ALL = (
     "a high uid",
     "root, when it is asked for",
     "read-only: the account as it is",
-    "read-only: numbers that nobody knows",
+    "read-only: unknown numbers",
     "read-only: rendered accounts",
     "rendered accounts",
     "started as the account",
@@ -256,4 +256,4 @@ def test_an_image_that_only_looks_like_it(tmp_path: Path) -> None:
     faults = {each.check: each.detail for row in found for each in row.findings}
     assert faults["a uid that another account has"].startswith("uid: 0, not ")
     assert "rights: " in faults["a uid that another account has"]
-    assert faults["read-only: numbers that nobody knows"] == "was not refused: status 42"
+    assert faults["read-only: unknown numbers"] == "was not refused: status 42"

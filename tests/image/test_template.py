@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,8 +13,8 @@ from sandwright.errors import DocumentError, SandwrightError, UsageError
 from sandwright.image.definition import load_catalogue, load_definition
 from sandwright.image.template import LANGUAGES, SUITES, NewImage
 from sandwright.resources import data_path
+from support.standby import COMMAND as SANDWRIGHT
 
-SANDWRIGHT = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
 SHIPPED = data_path("images")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +18,10 @@ from sandwright.release.rebuild import rebuild
 from sandwright.release.statement import PROVENANCE
 from support.releases import released, supply
 from support.smallworld import World, contents, document, small_world
+from support.standby import COMMAND as SANDWRIGHT
 
 OCI = "org.opencontainers.image."
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
-SANDWRIGHT = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
 LABELS = {
     f"{OCI}source": "https://git.example/team/app",
     f"{OCI}revision": COMMIT,

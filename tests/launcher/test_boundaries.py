@@ -65,9 +65,9 @@ def test_a_signal_while_the_run_ends_is_no_end_of_its_keeper(
         assert running.stderr is not None
         assert running.stdout.readline() == b"up\n"
         (keeper,) = (each for each in _children(running.pid) if os.getpgid(each) == each)
-        own = Path(f"/proc/{running.pid}/exe").stat().st_ino
+        own = Path(f"/proc/{running.pid}/comm").read_text()  # their `exe` is closed even to their user
         below = _children(keeper)
-        ours = [each for each in below if Path(f"/proc/{each}/exe").stat().st_ino == own]
+        ours = [each for each in below if Path(f"/proc/{each}/comm").read_text() == own]
         (watch,) = (each for each in ours if not _has_threads(each))
         os.kill(watch, signal.SIGSTOP)
         _until(lambda: _stopped(watch))

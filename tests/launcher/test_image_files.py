@@ -30,7 +30,7 @@ FAKE = """\
 #!/bin/sh
 while [ $# -gt 0 ]; do
     case $1 in
-    --bundle) cp -a "$2" {made}/bundle ;;
+    --bundle) cp -a "$2" {made}/bundle 2>/dev/null ;;
     delete) exit 0 ;;
     esac
     shift

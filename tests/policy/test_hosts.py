@@ -74,7 +74,7 @@ def test_one_spelling(text: str, shown: str) -> None:
         ("github.com:https", "'github.com:https': the port must be 1 to 65535, or * for any"),
         ("github.com:", "'github.com:': the port must be 1 to 65535, or * for any"),
         ("github.com:0443", "'github.com:0443': the port must be 1 to 65535, or * for any"),
-        ("*.com", "'*.com' would cover a whole top-level domain; name what is in it"),
+        ("*.com", "'*.com' would cover a whole top-level domain; name hosts in it"),
         ("*.", "'*.': * stands only for the whole first part: *.example.org"),
         ("git*.com", "'git*.com': * stands only for the whole first part: *.example.org"),
         ("a.*.com", "'a.*.com': * stands only for the whole first part: *.example.org"),

@@ -157,11 +157,11 @@ def test_names_differ_by_case_on_linux() -> None:
     [
         ("/home/u", "the project /home/u is the home directory; choose a directory in it"),
         ("/alias", "the project /alias is the home directory; choose a directory in it"),
-        ("/", "the project / is a directory of the system; choose one of its own"),
-        ("/home", "the project /home is a directory of the system; choose one of its own"),
-        ("/etc", "the project /etc is a directory of the system; choose one of its own"),
-        ("/usr", "the project /usr is a directory of the system; choose one of its own"),
-        ("/tmp", "the project /tmp is a directory of the system; choose one of its own"),
+        ("/", "the project / is a directory of the system; choose another one"),
+        ("/home", "the project /home is a directory of the system; choose another one"),
+        ("/etc", "the project /etc is a directory of the system; choose another one"),
+        ("/usr", "the project /usr is a directory of the system; choose another one"),
+        ("/tmp", "the project /tmp is a directory of the system; choose another one"),
     ],
 )
 def test_refused_projects(project: str, message: str) -> None:
@@ -204,7 +204,7 @@ def test_refused_paths(text: str, message: str) -> None:
     assert str(refused.value) == message
 
 
-OWN = "the sandbox has its own {}, and what is written there is lost: leave it out"
+OWN = "the sandbox has a private {}, and files written there are lost: leave it out"
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
@@ -25,9 +24,9 @@ from sandwright.policy.names import FEATURES
 from sandwright.policy.provenance import BUILT_IN
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.retired_keys import RETIRED_FEATURES, RETIRED_KEYS
+from support.standby import COMMAND as SANDWRIGHT
 
 PAGE = Path(__file__).parents[2] / "docs/policy.md"
-SANDWRIGHT = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
 FACTS = HostFacts(os="linux", home="/home/u", project="/home/u/p")
 SAMPLES: Mapping[str, tuple[str, str]] = {
     "degrade": ("[{feature: image, method: bwrap, reason: x}]", "[]"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,11 +16,11 @@ from sandwright.process import Result
 from support import alpinelike
 from support.layouts import HELLO, INDEX, Layout
 from support.registryserver import LOGIN, Server, Tls, make_certificates, registry_server
+from support.standby import COMMAND as SANDWRIGHT
 from support.tars import archive, file, folder
 
 pytestmark = [pytest.mark.needs("docker-registry"), pytest.mark.timeout(120)]
 
-SANDWRIGHT = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
 IMAGE = """\
 schema: 1
 description: On a base from a registry.

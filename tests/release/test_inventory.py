@@ -146,7 +146,10 @@ def test_dpkg_s_database(tmp_path: Path) -> None:
     assert thing.licence.expression == "LicenseRef-thing-s-own AND (MIT OR GPL-2.0-or-later)"
     assert set(thing.files) == {b"usr/bin/thing", b"usr/share/doc/thing/copyright", b"etc/thing.conf"}
     assert {b"usr/bin/patched", b"usr/bin/mine", b"etc/edited.conf", b"bin"} <= set(found.unowned)
-    assert package_url(thing, found.system) == "pkg:deb/debian/thing@1.0-1%2Bb2?arch=amd64&distro=debian-12"
+    assert (
+        package_url(thing, found.system)
+        == "pkg:deb/debian/thing@1.0-1%2Bb2?arch=amd64&distro=debian-12&upstream=things%401.0"
+    )
 
 
 def test_apk_s_database(tmp_path: Path) -> None:

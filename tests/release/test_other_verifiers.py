@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 
@@ -25,7 +25,7 @@ from sandwright.release.publish import Published, make_plan, publish
 from sandwright.release.signing import load_key, load_verifier
 from sandwright.release.statement import SIGNATURE
 from sandwright.release.subject import Release
-from support import cosign3, debian13
+from support import debian13, gotools
 from support.registryserver import Server, registry_server
 from support.releases import released, write_key
 from support.smallworld import small_world
@@ -47,30 +47,21 @@ def debian(name: str) -> Program:
     try:
         root = debian13.unpacked(name, f"usr/bin/{name}")
     except HostError as error:
-        missing(name, error)
+        if {"all", name} & set(os.environ.get("SANDWRIGHT_REQUIRE", "").split(",")):
+            pytest.fail(str(error))
+        pytest.skip(str(error))
     libraries = root / "usr/lib/x86_64-linux-gnu"
     loader = (libraries / "ld-linux-x86-64.so.2", Path("--library-path"), libraries)
     return *loader, root / "usr/bin" / name
-
-
-def missing(name: str, error: HostError) -> NoReturn:
-    """Skip, or fail where the program is required: not one that no package brings, unless it is named."""
-    packaged = {"all"} if name != "cosign3" else set[str]()
-    if {*packaged, name} & set(os.environ.get("SANDWRIGHT_REQUIRE", "").split(",")):
-        pytest.fail(str(error))
-    pytest.skip(str(error))
 
 
 @pytest.fixture(scope="module", params=[2, 3])
 def cosign(request: pytest.FixtureRequest) -> Program:
     """cosign 2 looks under tags, cosign 3 among what is attached."""
     if request.param == 3:
-        try:
-            return (cosign3.program(),)
-        except HostError as error:
-            missing("cosign3", error)
+        return (gotools.require("cosign"),)
     found = process.find("cosign")
-    return debian("cosign") if found is None or cosign3.major(Path(found)) == 3 else (Path(found),)
+    return debian("cosign") if found is None or gotools.major(Path(found)) == 3 else (Path(found),)
 
 
 @pytest.fixture(scope="module")
@@ -163,10 +154,7 @@ def test_what_was_signed_with_a_keyid(
         place.mkdir()
         found = list(check_image(repository, "1", load_verifier(str(public)), place))
     assert [str(each.verdict) for each in found if each.check == "signature"] == ["pass"], found
-    try:
-        program = (cosign3.program(),)
-    except HostError as error:
-        missing("cosign3", error)
+    program = (gotools.require("cosign"),)
     verifying = ("verify", "--key", public, f"{name}:1")
     assert "do not match threshold" in _cosign(program, *verifying, home=tmp_path).stderr
     assert bring(name, signed.release, private).sent
@@ -234,7 +222,7 @@ def test_signatures_of_others_stay_beside_ours(signed: Signed, tmp_path: Path) -
     first, second = (write_key(tmp_path, each, kind="p256")[0] for each in ("first", "second"))
     bring(name, signed.release, first)
     sent = bring(name, signed.release, second).sent
-    assert sum("for cosign 2" in each for each in sent) == 3, "two signatures and the provenance"
+    assert sum("for cosign 2" in each for each in sent) == 6, "two signatures and four attestations"
     tag = f"{signed.release.root.digest.replace(':', '-')}.sig"
     with open_repository(parse_reference(name), RegistrySettings()) as repository:
         layers = json.loads(repository.manifest(tag).content)["layers"]

@@ -22,8 +22,9 @@ from sandwright.registry.settings import RegistrySettings
 from sandwright.registry.transport import Response
 from sandwright.release.bundle import BUNDLE
 from sandwright.release.check import check_image
-from sandwright.release.publish import Published, make_plan, publish
+from sandwright.release.publish import PREDICATE, Published, make_plan, publish
 from sandwright.release.signing import SigningKey, load_key
+from sandwright.release.statement import SIGNATURE
 from sandwright.release.subject import Release
 from sandwright.verify.smoke.report import write_report
 from sandwright.verify.verdict import ProbeFinding, Verdict
@@ -158,10 +159,10 @@ def _is_attached(reference: Reference, release: Release) -> None:
     """What is attached to what."""
     with open_repository(reference, RegistrySettings()) as repository:
         whole = [each.artifact_type for each in referrers(repository, release.root.digest)]
-        assert sorted(whole) == sorted([*DOCUMENTS[2:], BUNDLE, BUNDLE])
+        assert sorted(whole) == sorted([*DOCUMENTS[2:], BUNDLE, BUNDLE, BUNDLE])
         for manifest in release.manifests.values():
             own = [each.artifact_type for each in referrers(repository, manifest.digest)]
-            assert sorted(own) == sorted([*DOCUMENTS[:2], BUNDLE])
+            assert sorted(own) == sorted([*DOCUMENTS[:2], BUNDLE, BUNDLE, BUNDLE])
         annotated = {
             each.annotations.get("dev.sigstore.bundle.predicateType")
             for each in referrers(repository, release.root.digest, artifact_type=BUNDLE)
@@ -171,11 +172,16 @@ def _is_attached(reference: Reference, release: Release) -> None:
             for subject in (release.root, release.manifests["linux/amd64"])
             for each in referrers(repository, subject.digest)
         ]
-    assert annotated == {"https://slsa.dev/provenance/v1", "https://sigstore.dev/cosign/sign/v1"}
+    assert annotated == {
+        "https://slsa.dev/provenance/v1",
+        "https://in-toto.io/attestation/test-result/v0.1",
+        "https://sigstore.dev/cosign/sign/v1",
+    }
     assert set(names) == {  # the files of `oras pull`
         *("lock.json", "sources.json", "smoke-run.json"),
         *("SBOM-cyclonedx-linux-amd64.json", "SBOM-spdx-linux-amd64.json"),
-        *("provenance.sigstore.json", "signature.sigstore.json"),
+        *("provenance.sigstore.json", "signature.sigstore.json", "test-result.sigstore.json"),
+        *("packages-cyclonedx-linux-amd64.sigstore.json", "packages-spdx-linux-amd64.sigstore.json"),
     }
 
 
@@ -206,7 +212,7 @@ def test_another_key_signs_beside_the_first(
     reference, other = at(server, "keys:1"), new_key(tmp_path, "other")
     bring(reference, single, key)
     done = bring(reference, single, other)
-    assert len(done.sent) == 6, "provenance and two signatures, twice; no part of the image, and no document"
+    assert len(done.sent) == 12, "four statements and two signatures, twice; no part and no document"
     for each in (key, other):
         found = checked(reference, each, tmp_path / each.verifier.fingerprint)
         assert {finding.verdict for finding in found} == {Verdict.PASS}
@@ -228,13 +234,19 @@ def test_the_plan_is_told_and_nothing_done(server: Server, release: Release, key
         "attach sources",
         "attach smoke run",
     ]
+    statements = [
+        "provenance",
+        "packages cyclonedx linux/amd64",
+        "packages spdx linux/amd64",
+        "packages cyclonedx linux/arm64",
+        "packages spdx linux/arm64",
+        "test result",
+    ]
     assert [line.partition(",")[0] for line in told[8:]] == [
-        "sign provenance",
-        "sign signature",
-        "sign signature",
-        "sign signature",
+        *[f"sign {each}" for each in statements],
+        *["sign signature"] * 3,
         *["sign signature for cosign 2 and Podman"] * 3,
-        "sign provenance as an attestation for cosign 2 and Podman",
+        *[f"sign {each} as an attestation for cosign 2 and Podman" for each in statements],
         "read back and verify",
         "tag 1",
     ]
@@ -329,7 +341,7 @@ def test_killed(
     assert tags(server, "killed/app") == {}
     reference, key = at(server, "killed/app:1"), load_key(str(own), environ={})
     done = bring(reference, single, key)
-    assert (done.tagged, 0 < len(done.sent) < 7 + 5 + 3) == (("1",), True), "a part was there"
+    assert (done.tagged, 0 < len(done.sent) < 7 + 5 + 3 + 2 * 3) == (("1",), True), "a part was there"
     assert {each.verdict for each in checked(reference, key, tmp_path / "check")} == {Verdict.PASS}
 
 
@@ -372,7 +384,11 @@ def _part(reference: Reference, release: Release, what: str) -> str:
             return repository.manifest(fallback_tag(release.root.digest)).digest
         kind = BUNDLE if what == "signature" else "application/spdx+json"
         subject = next(iter(release.manifests.values())).digest
-        (found,) = referrers(repository, subject, artifact_type=kind)
+        found = next(
+            each
+            for each in referrers(repository, subject, artifact_type=kind)
+            if each.annotations.get(PREDICATE, SIGNATURE) == SIGNATURE
+        )
         return _layer(repository, found.descriptor.digest)
 
 

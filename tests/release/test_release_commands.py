@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,12 +21,12 @@ from support.registryserver import LOGIN, Server, Tls, make_certificates, regist
 from support.releases import matrix_of, report_of, with_row, write_key
 from support.sigstoreserver import ISSUER, sigstore, token
 from support.smallworld import World, small_world
+from support.standby import COMMAND as PROGRAM
 
 pytestmark = [pytest.mark.needs("docker-registry", "openssl"), pytest.mark.timeout(300)]
 
 CHECKS = ["signature", "image", "provenance", "documents", "sources", "SBOM", "evidence", "rebuild"]
 IMAGES = ("--images", "images")
-PROGRAM = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
 
 
 @pytest.fixture(scope="module")

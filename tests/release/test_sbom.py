@@ -112,7 +112,7 @@ def test_what_spdx_says(world: World, sboms: Mapping[Any, bytes]) -> None:
     said = json.loads(sboms["spdx"])
     digest = read_layout(world.output / "images/app").images["linux/amd64"].manifest.digest
     packages = {each["name"]: each for each in said["packages"]}
-    assert packages.keys() == {"app", "base-files", "libthing1"}
+    assert packages.keys() == {"app", "debian", "base-files", "libthing1"}
     assert packages["app"]["versionInfo"] == digest
     names = {each["SPDXID"]: each["fileName"] for each in said["files"]}
     held: dict[str, set[str]] = {}

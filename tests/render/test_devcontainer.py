@@ -353,7 +353,8 @@ def test_it_is_rendered_by_name_as_a_form_of_docker() -> None:
     assert [str(each).partition(": ")[2] for each in rendered.findings] == [
         "filesystem.protect holds in part: the directory of a repository is read-only as a whole; what "
         "doesn't exist yet can be made",
-        "network.proxy is stricter: a development container has no network: nobody brings the proxy in",
+        "network.proxy is stricter: a development container has no network, and no launcher connects it to "
+        "the proxy",
         "network.later-sockets holds in part: sockets that listen at the start of a run are hidden; "
         "programs inside can create Unix sockets",
         "process.kernel holds in part: which of these paths are masked depends on the version of the engine "

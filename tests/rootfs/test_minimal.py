@@ -84,7 +84,7 @@ def test_program_with_its_loader_and_libraries(tmp_path: Path) -> None:
         "/bin/p: asked",
     ]
     assert chosen.why(b"/" + LOADER.encode()) == [f"/{LOADER}: interpreter by /bin/p", "/bin/p: asked"]
-    assert chosen.why(b"/lib") == ["/lib: a directory that holds what is kept"]
+    assert chosen.why(b"/lib") == ["/lib: a directory with kept files"]
     assert chosen.why(b"/lib/libunused.so.1") == []
     assert "no program, link, library, package or rule that is kept leads to it" in chosen.whynot(
         b"/bin/other"

@@ -28,6 +28,7 @@ from sandwright.rootfs.minimal.trace import TracedCommand, trace
 from sandwright.rootfs.minimal.trial import try_minimal
 from sandwright.rootfs.securejoin import Root
 from support import layouts
+from support.small_image import UID, make_small_image
 
 PACKAGES = ("python3", "git", "ca-certificates", "bash", "coreutils")
 GROUND = (
@@ -267,6 +268,18 @@ def test_traced_run_sees_children_links_and_relative_paths(image: Path, store: P
 
 
 @pytest.mark.needs("strace", "bwrap")
+def test_traced_run_starts_in_the_root_where_the_home_is_closed(tmp_path: Path) -> None:
+    """As that of distroless' user, whom the namespace does not map."""
+    rootfs = make_small_image(tmp_path).rootfs
+    home = rootfs / "home/other"
+    home.mkdir(parents=True, mode=0o700)
+    os.chown(home, UID, UID)
+    script = "import os; assert os.getcwd() == '/'; open('/etc/passwd')"
+    run = TracedCommand(("python3", "-c", script), {"PATH": "/usr/bin"}, "/home/other", (UID, UID))
+    assert b"/etc/passwd" in trace(rootfs, run, timeout=LIMIT).used
+
+
+@pytest.mark.needs("strace", "bwrap")
 def test_traced_run_that_fails_proves_nothing(image: Path, store: Path, tmp_path: Path) -> None:
     with pytest.raises(BuildError, match=r"(?s)the traced run of bash -c .* ended with 3.*reason"):
         bundle(
@@ -331,6 +344,7 @@ def test_traced_run_can_not_write_to_the_root_or_reach_a_network(
     echo x > /etc/new
     [ -e /etc/new ] && exit 9
     while read name rest; do case $name in Inter-*|face|lo:) ;; *) exit 8;; esac; done < /proc/net/dev
+    while read name count; do [ "$name" = Seccomp: ] && [ "$count" != 2 ] && exit 7; done < /proc/self/status
     echo x > /tmp/new && [ -e /tmp/new ]
     """
     trace(full.rootfs, TracedCommand(("bash", "-c", script), {"PATH": "/usr/bin"}), timeout=LIMIT)

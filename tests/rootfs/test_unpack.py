@@ -172,7 +172,7 @@ def test_rootless_tells_what_the_tree_has_not(tmp_path: Path) -> None:
         "block device (8, 0) not made: an empty file stands for it": {"count": 1, "examples": ["d/disk"]},
         "character device (1, 3) not made: an empty file stands for it": {"count": 1, "examples": ["d/null"]},
         "owner kept in the xattr user.rootlesscontainers alone": {"count": 2, "examples": ["d", "d/f"]},
-        "owner not reproduced: it belongs to whoever unpacked it": {"count": 1, "examples": ["d/s"]},
+        "owner not reproduced: it belongs to the user who unpacked it": {"count": 1, "examples": ["d/s"]},
     }
 
 

@@ -188,6 +188,22 @@ def test_a_docker_archive(tmp_path: Path) -> None:
     assert files["layer.tar"] == b"layer"
 
 
+@pytest.mark.needs("dockerd")
+@pytest.mark.exclusive("docker")
+def test_what_docker_says_to_a_layer_that_it_cannot_read() -> None:
+    """As Docker 20.10 to one of zstd. Its answer is an event, after which it ends with success."""
+
+    def write(sink: BinaryIO, reference: str) -> None:
+        write_docker_archive(sink, reference, "linux/amd64", b"no layer" * 1000, {})
+
+    with (
+        docker_daemon() as address,
+        connect_docker(address or None) as engine,
+        pytest.raises(BuildError, match=r"it can't load localhost/unreadable:1: .+"),
+    ):
+        engine.load(write, "localhost/unreadable:1")
+
+
 @pytest.mark.parametrize("name", ["sandwright-smoke-_8aeegf2", "sandwright-smoke-8aeegf2_", "a__b", "ä", "-"])
 def test_any_directory_gives_a_daemon_a_namespace(name: str, tmp_path: Path) -> None:
     """containerd refuses two signs in a row, and one at an end; it says so when a lease is deleted."""

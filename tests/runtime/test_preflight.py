@@ -133,7 +133,7 @@ def test_without_a_daemon_root_gets_one(host: MachineFacts, monkeypatch: pytest.
     monkeypatch.setenv("DOCKER_HOST", "unix:///nonexistent/docker.sock")
     seen = check_runtime(RUNTIMES["docker"], host.platform, host, NEVER)
     assert isinstance(seen, ReadyRuntime), seen
-    assert seen.variant.note == "on a daemon of its own"
+    assert seen.variant.note == "on a separate daemon"
 
 
 def test_an_emulator_must_be_fixed(host: MachineFacts, foreign: str) -> None:

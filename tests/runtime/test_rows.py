@@ -92,7 +92,7 @@ def test_variants(name: str, changes: dict[str, Any], notes: list[str], host: Ma
 def test_bwrap_prefers_the_images_own_user(host: MachineFacts) -> None:
     first, second = RUNTIMES["bwrap"].variants(_facts(host))
     assert (first.note, second.note.startswith("as root")) == (
-        "as the image's user, from a mount namespace of its own",
+        "as the image's user, from a separate mount namespace",
         True,
     )
 

@@ -108,8 +108,11 @@ def test_a_writable_root_fails(
     before = sorted(small_image.rootfs.rglob("*"))
     subject = small_image.subject(tmp_path / "bundle", root__readonly=False)
     findings = _judge(_session(sessions, name, small_image.platform), subject, small_image, listening)
-    assert findings["read-only root"].verdict is F
-    assert "a file could be made in" in findings["read-only root"].detail
+    if name == "runsc" and os.geteuid() != 0:  # its root is this user's, and the image's user isn't
+        assert findings["read-only root"].verdict is Verdict.INCONCLUSIVE
+    else:
+        assert findings["read-only root"].verdict is F
+        assert "a file could be made in" in findings["read-only root"].detail
     assert sorted(small_image.rootfs.rglob("*")) == before, "what was made is removed again"
 
 
@@ -246,6 +249,8 @@ def test_a_runtime_that_swallows_the_exit_status_fails(
     real = process.which("runc")
     ready = check_runtime(RUNTIMES["runc"], small_image.platform, host, threading.Event())
     assert isinstance(ready, ReadyRuntime)
+    if ready.variant.only_root:
+        pytest.skip(ready.variant.note)
     _fake(tmp_path, "runc", f'{real} "$@"; exit 0', monkeypatch)
     with _sessions(host, threading.Event()) as sessions:
         subject = small_image.subject(tmp_path / "bundle")

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from session.hostsockets import Host
-from support import fronts
+from support import fronts, standby
 
 SANDWRIGHT = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
 POLICY = "schema: 1\nmethod: bwrap\nfilesystem:\n  write: [$PROJECT]\n  deny: [$PROJECT/secrets]\n"
@@ -33,6 +33,8 @@ class Project:
     runtime: Path
     environment: dict[str, str] = field(default_factory=dict)
     command: tuple[str, ...] = SANDWRIGHT
+    forked: tuple[str, ...] = ()
+    """What `run` and `sandwright` call instead, where no test is about how the command starts."""
 
     @property
     def policy(self) -> Path:
@@ -73,7 +75,7 @@ class Project:
         self, *words: str, stdin: bytes = b"", cwd: Path | None = None
     ) -> subprocess.CompletedProcess[bytes]:
         return subprocess.run(
-            [*self.command, *words],
+            [*(self.forked or self.command), *words],
             input=stdin,
             capture_output=True,
             timeout=WAIT,
@@ -114,10 +116,19 @@ class Project:
         return sorted((self.runtime / "sandwright" / "sessions").glob("*"))
 
 
+@pytest.fixture(scope="session")
+def forked(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
+    """The command, whose Python is forked from one that has imported everything."""
+    folder = tmp_path_factory.mktemp("forked")
+    return (str(fronts.installed(folder, str(standby.interpreter(folder / "interpreter")))),)
+
+
 @pytest.fixture
-def project(tmp_path: Path) -> Iterator[Project]:
+def project(tmp_path: Path, request: pytest.FixtureRequest, forked: tuple[str, ...]) -> Iterator[Project]:
     command = (str(fronts.installed(tmp_path / "command")),)
     made = Project(tmp_path / "home" / "p", tmp_path / "home", tmp_path / "run", command=command)
+    if request.node.get_closest_marker("real_start") is None:
+        made.forked = forked
     for path in (".git/hooks/x", ".git/config", ".git/HEAD", "secrets/key"):
         (made.root / path).parent.mkdir(parents=True, exist_ok=True)
         (made.root / path).write_text("content")

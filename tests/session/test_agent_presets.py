@@ -11,6 +11,7 @@ import pytest
 from sandwright.policy.agents import AGENTS
 from sandwright.policy.load import preset
 from session.conftest import Project
+from support.standby import COMMAND
 
 pytestmark = pytest.mark.needs("bwrap")
 
@@ -26,19 +27,24 @@ HELD = {
 EACH = [(agent, name) for agent, names in HELD.items() for name in names]
 
 CHANGE = """
-for change in 'echo changed >> "$1"' 'echo changed > "$1"/new' 'mv "$1" "$1.old"' 'rm -rf "$1"' \\
-    'ln -sf /etc/passwd "$1"' 'mv "${1%/*}" "${1%/*}.old"' 'mount -t tmpfs none "${1%/*}"' 'chmod 777 "$1"'
-do sh -c "$change" sh "$1" 2>/dev/null && echo "done: $change"
+for path; do
+    for change in 'echo changed >> "$1"' 'echo changed > "$1"/new' 'mv "$1" "$1.old"' 'rm -rf "$1"' \\
+        'ln -sf /etc/passwd "$1"' 'mv "${1%/*}" "${1%/*}.old"' 'chmod 777 "$1"' \\
+        'mount -t tmpfs none "${1%/*}"'
+    do sh -c "$change" sh "$path" 2>/dev/null && echo "done with $path: $change"
+    done
+    test -e "$path" && echo "there: $path"
 done
-test -e "$1" && echo there
+true
 """
+READ = 'for path; do cat "$path" 2>/dev/null && echo "read: $path"; done; true'
 
 
 @pytest.fixture
 def person() -> Iterator[Project]:
     """A project without a policy, in the home of somebody who never ran an agent: not in /tmp."""
     with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="sandwright-test-") as made:
-        project = Project(Path(made, "home", "p"), Path(made, "home"), Path(made, "run"))
+        project = Project(Path(made, "home", "p"), Path(made, "home"), Path(made, "run"), forked=COMMAND)
         for folder in (project.root, project.runtime):
             folder.mkdir(mode=0o700, parents=True)
         yield project
@@ -105,29 +111,34 @@ def test_what_an_agent_keeps_is_there_in_the_next_run(person: Project, agent: st
 @pytest.mark.parametrize("agent", list(dict(EACH)))
 def test_nothing_that_starts_by_itself_can_be_changed(person: Project, agent: str) -> None:
     """From the first run on, when none of it was there."""
-    for name in HELD[agent]:
-        assert _agent(person, agent, CHANGE, f"{person.home}/{KEPT}/{name}") == "there\n", name
-        path = person.home / KEPT / name
+    paths = [person.home / KEPT / name for name in HELD[agent]]
+    said = _agent(person, agent, CHANGE, *map(str, paths))
+    assert said.splitlines() == [f"there: {path}" for path in paths]
+    for path in paths:
         assert not path.is_symlink()
-        assert not list(path.iterdir()) if path.is_dir() else path.read_text() in ("", "{}\n")
+        assert not list(path.iterdir()) if path.is_dir() else path.read_text() in ("", "{}\n"), path
 
 
 def test_the_homes_own_settings_and_logins_are_closed(person: Project) -> None:
     """What programs of the host would run, and what they log in with."""
-    for name in (
+    names = (
         ".claude/settings.json",
         ".codex/config.toml",
         ".gemini/settings.json",
         ".config/opencode/x.json",
-    ):
-        path = person.home / name
+    )
+    settings = [person.home / name for name in names]
+    for path in settings:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("{}\n")
-        assert "done" not in _agent(person, "claude", CHANGE, str(path)).replace("echo changed", ""), name
-        assert path.read_text() == "{}\n"
-    for name in (".claude.json", ".claude/.credentials.json", ".codex/auth.json", ".gemini/oauth_creds.json"):
-        (person.home / name).write_text("secret\n")
-        assert _agent(person, "claude", 'cat "$1" 2>/dev/null; true', str(person.home / name)) == "", name
+    said = _agent(person, "claude", CHANGE, *map(str, settings))
+    assert "done with" not in said
+    assert [path.read_text() for path in settings] == ["{}\n"] * len(settings)
+    names = (".claude.json", ".claude/.credentials.json", ".codex/auth.json", ".gemini/oauth_creds.json")
+    logins = [person.home / name for name in names]
+    for path in logins:
+        path.write_text("secret\n")
+    assert _agent(person, "claude", READ, *map(str, logins)) == ""
 
 
 def test_agents_see_no_logins_of_others(person: Project) -> None:

@@ -17,7 +17,7 @@ POLICY = "method: bwrap\nfilesystem: {write: [$PROJECT]}\n"
 LOOK = 'for each in /proc/[0-9]*/fd/*; do [ ! -d "$each" ] || echo "$each"; done; cat ../beside 2>/dev/null'
 """Nothing of it is to be seen, in no process: neither a directory nor what lies beside the project."""
 
-pytestmark = pytest.mark.needs("bwrap")
+pytestmark = [pytest.mark.needs("bwrap"), pytest.mark.real_start]
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shlex
 import socket
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,8 +22,8 @@ from sandwright.methods.shared.escapes import escapes
 from sandwright.runtime.trial import Failed
 from sandwright.session import doctor
 from sandwright.session.doctor import diagnose, ladder, looked_into, unreported_denials
+from support.standby import COMMAND
 
-COMMAND = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
 ALL = "CVE-2025-31133, CVE-2025-52565, CVE-2025-52881"
 
 

@@ -23,14 +23,16 @@ import pytest
 from sandwright.documents.record import encode_record
 from session.conftest import POLICY, WAIT, Project, eventually
 from session.entries import entries, entry, touching, with_answer, write
-from support import fronts
+from support import fronts, standby
 from support.sessionrecords import session_record
 
 pytestmark = pytest.mark.needs("bwrap", "git")
 
 WRAPPER = """#!/bin/sh
-case $1 in -I) echo report ;; *) echo start ;; esac >>{log}
-exec {python} "$@"
+case $1 in
+    -I) echo report >>{log}; exec {python} "$@" ;;
+    *) echo start >>{log}; exec {starts} "$@" ;;
+esac
 """
 
 
@@ -64,14 +66,16 @@ class Front:
 
 
 @pytest.fixture
-def front(project: Project, tmp_path: Path) -> Front:
+def front(project: Project, tmp_path: Path, request: pytest.FixtureRequest) -> Front:
     log, wrapper = tmp_path / "log", tmp_path / "wrapped"
-    wrapper.write_text(WRAPPER.format(log=log, python=sys.executable))
+    real = request.node.get_closest_marker("real_start")
+    starts = sys.executable if real else standby.interpreter(tmp_path / "interpreter")
+    wrapper.write_text(WRAPPER.format(log=log, python=sys.executable, starts=starts))
     wrapper.chmod(0o755)
     command = fronts.installed(tmp_path / "command", str(wrapper))
     shutil.rmtree(project.root / ".git")
     subprocess.run(["git", "init", "-q", project.root], check=True)
-    return Front(replace(project, command=(str(command),)), log, wrapper)
+    return Front(replace(project, command=(str(command),), forked=()), log, wrapper)
 
 
 def _write(path: Path, text: str = "x") -> None:
@@ -328,6 +332,7 @@ def test_a_mount_over_a_path_that_was_looked_at(front: Front) -> None:
         subprocess.run(["umount", _root(front) / "sandbox.yaml"], check=True)
 
 
+@pytest.mark.real_start
 @pytest.mark.skipif(os.getuid() != 0, reason="becomes another group")
 def test_another_group(front: Front) -> None:
     front.warm()
@@ -467,6 +472,7 @@ def test_some_commands_are_pythons(front: Front, words: tuple[str, ...]) -> None
     assert front.python(*words)[0][:1] == ["start"]
 
 
+@pytest.mark.real_start
 @pytest.mark.parametrize("variable", ["OTEL_SERVICE_NAME", "SANDWRIGHT_TELEMETRY", "PYTHONHOME"])
 def test_some_variables_are_pythons(front: Front, variable: str) -> None:
     front.warm()
@@ -641,6 +647,7 @@ def test_without_an_interpreter_it_says_so(front: Front) -> None:
     assert (ended.returncode, b"/nowhere/python" in ended.stderr) == (126, True)
 
 
+@pytest.mark.real_start
 def test_no_variable_leads_to_another_interpreter(front: Front, tmp_path: Path) -> None:
     for name in ("python3", "sandwright-interpreter", "python"):
         (tmp_path / name).write_text("#!/bin/sh\necho pwned\n")

@@ -10,7 +10,7 @@ import pytest
 
 from session.conftest import SANDWRIGHT, WAIT, Project
 
-pytestmark = pytest.mark.needs("bwrap")
+pytestmark = [pytest.mark.needs("bwrap"), pytest.mark.real_start]
 
 IGNORED = ("HUP", "INT", "QUIT", "TERM", "USR1", "USR2", "ALRM")
 

@@ -17,7 +17,7 @@ import sandwright
 from session.conftest import Project
 from support import fronts
 
-pytestmark = pytest.mark.needs("bwrap", "git")
+pytestmark = [pytest.mark.needs("bwrap", "git"), pytest.mark.real_start]
 PACKAGE = Path(sandwright.__file__).parent
 KUBERNETES = PACKAGE.with_name("sandwright_kubernetes")
 POINTS = "[sandwright.methods]\nkubernetes = sandwright_kubernetes:METHOD\n"

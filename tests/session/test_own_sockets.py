@@ -29,7 +29,7 @@ PYTHON = "/usr/bin/python3"
 """One that other users reach."""
 RUN = (*SANDWRIGHT, "run", "--trust-policy", "--", interpreters.INSIDE, "-P", "inside.py")
 
-pytestmark = pytest.mark.needs("bwrap")
+pytestmark = [pytest.mark.needs("bwrap"), pytest.mark.real_start]
 
 
 @pytest.fixture

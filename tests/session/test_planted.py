@@ -16,7 +16,7 @@ import sandwright
 from sandwright import Policy
 from session.conftest import SANDWRIGHT, WAIT, Project
 
-pytestmark = pytest.mark.needs("bwrap")
+pytestmark = [pytest.mark.needs("bwrap"), pytest.mark.real_start]
 
 POLICY = "schema: 1\nmethod: bwrap\nfilesystem:\n  write: [$PROJECT]\n"
 SCRIPT = "from sandwright.cli import main; main()"

@@ -17,7 +17,7 @@ import pytest
 from session.conftest import Project
 from session.entries import entry, starting, with_artifacts, write
 
-pytestmark = pytest.mark.needs("bwrap", "git")
+pytestmark = [pytest.mark.needs("bwrap", "git"), pytest.mark.real_start]
 
 STANDIN = r"""#!/bin/sh
 [ "$1" = --run ] || exit 99

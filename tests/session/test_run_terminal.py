@@ -10,7 +10,7 @@ import pytest
 from session.conftest import SANDWRIGHT, Project
 from session.terminals import terminal
 
-pytestmark = pytest.mark.needs("bwrap")
+pytestmark = [pytest.mark.needs("bwrap"), pytest.mark.real_start]
 
 
 def _run(*words: str) -> list[str]:

@@ -33,7 +33,7 @@ ACTS = {
     "a file that leads to one": ("mkdir x; echo gitdir: y >x/.git", "x/.git", ": leads Git to"),
     "a link that leads to one": ("mkdir x; ln -s y x/.git", "x/.git", ": leads Git to"),
     "configuration": ("echo >>vendor/lib/.git/config", "vendor/lib/.git", REPOSITORY),
-    "a hook": ("echo >vendor/lib/.git/hooks/pre-commit", "vendor/lib/.git/hooks", ": Git runs what is there"),
+    "a hook": ("echo >vendor/lib/.git/hooks/pre-commit", "vendor/lib/.git/hooks", ": Git runs files there"),
     "a link for Git": ("ln -s y vendor/lib/.git/MERGE_MSG", "vendor/lib/.git/MERGE_MSG", LINK),
     "a deep link": ("ln -s ../y vendor/lib/.git/refs/z", "vendor/lib/.git/refs/z", LINK),
     "a link in a bare one": (f"{BARE}; ln -s /y x/MERGE_MSG", "x/MERGE_MSG", f"{LINK} was removed"),

@@ -13,7 +13,7 @@ from session.conftest import SANDWRIGHT, WAIT, Project, eventually
 from session.terminals import terminal
 from support.processtrees import who_has_open
 
-pytestmark = pytest.mark.needs("bwrap")
+pytestmark = [pytest.mark.needs("bwrap"), pytest.mark.real_start]
 
 RUN = shlex.join([*SANDWRIGHT, "run", "--"])
 LAUNCH = ".sandbox/bwrap/launch"

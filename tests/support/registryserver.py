@@ -54,14 +54,19 @@ class Server:
 
 @contextlib.contextmanager
 def registry_server(
-    directory: Path, *, login: bool = False, tls: Tls | None = None, address: str = "127.0.0.1"
+    directory: Path,
+    *,
+    login: bool = False,
+    tls: Tls | None = None,
+    address: str = "127.0.0.1",
+    program: Path | str = "docker-registry",
 ) -> Iterator[Server]:
     """Run one for the length of a `with`, its files in `directory`; with `login`, for `LOGIN` alone.
 
     It listens on `address`; with `tls` on the loopback's, whose name the certificate has.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    port = _free_port()
+    port = free_port()
     storage, log = directory / "storage", directory / "log"
     configuration = {
         "version": "0.1",
@@ -72,10 +77,10 @@ def registry_server(
     }
     written = directory / "config.json"
     written.write_text(json.dumps(configuration))  # JSON is YAML
-    serve = ("docker-registry", "serve", written)
+    serve = (program, "serve", written)
     calm = {**os.environ, "GOMAXPROCS": "1", "GOGC": "1000"}  # half the processor's time for small requests
     with log.open("wb") as out, process.start(*serve, stdout=out, stderr=out, env=calm) as running:
-        _wait_for(address, port, tls, log)
+        wait_for(address, port, log, tls=tls)
         assert running.poll() is None, log.read_text()
         yield Server(f"localhost:{port}" if tls else f"{address}:{port}", storage, log)
 
@@ -105,14 +110,15 @@ def _auth(directory: Path) -> dict[str, object]:
     return {"auth": {"htpasswd": {"realm": "test", "path": str(path)}}}
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port: int = free.getsockname()[1]
         return port
 
 
-def _wait_for(listens: str, port: int, tls: Tls | None, log: Path) -> None:
+def wait_for(listens: str, port: int, log: Path, *, tls: Tls | None = None) -> None:
+    """Wait until a server answers. Raise AssertionError with its log when it does not."""
     address = f"https://localhost:{port}/" if tls else f"http://{listens}:{port}/"
     context = ssl.create_default_context(cafile=str(tls.authority)) if tls else None
     opener = urllib.request.build_opener(

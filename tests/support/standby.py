@@ -1,17 +1,20 @@
-"""Our program, imported once and forked for each call: starting Python takes most of a short command's time.
+"""Our program, imported once in a run and forked for each call: imports take most of a short command's time.
 
-`calls(DIRECTORY)` puts programs `sandwright` and `invoke` there. Each hands its words, environment, directory
-and open files to a process that waits with everything imported. That forks a child, in which nothing of ours
-has run yet, like in a program that was just started. Our real programs are started by other tests, among them
-that of `docs/start.md`.
+`COMMAND` and words are an argv that does what `python -P -c 'from sandwright.cli import main; main()'` does.
+`programs(DIRECTORY)` puts `sandwright` and `invoke` there. `interpreter(FILE)` stands in for Python in the
+first line of `sandwright-interpreter`. Each hands its words, environment, directory and open files to a
+server of this run, a process that waits with everything imported. That forks a child, in which nothing of
+ours has run yet, like in a program that was just started. The child differs from one in this: it has the
+server's parent, user, limits and signals, not the caller's. Tests of those start the real program.
 """
 
 from __future__ import annotations
 
 import array
 import contextlib
+import gc
 import importlib
-import json
+import marshal
 import os
 import select
 import signal
@@ -19,75 +22,82 @@ import socket
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+import tempfile
+import traceback
+import uuid
 from pathlib import Path
-from typing import Any
 
 from sandwright import process
+from sandwright.cli.functions import FUNCTIONS
 from support import interpreters
 
 TESTS = Path(__file__).parents[1]
 PROGRAMS = ("sandwright", "invoke")
-SOCKET = "standby.socket"
+SOCKET = os.environ.setdefault("TESTS_STANDBY", f"{tempfile.gettempdir()}/test-standby-{uuid.uuid4().hex}")
+"""Its workers inherit a run's, and this module is imported before the run begins."""
+FLAGS = {"sandwright": ("-P",), "sandwright-interpreter": ("-E", "-P"), "invoke": ()}
+"""Python's options for each program, which has a server: ours looks at `sys.flags`."""
+CLIENT = (interpreters.INSIDE, "-ISs", str(Path(__file__).with_name("standby_client.py")))
+COMMAND = (*CLIENT, f"{SOCKET}-sandwright", "sandwright")
 IMPORTED = (
+    *sorted({f"sandwright.cli{each.partition(':')[0]}" for each in FUNCTIONS.values()}),
     "sandwright.cli.tasks",
     "sandwright.cli.program",
-    "sandwright.cli.running",
     "sandwright.cli.console",
+    "sandwright.cli.drawing",
     "sandwright.errors",
     "sandwright.init.init",
     "sandwright.api",
     "sandwright.policy.schema",
     "sandwright.render.rendered",
     "sandwright.evaluate.explain",
+    "sandwright.evaluate.explain.plans",
+    "sandwright.methods.bwrap.backend",
+    "sandwright.methods.bwrap.explain",
+    "sandwright.methods.shared.trial",
     "sandwright.session.run",
     "sandwright.verify.command",
     "invoke.main",
     "rich.table",
 )
-CLIENT = """\
-#!{python} -ISs
-import array, json, os, socket, sys
-asked = {{"argv": [{name!r}, *sys.argv[1:]], "environ": dict(os.environ), "directory": os.getcwd()}}
-with socket.socket(socket.AF_UNIX) as server:
-    server.connect({path!r})
-    files = array.array("i", [0, 1, 2]).tobytes()
-    server.sendmsg([b"."], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, files)])
-    server.sendall(json.dumps(asked).encode() + b"\\n")
-    status = server.recv(4)
-os._exit(status[0] if status else 70)
-"""
 
 
-@contextlib.contextmanager
-def calls(directory: Path) -> Iterator[Path]:
-    """A directory of programs, for the length of a `with`."""
-    path = directory / SOCKET
+def start(stack: contextlib.ExitStack) -> None:
+    """Wait for calls until the stack is closed. The first caller of a server waits for its imports."""
+    code = f"import sys; sys.path[:0] = [{str(TESTS)!r}]; from support import standby; standby.serve()"
+    for name, flags in FLAGS.items():
+        with socket.socket(socket.AF_UNIX) as server:
+            path = Path(f"{SOCKET}-{name}")
+            server.bind(str(path))
+            stack.callback(path.unlink)
+            path.chmod(0o600)  # another user's call would have our rights
+            server.listen(16)
+            argv = (sys.executable, *flags, "-c", code, str(server.fileno()))
+            stack.enter_context(process.start(*argv, stdout=subprocess.DEVNULL, pass_fds=(server.fileno(),)))
+
+
+def programs(directory: Path) -> Path:
+    """Put programs into a directory, and give it."""
     for name in PROGRAMS:
         program = directory / name
-        program.write_text(CLIENT.format(python=interpreters.INSIDE, name=name, path=str(path)))
+        words = " ".join(f"'{word}'" for word in (*CLIENT, f"{SOCKET}-{name}", name))
+        program.write_text(f'#!/bin/sh\nexec {words} "$@"\n')
         program.chmod(program.stat().st_mode | stat.S_IXUSR)
-    with socket.socket(socket.AF_UNIX) as server:
-        server.bind(str(path))
-        server.listen(16)  # who calls before it has imported everything waits here
-        code = f"import sys; sys.path.insert(0, {str(TESTS)!r}); from support import standby; standby.serve()"
-        with process.start(
-            sys.executable,
-            "-c",
-            code,
-            str(server.fileno()),
-            stdout=subprocess.DEVNULL,
-            pass_fds=(server.fileno(),),
-        ):
-            server.close()  # calls of a process that has ended are refused, and do not wait
-            yield directory
+    return directory
+
+
+def interpreter(path: Path) -> Path:
+    """Write a program that takes `-E -P SCRIPT WORDS…` as the command's native part gives them to Python."""
+    code = f"sys.argv[1:3] = ['{SOCKET}-sandwright-interpreter']\nexec(open({CLIENT[2]!r}).read())\n"
+    path.write_text(f"#!{interpreters.INSIDE} -ISs\nimport sys\n{code}")
+    path.chmod(0o755)
+    return path
 
 
 def serve() -> None:
     """Wait for calls, for ever, on the socket of `sys.argv`. Each has a process that looks after it."""
     server = socket.socket(fileno=int(sys.argv[1]))
-    for name in IMPORTED:
-        importlib.import_module(name)
+    _import_when_called(server)
     while True:
         connection, _ = server.accept()
         if not os.fork():
@@ -99,17 +109,25 @@ def serve() -> None:
                 pass
 
 
+def _import_when_called(server: socket.socket) -> None:
+    select.select([server], [], [])
+    for name in IMPORTED:
+        importlib.import_module(name)
+    sys.path.remove(str(TESTS))
+    gc.freeze()  # else each child would look at all of it, and copy it by doing so
+
+
 def _look_after(connection: socket.socket) -> None:
     """Have a call carried out, and end it when nobody waits for it any more."""
-    _, ancillary, _, _ = connection.recvmsg(1, socket.CMSG_SPACE(3 * 4))
+    size, ancillary, _, _ = connection.recvmsg(8, socket.CMSG_SPACE(4 * 4))
     files = array.array("i", ancillary[0][2])
     with connection.makefile("rb") as stream:
-        asked = json.loads(stream.readline())
+        argv, environ = marshal.loads(stream.read(int.from_bytes(size, "big")))
     worker = os.fork()
     if not worker:
         os.setsid()
         connection.close()
-        _become(asked, files)
+        _become(argv, environ, files)
     ended = os.pidfd_open(worker)
     ready, _, _ = select.select([ended, connection.fileno()], [], [])
     if ended not in ready:
@@ -120,26 +138,31 @@ def _look_after(connection: socket.socket) -> None:
     os._exit(0)
 
 
-def _become(asked: dict[str, Any], files: array.array[int]) -> None:
+def _become(argv: list[str], environ: dict[bytes, bytes], files: array.array[int]) -> None:
     """Be the program."""
-    for number, file in enumerate(files):
+    *streams, directory = files
+    os.fchdir(directory)
+    for number, file in enumerate(streams):
         os.dup2(file, number)
+    for file in files:
         os.close(file)
-    os.chdir(asked["directory"])
     os.environ.clear()
-    os.environ.update(asked["environ"])
-    sys.argv = asked["argv"]
-    sys.path[:0] = [each for each in asked["environ"].get("PYTHONPATH", "").split(os.pathsep) if each]
-    sys.stdin, sys.stdout, sys.stderr = (
-        os.fdopen(number, mode, encoding="utf-8", closefd=False)
-        for number, mode in ((0, "r"), (1, "w"), (2, "w"))
-    )
-    status = 70
+    os.environb.update(environ)
+    sys.argv = argv
+    if not sys.flags.ignore_environment:
+        first = 0 if sys.flags.safe_path else 1  # behind the current directory
+        sys.path[first:first] = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    sys.stdin = os.fdopen(0, "r", encoding="utf-8", closefd=False)
+    sys.stdout = os.fdopen(1, "w", 1, encoding="utf-8", closefd=False)  # by lines, as at a terminal
+    sys.stderr = os.fdopen(2, "w", 1, encoding="utf-8", errors="backslashreplace", closefd=False)
+    status = 1
     try:
-        _main(sys.argv[0])
+        _main(argv[0])
         status = 0
     except SystemExit as end:
         status = _status(end.code)
+    except BaseException:  # noqa: BLE001 - as Python ends
+        traceback.print_exc()
     finally:
         with contextlib.suppress(OSError):
             sys.stdout.flush()
@@ -148,15 +171,14 @@ def _become(asked: dict[str, Any], files: array.array[int]) -> None:
 
 
 def _main(name: str) -> None:
-    if name == "sandwright":
+    if name == "invoke":
+        from invoke.main import program  # noqa: PLC0415
+
+        program.run()
+    else:
         from sandwright.cli import main  # noqa: PLC0415
 
         main()
-    else:
-        from invoke.main import program  # noqa: PLC0415
-
-        sys.path.insert(0, "")
-        program.run()
 
 
 def _status(code: object) -> int:

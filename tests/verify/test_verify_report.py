@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -15,6 +14,7 @@ from sandwright.verify.outcome import ProbeOutcome
 from sandwright.verify.probe import Family
 from sandwright.verify.report import PolicyReport, encode_report, junit, summary
 from sandwright.verify.verdict import Verdict
+from support.standby import COMMAND
 
 KEYS = {"probe", "method", "verdict", "expected", "observed", "evidence"}
 
@@ -89,7 +89,7 @@ def test_a_summary_counts() -> None:
 
 
 def _verify(project: Path, *words: str, task: str = "verify", **environment: str) -> process.Result:
-    argv = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()", task, *words)
+    argv = (*COMMAND, task, *words)
     env = {**os.environ, "SANDWRIGHT_CACHE": str(project.parent / "cache"), **environment}
     return process.run(*argv, cwd=project, env=env, timeout=120, check=False)
 

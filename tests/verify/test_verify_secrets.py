@@ -161,7 +161,7 @@ def test_a_policy_with_shims_of_its_own(secrets: Callable[..., list[ProbeOutcome
 def test_a_policy_whose_sandbox_reaches_no_bridge(secrets: Callable[..., list[ProbeOutcome]]) -> None:
     found = {each.probe: each for each in secrets("bwrap", None, POLICY + "network: {mode: host}\n")}
     assert found["secrets/two-tokens"].verdict is Verdict.SKIPPED
-    assert "neither Unix sockets nor a loopback of its own" in found["secrets/two-tokens"].evidence
+    assert "neither Unix sockets nor a separate loopback" in found["secrets/two-tokens"].evidence
     assert found["secrets/cloud"].verdict is Verdict.PASS
 
 

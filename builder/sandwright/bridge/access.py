@@ -1,8 +1,8 @@
 """What the policy lets the sandbox read and write of the workspace: the bridge does no more for it than that.
 
-A program on the host could read all that its owner can. So a path that a call names is held against the
-policy first, as the sandbox's own access to it would be: what is denied is not read for it, and what is
-read-only is not written. Names are compared as they are, and as a file system does that ignores case: the
+A program on the host could read all that its owner can. So a path that a call names is first checked against
+the policy, like the sandbox's own access to it: denied files are not read for it, and read-only files are
+not written. Names are compared as they are, and as a file system does that ignores case: the
 stricter answer holds.
 """
 
@@ -20,7 +20,7 @@ Parts = tuple[str, ...]
 
 
 class AccessRule(NamedTuple):
-    """A path below the workspace that has a rule of its own. `path` is relative, empty for the workspace."""
+    """A path below the workspace that has a separate rule. `path` is relative, empty for the workspace."""
 
     path: str
     read: bool

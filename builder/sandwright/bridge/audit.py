@@ -20,7 +20,7 @@ from sandwright.bridge.secret import MASK
 MAX_WORD = 256
 MAX_WORDS = 64
 MAX_BYTES = 64 << 20
-"""Of one session. Then nothing more is run: what is not written down is not done, and no disk is filled."""
+"""For one session. At this size no more programs run: each call must be logged, in a bounded log."""
 
 
 class Full(Exception):

@@ -78,14 +78,14 @@ class _Asked:
 
 @dataclass
 class _Prepared:
-    """What is started: nothing in it is the sandbox's but texts that a grammar took."""
+    """The program to start. Of the sandbox it contains only text that a grammar accepted."""
 
     argv: list[str]
     environment: dict[str, str]
     directory: str
     descriptors: list[int] = field(default_factory=list)
     finish: Callable[[], None] = lambda: None
-    """What is done when the program has ended well."""
+    """Called when the program has succeeded."""
 
 
 def serve_call(connection: socket.socket, number: int, context: Context) -> None:
@@ -225,7 +225,7 @@ def _prepared(requested: _Asked, scratch: Path, files: contextlib.ExitStack, con
             program_env = {**gh_environment(home, repository), **program.secrets}
             prepared = _Prepared([program.path], {**base, **program_env}, str(home))
         case _:
-            empty = scratch / "empty"  # what the sandbox wrote says nothing to a program that nobody knows
+            empty = scratch / "empty"  # an unknown program must not depend on files that the sandbox wrote
             empty.mkdir()
             prepared = _Prepared([program.path], {**base, **program.secrets}, str(empty))
     for word in call.words():
@@ -302,7 +302,7 @@ def _pipes(*, reads_input: bool) -> tuple[Pipes, tuple[int, int, int]]:
 
 
 def _last_word(connection: socket.socket, frame: bytes) -> None:
-    """Send a last frame to whoever still listens, without waiting long for one who doesn't read."""
+    """Send a last frame, if the client still listens. Don't wait long for a client that doesn't read."""
     with contextlib.suppress(OSError):
         connection.settimeout(5)
         connection.sendall(frame)

@@ -1,8 +1,8 @@
 """The programs of all calls: started under a lock, and everything that they leave behind is ended.
 
 On Linux the bridge is a *subreaper* (prctl(2)): what a program starts and leaves behind becomes the bridge's
-child, whatever session or group it went to. A child that nobody here started is such a remainder, and is
-killed and waited for; as its pid can't be given to another process before that, it is the right one.
+child, in any session or group. A child that the bridge didn't start is such a leftover: the bridge kills it
+and waits for it. Until then its pid can't be reused, so the right process is killed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Children:
 
     @contextlib.contextmanager
     def starting(self) -> Iterator[Callable[[int], None]]:
-        """Hold the lock while a program is started; call what is given with its pid."""
+        """Hold the lock while a program is started; call the function with its pid."""
         with self._lock:
             yield self._known.add
 
@@ -63,7 +63,7 @@ class Children:
             self._kill_strangers()
 
     def _kill_strangers(self) -> None:
-        """Kill children that are nobody's; their own children come up then, so look again."""
+        """Kill leftover children; their children are reparented to the bridge then, so look again."""
         for _ in range(1000 if self._reaps and not self._working else 0):
             strangers = [
                 pid

@@ -1,4 +1,4 @@
-"""What the bridge's process is told at its start, and how that goes there: as one JSON text through a pipe.
+"""The bridge process' configuration, which it reads as one JSON text from a pipe when it starts.
 
 It holds the secrets, so it never stands in arguments, in an environment or in a file.
 """
@@ -60,9 +60,9 @@ class Configuration:
 
     `public` is what the sandbox sees: the shims and the socket. `private`, beside it, is the bridge's; the
     directory above both goes when the bridge ends. `audit` is the file that gets a line for each call. `uids`
-    may connect. `environment` is what of the host's environment programs may get. `repositories`
-    are those whose remotes are known. `access` is what the policy says of the workspace. `loopback`: this
-    machine's own addresses are its own, as the sandbox has another network. `restricting`: see
+    may connect. `environment` are the host's variables that programs may get. `repositories`
+    are those with known remotes. `access` are the policy's rules for the workspace. `loopback`: the sandbox
+    has another network, so this machine's loopback addresses are separate. `restricting`: see
     `RestrictedGit`.
     """
 

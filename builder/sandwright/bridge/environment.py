@@ -34,8 +34,8 @@ _DANGEROUS = re.compile(
 def trusted_search_path(environment: Mapping[str, str], writable: Callable[[str], bool]) -> str:
     """The host's PATH, with the directories alone that no sandbox and no other user writes.
 
-    Relative ones go, those that this sandbox may write, and those below any project, whose sandbox may have
-    run before.
+    Relative directories are removed, those that this sandbox may write, and those below any project: an
+    earlier sandbox of that project may have written them.
     """
     parts = environment.get("PATH", "/usr/local/bin:/usr/bin:/bin").split(":")
     return ":".join(

@@ -15,8 +15,8 @@ MAX_PAYLOAD bytes at most. The shim speaks first:
 | 21 | CREDIT | bridge | how many more bytes of standard input may be sent (four bytes) |
 
 A connection is one call. Signals are never stuck behind input that the program doesn't read, as input is only
-sent within what was granted; output waits in the socket until the shim takes it. Whoever closes its side, or
-half of it, has gone: the program is ended.
+sent within what was granted; output waits in the socket until the shim takes it. A client that closes its
+side, or half of it, has gone: the program is ended.
 """  # noqa: E501 - a table
 
 from __future__ import annotations

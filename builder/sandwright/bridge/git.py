@@ -4,8 +4,8 @@ Why nothing of the sandbox's is executed, however its repository looks: git read
 written here and no other (`GIT_CONFIG_NOSYSTEM`, `GIT_CONFIG_GLOBAL=/dev/null`, a private git directory);
 hooks, attributes and everything else that names a program is looked for in that directory, where there is
 none; the command line is `AllowedCall.words`, from a table without an option that takes a command; the only
-remote is a known one by https, any other transport is off; the environment is built from nothing. What is
-left of the sandbox in it are objects, and names of refs of the plainest kind.
+remote is a known one by https, any other transport is off; the environment is built from nothing. From the
+sandbox come only objects, and refs with the plainest names.
 
 Why the secret goes nowhere else: git asks the one credential helper of this configuration, which stands below
 the remote's exact address, and follows no redirects.
@@ -47,7 +47,7 @@ _HELPER = r"""!printf 'username=%s\npassword=%s\n' "$SANDWRIGHT_USERNAME" "$SAND
 
 @dataclass(frozen=True)
 class Job:
-    """What git is to be given for one call, and what is needed to bring back what came of it."""
+    """Git's input for one call, and the data needed to copy its results back."""
 
     words: list[str]
     variables: dict[str, str] = field(repr=False)
@@ -237,7 +237,7 @@ def _git_arguments(call: AllowedCall, refs: Refs, remote: Remote) -> list[str]:
                 raise Refused(f"git fetch: {quote_words([spec])}: only refs below {allowed}")
     if call.form.words == ("push",) and not specs and not _is_about_tags(call):
         if not refs.head.startswith("ref: refs/heads/"):
-            raise Refused("git push: HEAD is no branch; say what is to be pushed")
+            raise Refused("git push: HEAD is not a branch; name the branch to push")
         branch = refs.head.removeprefix("ref: ")
         specs = [f"{branch}:{branch}"]
     return [*head, remote.name, *specs]
@@ -268,7 +268,7 @@ def _make_repository(repository: Path, refs: Refs, remote: Remote) -> None:
 
 
 def _git_configuration(remote: Remote, *, sha256: bool) -> str:
-    """All that git is told. Every value is ours, or was matched against a rule without quotes or newlines."""
+    """Git's whole configuration. Values are ours, or matched a rule without quotes or newlines."""
     version = "repositoryformatversion = 0"
     if sha256:
         version = "repositoryformatversion = 1\n[extensions]\n\tobjectFormat = sha256\n[core]"

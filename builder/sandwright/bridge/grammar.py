@@ -103,7 +103,7 @@ def _option_words(option: ShimOption, value: str) -> str | tuple[str, WorkspaceF
 
 @dataclass(frozen=True)
 class ProgramProfile:
-    """What is known of a program: its forms, and which variables its secrets may have."""
+    """A known program: its forms, and the variables that may hold its secrets."""
 
     program: str
     forms: tuple[CommandForm, ...]
@@ -197,7 +197,7 @@ def _find_form(profile: ProgramProfile, arguments: Sequence[str]) -> CommandForm
 
 
 def _why_never(profile: ProgramProfile, arguments: Sequence[str]) -> str:
-    """Why a sub-command is not in a profile, if somebody wrote it down."""
+    """Why a sub-command is not in a profile, if the reason is recorded."""
     fitting = (name for name in profile.never if tuple(arguments[: len(name.split())]) == tuple(name.split()))
     return profile.never.get(max(fitting, key=len, default=""), "")
 
@@ -275,7 +275,7 @@ class _Parsing:
         names = {option.name for option, _ in self._options}
         for group in self._form.required:
             if not group & names:
-                raise Refused(f"{self._where()}: needs {' or '.join(sorted(group))}; nobody can be asked")
+                raise Refused(f"{self._where()}: needs {' or '.join(sorted(group))}; it can't prompt")
 
     def _check_argument(self, kind: Kind, what: str, value: str) -> None:
         if fault := value_fault(kind, value):

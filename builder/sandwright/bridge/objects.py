@@ -41,7 +41,7 @@ def copy_objects(
     deadline: float,
     restricted: RestrictedGit,
 ) -> None:
-    """Bring what is not there yet of a repository's objects into a bare one of ours, `store`.
+    """Copy a repository's missing objects into our bare repository, `store`.
 
     `restricted` starts git. Raise Refused when it is too much, takes until after `deadline` (monotonic), or a
     pack is not one.
@@ -104,7 +104,7 @@ def _copy_all(
 
 @contextlib.contextmanager
 def _regular(directory: int, name: str) -> Iterator[int | None]:
-    """A file opened for reading; None for what is none."""
+    """A file opened for reading; None if it is not a regular file."""
     with contextlib.ExitStack() as stack:
         fd = None
         with contextlib.suppress(Refused):

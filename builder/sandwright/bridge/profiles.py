@@ -3,8 +3,8 @@
 A line is a sub-command, its operands and its options. `<kind>` is an operand, `[<kind>]` one that may be left
 out, `...` behind the last that it may be repeated. `--state/-s:word` is an option with a value of that kind;
 without a kind it is a flag. `!` behind an option says that it, or another one with `!` and the same number,
-must be given; `~` that it may be said, and is not passed on. What is not in the table is refused: why, where
-somebody may ask, stands in `NEVER`.
+must be given; `~` that it is accepted, and not passed on. Options outside the table are refused; `NEVER`
+has the reasons for the common ones.
 """
 
 from __future__ import annotations

@@ -33,7 +33,8 @@ def _writes(policy: ResolvedPolicy, path: str) -> bool:
 def _reads(policy: ResolvedPolicy, path: str) -> bool:
     """Whether the sandbox may read a path of the host, by this name or by that which links lead to.
 
-    A container sees of the host what a policy lists; that all of it can be read is said of its image.
+    In a container, a policy's right to read everything means the image; of the host it shows listed paths
+    only.
     """
     tree = policy.filesystem.tree
     deciding = (tree.deciding(policy.canonical(name)) for name in {path, str(Path(path).resolve())})

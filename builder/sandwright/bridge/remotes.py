@@ -1,7 +1,7 @@
 """The remotes that git may talk to: those that the workspace's repositories had before the sandbox started.
 
 The secret goes to the address of a remote, so the sandbox must not choose it. The bridge reads the remotes
-once, at its start, and goes by that; and only those of repositories whose configuration the policy keeps the
+once, at its start, and only those of repositories whose configuration the policy keeps the
 sandbox from writing, in this session as in those before (`.git/config` of the project is, by default). That
 of a submodule is protected only once the index names it, and both an earlier sandbox can have written.
 Addresses that stand in the policy's entries (`push https://github.com/acme/app.git *`) are known besides.

@@ -3,10 +3,10 @@
 git runs on the host in a repository that the bridge has made, never in the sandbox's. So there is nothing in
 it that the sandbox wrote but objects and the names of refs: no configuration (and with it no filter, driver,
 alias, `core.*`, `url.*.insteadOf`, `include`, `credential.*`, `remote.*.uploadpack`), no hooks, no
-attributes, no alternates, no promisor, no index and no work tree. What is copied can't change any more when
+attributes, no alternates, no promisor, no index and no work tree. The copy can't change while
 git reads it.
 
-How its objects are copied is told in `sandwright.bridge.objects`.
+`sandwright.bridge.objects` copies the objects.
 """
 
 from __future__ import annotations
@@ -204,7 +204,7 @@ def _small(directory: int, name: str, *, missing: str | None = None) -> str:
 
 
 def _read_limited(directory: int, name: str, *, missing: bytes | None, most: int) -> bytes:
-    """What a file of git's holds. Raise Refused for what is no file, or has more bytes than `most`."""
+    """Read one of git's files. Raise Refused if it is not a regular file, or larger than `most` bytes."""
     try:
         with open_file(directory, name) as fd, open(fd, "rb", closefd=False) as file:
             text = file.read(min(os.fstat(fd).st_size, most) + 1)

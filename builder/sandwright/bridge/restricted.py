@@ -15,7 +15,7 @@ from sandwright.launcher.restrict import CERTIFICATES, Restriction, connect_port
 from sandwright.render.restricted import restricting_launcher
 
 _PROGRAMS = ("/usr", "/bin", "/sbin", "/home/linuxbrew/.linuxbrew")
-"""git starts programs of its own, and a shell for the credential helper."""
+"""Git starts other programs, and a shell for the credential helper."""
 
 _BY_SCHEME = {"http": 80, "https": 443, "socks5": 1080, "socks5h": 1080}
 _FILES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
@@ -63,7 +63,7 @@ def write_restriction(directory: Path) -> tuple[str, str] | None:
 
 
 def _readable_programs(git: str) -> tuple[str, ...]:
-    """The system's, and what is installed with this git; never all of a home that it is in."""
+    """The system's directories, and those of this git's installation; never a whole home that contains it."""
     prefix = Path(os.path.realpath(git)).parents[1]
     return (*_PROGRAMS, git, *(str(prefix / name) for name in ("bin", "lib", "libexec", "share/git-core")))
 

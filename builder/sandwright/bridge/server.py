@@ -1,8 +1,8 @@
 """The bridge's process: listens, gives each connection a thread, and is gone with its session.
 
 It is started by `sandwright.bridge.serve` with the session's end of a pipe as its standard input: the
-configuration comes over it, and when it ends (whoever held the other end has closed it or has died, by
-SIGKILL too) the bridge ends all calls, removes its directory, and ends.
+configuration comes over it, and when it ends (the process with the other end has closed it or has died, by
+SIGKILL too) the bridge ends all calls, removes its directory, and exits.
 """
 
 from __future__ import annotations
@@ -37,12 +37,11 @@ from sandwright.bridge.workspace import OpenWorkspace, remove
 
 PORT = "port"
 LISTEN = "listen"
-"""Files in the public directory: the port at which a shim finds the bridge on its own loopback, there once
-somebody has brought a listener; and which one that has to be, as one number serves all of a bridge's
-sandboxes."""
+"""Files in the public directory: the port at which a shim finds the bridge on its own loopback, which exists
+once a listener was passed; and the required port, since one number serves all of a bridge's sandboxes."""
 
 PORTS = range(49152, 65536)
-"""Ports that nobody has to keep (RFC 6335, section 6)."""
+"""Ports for dynamic use, which are never assigned (RFC 6335, section 6)."""
 
 MAX_OPEN = 16384
 """Open files: enough for all calls that may be at once. Programs get the same, and some close them all."""
@@ -155,7 +154,7 @@ class Server:
                 if connection.family != socket.AF_UNIX:
                     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 serve_call(connection, number, self._context)
-        except Exception as error:  # noqa: BLE001 - one call's end is not the bridge's, and nobody reads a traceback
+        except Exception as error:  # noqa: BLE001 - one call must not end the bridge
             with contextlib.suppress(OSError):
                 self._context.audit.write("failed", call=number, why=type(error).__name__)
         finally:
@@ -193,7 +192,7 @@ class Server:
             self._selector.register(listener, selectors.EVENT_READ)
             _write_number(self._configuration.public / PORT, listener.getsockname()[1])
             for answer in fds[1:2]:
-                with contextlib.suppress(OSError):  # whoever asked has gone
+                with contextlib.suppress(OSError):  # the client has gone
                     os.write(answer, bytes([frames.VERSION]))
 
     def _end_calls(self) -> None:

@@ -152,7 +152,7 @@ def _bridge_directory(base: Path) -> Iterator[tuple[Path, int]]:
 
 
 def bridges_directory(environment: Mapping[str, str]) -> Path:
-    """Where bridges have their directories, unless they are told where."""
+    """The default parent of bridges' directories."""
     return _xdg_directory(environment, "XDG_CACHE_HOME", ".cache") / "bridge"
 
 
@@ -181,7 +181,7 @@ def sweep_bridges(base: Path) -> list[Path]:
 
 @contextlib.contextmanager
 def _hold_file_lock(path: Path, *, wait: bool = True) -> Iterator[None]:
-    """Hold the lock of a file. Raise BlockingIOError when somebody else does and it isn't waited for.
+    """Hold the lock of a file. Without waiting, raise BlockingIOError when another process holds it.
 
     Else raise HostError after `LOCK_SECONDS`: a sandbox that may read the file can hold it for ever.
     """
@@ -216,7 +216,7 @@ def _start_process(configuration: Configuration, lock: int) -> Iterator[tuple[in
         listener.listen(BACKLOG)
         ours, theirs = (stack.enter_context(each) for each in socket.socketpair())
         reading, writing = os.pipe()
-        # Files are closed once, however often they are told: a number may be another thread's by then.
+        # A file object closes once, however often close() is called: another thread may reuse the number.
         source = stack.enter_context(os.fdopen(reading, "rb", buffering=0))
         lifeline = stack.enter_context(os.fdopen(writing, "wb", buffering=0))
         fds = (listener.fileno(), theirs.fileno(), lock)
@@ -230,7 +230,7 @@ def _start_process(configuration: Configuration, lock: int) -> Iterator[tuple[in
                 },
             )
         )  # fmt: skip
-        listener.close()  # or its queue would take calls that nobody answers, once the bridge has died
+        listener.close()  # or its queue would accept calls that stay unanswered once the bridge has died
         theirs.close()
         source.close()
         try:

@@ -2,7 +2,7 @@
 
 A path is never resolved as a whole. Each of its parts is opened below the descriptor of the one before, links
 are not followed, and `..` is never asked for. So it doesn't matter what the sandbox renames or replaces by a
-link meanwhile: what is open was in the workspace when it was opened, and is handed on as a descriptor.
+link meanwhile: an open file was in the workspace when it was opened, and is passed on as a descriptor.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class OpenWorkspace:
 
 @contextlib.contextmanager
 def open_file(directory: int, name: str) -> Iterator[int]:
-    """The descriptor of a regular file in a directory, for reading; without waiting for what is none."""
+    """The descriptor of a regular file in a directory, for reading. Never waits for a pipe or device."""
     try:
         fd = os.open(name, _FILE, dir_fd=directory)
     except OSError as error:
@@ -112,7 +112,7 @@ def open_file(directory: int, name: str) -> Iterator[int]:
 
 
 def remove(directory: Path) -> None:
-    """Remove a directory of the bridge's own, whoever removes it meanwhile too."""
+    """Remove one of the bridge's directories, also when another process removes it meanwhile."""
     shutil.rmtree(directory, ignore_errors=True)
 
 

@@ -17,7 +17,7 @@ SHOWN = 8
 
 @dataclass(frozen=True)
 class ChangeLine:
-    """Changes that are told together. `before` and `after` are empty where they differ among them."""
+    """Changes that are reported together. `before` and `after` are empty where they differ among them."""
 
     widened: bool | None
     what: str
@@ -37,7 +37,7 @@ class ChangeLine:
 
 
 def change_lines(found: PolicyDifference, facts: HostFacts) -> tuple[ChangeLine, ...]:
-    """All changes as lines: what is wider first, then what is narrower, then the rest."""
+    """All changes as lines: wider ones first, then narrower ones, then the rest."""
     changes = [_change_line(each, found, facts) for each in drop_implied(found.cases)]
     for key in (_by_question, _by_subject):
         changes = [*_group_lines(changes, key)]
@@ -49,7 +49,7 @@ _ORDER = (True, False, None)
 
 
 def drop_implied(changes: Sequence[CaseChange]) -> tuple[CaseChange, ...]:
-    """The changes without those below a path of which the same is told, for the same methods or more."""
+    """The changes without those below a path with the same change, for the same methods or more."""
     paths = {(each.case.question, each.widened, each.case.subject): each for each in changes}
 
     def told_above(change: CaseChange) -> bool:

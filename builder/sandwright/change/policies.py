@@ -40,7 +40,7 @@ class PolicyPair:
 
         `project` and `environ` are those of `collect_facts`; absent: the new file's directory, this
         environment.
-        Of variables with secrets the names stand in paths: whoever reads the comparison may be anybody.
+        Paths show the names of variables with secrets, not their values: anybody may read the comparison.
         Raise UsageError where a revision lacks the filter of system calls that its policy names.
         """
         where = self.file.parent if project is None else project
@@ -77,8 +77,8 @@ def read_pair(
     """The policies that a command line names.
 
     With `revisions`, `old` and `new` are revisions of Git that hold the file `policy`; an empty `new` is the
-    work tree. Else each is a file, or `REVISION:FILE` as Git has it. Raise UsageError for what can't be read,
-    DocumentError for what is no policy.
+    work tree. Otherwise each is a file, or Git's `REVISION:FILE`. Raise UsageError if one can't be read,
+    DocumentError if it is not a policy.
     """
     file = Path(policy if revisions else _local_file(new))
     reading = _reader(file, policy if revisions else "")
@@ -98,7 +98,7 @@ def read_pair(
 def _as_in(revision: str, policy: MergedPolicy, facts: HostFacts) -> HostFacts:
     """The facts with the filter of system calls that a revision has, where that is a file of the repository.
 
-    It is read by the name in the policy: what is a link there is no filter.
+    It is read by the name in the policy: a symbolic link there is not a filter.
     """
     if not revision or not facts.texts:
         return facts

@@ -1,4 +1,4 @@
-"""What is asked about two policies to see all that differs: the cases at which one of them says something.
+"""The questions that find every difference between two policies: the cases that one of them mentions.
 
 Between two paths at which either policy has a rule nothing changes, so asking at these, above, below and
 beside them asks everywhere. The same holds of hosts, ports, sockets, variables and arguments of calls.

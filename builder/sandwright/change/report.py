@@ -41,7 +41,7 @@ class ChangeReport:
 
     @property
     def lines(self) -> tuple[ChangeLine, ...]:
-        """The changes as they are told."""
+        """The changes as reported."""
         return change_lines(self.found, self.facts)
 
     @property
@@ -65,7 +65,7 @@ _PREFERRED = ("contradicted", "seen", "not seen")
 
 
 def as_text(report: ChangeReport) -> Iterator[str]:
-    """Lines for a terminal, or for a log whose reader obeys what begins a line (CI)."""
+    """Lines for a terminal, or for a CI log, whose reader may take the start of a line for a command."""
     yield from map(one_line, _as_text(report))
 
 

@@ -17,7 +17,7 @@ _ANSWERED = ("connects to", "passes")
 class SettingChange:
     """Something of a policy that changed.
 
-    `widened` is None for what is neither wider nor narrower, or of which nobody knows.
+    `widened` is None for a change that is neither wider nor narrower, or unknown.
     """
 
     text: str

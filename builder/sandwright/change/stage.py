@@ -66,7 +66,7 @@ class Stage:
         return None
 
     def plant(self, path: str, kind: str | None) -> None:
-        """Put a file or a directory there, with a file in it; what is there stays.
+        """Put a file or a directory there, with a file in it; existing files stay.
 
         `kind` is what the user has there; for nothing it is a directory, as rules hold for all in it.
         """

@@ -128,7 +128,7 @@ class _Trial:
         if self.refused:
             return self.refused
         if case is None:
-            return "it is neither in the project nor at home, and nobody's files are touched"
+            return "it is outside the project and the home directory, where no file is touched"
         why = self._why_not_attempted(case)
         if why:
             return why

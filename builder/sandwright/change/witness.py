@@ -83,7 +83,7 @@ def _judged_call(made: Witness, before: ProbeAnswer, after: ProbeAnswer) -> Witn
 
 
 def _allowed(case: Case, answer: ProbeAnswer, word: str) -> bool | None:
-    """Whether an attempt succeeded; None where nobody knows."""
+    """Whether an attempt succeeded; None if unknown."""
     if answer.kind not in ("ok", "errno"):
         return None
     if answer.kind == "errno":

@@ -126,7 +126,7 @@ def _existence(test: ExistenceTest, tree: FileTree, variables: Mapping[str, str]
 
 
 def _node_at(tree: FileTree, path: str) -> FileNode | None:
-    """What is at a path itself, links above it followed. There is always a root."""
+    """The node at a path itself, links above it followed. There is always a root."""
     folder, _, name = relative(path).rpartition(b"/")
     if not name:
         return tree.get(b"") or _ROOT

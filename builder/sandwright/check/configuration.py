@@ -18,7 +18,7 @@ from sandwright.rootfs.images.source import Image
 from sandwright.rootfs.tar.entry import EntryKind
 
 LABELS = ("created", "version", "revision", "source", "licenses")
-"""Of image-spec's annotations.md: those without which nobody can tell what an image is."""
+"""From image-spec's annotations.md: those that identify an image."""
 
 _PREFIX = "org.opencontainers.image."
 _SYSTEM = ("/", "/bin", "/boot", "/dev", "/etc", "/lib", "/proc", "/run", "/sbin", "/sys", "/usr")

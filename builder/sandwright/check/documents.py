@@ -112,7 +112,7 @@ class _Walk:
             yield from self.document(inner, descriptor.digest, depth + 1)
 
     def _read_small_blob(self, descriptor: Descriptor) -> tuple[bytes | None, str]:
-        """A document's content, or b"" for anything larger; and what is wrong with the blob."""
+        """A document's content, or b"" for anything larger; and the blob's faults."""
         algorithm, _, name = descriptor.digest.partition(":")
         size = self.blobs.size(descriptor.path)
         if size is None:

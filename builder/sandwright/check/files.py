@@ -136,7 +136,7 @@ def _check_owners(tree: FileTree) -> Iterator[ImageFinding]:
     for (what, number), paths in strangers.items():
         more = f", and {len(paths) - 1} more" if len(paths) > 1 else ""
         yield ImageFinding(
-            "files/owner", show(paths[0]).strip("'"), f"belongs to {what} {number}, whom nobody knows{more}"
+            "files/owner", show(paths[0]).strip("'"), f"belongs to {what} {number}, which is unknown{more}"
         )
 
 

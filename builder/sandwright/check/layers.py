@@ -47,7 +47,7 @@ class Programs:
 
 @dataclass
 class _Below:
-    """What the layers so far have, as they wrote it, and what is left of the limits for all of them."""
+    """The members of the layers so far, and the rest of the limits for all layers."""
 
     paths: set[bytes] = field(default_factory=lambda: {b""})
     limits: ArchiveLimits = DEFAULT
@@ -175,9 +175,9 @@ class _Look:
                 for bit, text in ((0o4000, f"user {entry.uid}"), (0o2000, f"group {entry.gid}"))
                 if entry.mode & bit
             )
-            yield self._finding("layer/set-id", entry, f"runs as {who} whoever starts it")
+            yield self._finding("layer/set-id", entry, f"runs as {who} for every caller")
         if _CAPABILITY in entry.xattrs:
-            yield self._finding("layer/capability", entry, "has capabilities whoever starts it")
+            yield self._finding("layer/capability", entry, "has capabilities for every caller")
         sticky = entry.kind is EntryKind.DIRECTORY and entry.mode & _STICKY
         if (file or entry.kind is EntryKind.DIRECTORY) and entry.mode & _OTHERS_WRITE and not sticky:
             yield self._finding(
@@ -213,7 +213,7 @@ class _Look:
             self.programs.elves[entry.path] = elf
 
     def _count_member(self, entry: TarEntry, reader: TarReader, more: int) -> None:
-        """Count what is kept of a member. Raise ArchiveRefused when it is too much."""
+        """Count the memory for a member. Raise ArchiveRefused when it is too much."""
         try:
             self.below.held.add(entry, more)
         except EntryRefused as refusal:

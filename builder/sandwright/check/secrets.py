@@ -27,7 +27,7 @@ _FILES: tuple[tuple[re.Pattern[bytes], str], ...] = tuple(
         ),
         (rb"(?:.*/)?\.kube/config", "keys of Kubernetes"),
         (rb"(?:.*/)?\.gnupg/private-keys-v1\.d/.+", "private keys of GnuPG"),
-        (rb"(?:.*/)?\.(?:bash|zsh|python|mysql|psql)_history", "what somebody typed"),
+        (rb"(?:.*/)?\.(?:bash|zsh|python|mysql|psql)_history", "the history of a shell or client"),
         (rb"(?:.*/)?\.env(?:\.(?:local|production|development))?", "variables of an application"),
     )
 )

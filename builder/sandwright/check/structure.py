@@ -205,12 +205,12 @@ class StructureTests:
         return not named and self.metadata in (None, MetadataTest())
 
     def paths(self) -> frozenset[bytes]:
-        """The files whose content is asked about, relative."""
+        """The files whose content is tested, relative."""
         files = [test.path for test in self.content]
         return frozenset(map(relative, [*files, *(path for test in self.licences for path in test.files)]))
 
     def asks(self, path: bytes) -> bool:
-        """Whether the content of a file may be asked about that nobody names."""
+        """Whether the content of a file may be tested that no test names."""
         start, end = _LICENCES
         return path.startswith(start) and path.endswith(end) and any(test.debian for test in self.licences)
 
@@ -218,7 +218,7 @@ class StructureTests:
 def read_tests(path: Path) -> StructureTests:
     """Read a file.
 
-    Raise UsageError when it can't be read or tests nothing, DocumentError with the places of what is wrong.
+    Raise UsageError when it can't be read or tests nothing, DocumentError with the position of each fault.
     """
     document = parse_yaml(_read_test_file(path), file=str(path))
     tests = decode(StructureTests, replace(document, data=_without_nothing(document.data)))
@@ -249,7 +249,7 @@ def expand_variables(text: str, variables: Mapping[str, str]) -> str:
 
 
 def _shell_name(rest: str) -> tuple[str, int]:
-    """The name after a dollar, and how many characters stand for it; no name for what is malformed."""
+    """The name after a dollar, and how many characters it takes; no name if it is malformed."""
     if rest[0] == "{":
         end = rest.find("}")
         return (rest[1:end], end + 1) if end > 0 else ("", 1)

@@ -24,8 +24,8 @@ __all__ = ["main", "namespace"]
 def main() -> None:
     """Run the command line; exits.
 
-    A reader of the output that has gone ends it without a word, with 141 as SIGPIPE would; output that can't
-    be written is told, with 1. A command that has failed keeps its own code.
+    When the reader of the output has gone, it ends without a message, with 141 like SIGPIPE; output that
+    can't be written is reported, with 1. A command that has failed keeps its exit code.
     """
     _open_closed()
     code: object = None
@@ -43,7 +43,7 @@ def main() -> None:
             sys.stderr.write(f"sandwright: the output can't be written: {error.strerror}\n")
         code = code or (_SIGPIPE if error.errno == errno.EPIPE else 1)
     if code is not None:
-        sys.exit(code)  # type: ignore[arg-type]  # what somebody gave to it
+        sys.exit(code)  # type: ignore[arg-type]  # anything may have been passed to it
 
 
 _SIGPIPE = 128 + 13

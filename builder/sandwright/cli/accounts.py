@@ -26,7 +26,7 @@ NOT_DONE = 3
 def account_setup(*, policy: str = "sandbox.yaml", yes: bool = False) -> int:
     """Make the account that the method `user` runs a project's commands as, and share the project with it.
 
-    Raise UsageError for a stranger's policy that nobody approved: what it lets be written is shared.
+    Raise UsageError for a foreign policy without approval: its writable paths would be shared.
     """
     request = request_for(policy)
     loaded = Policy.load(policy)
@@ -70,7 +70,7 @@ def _carry_out(plan: AccountPlan, *, yes: bool, nothing: str) -> int:
         console.line(each)
     sys.stdout.flush()
     if not yes:
-        console.warn("nothing was done; with --yes it is")
+        console.warn("nothing was changed; add --yes to apply")
         return NOT_DONE
     with console.watching() as progress:
         notes = plan.execute(progress)

@@ -1,8 +1,8 @@
 """Compares a method's artifacts with the files in their directory, and updates the files.
 
 A manifest beside them holds the digest of each file that was written. What a policy no longer renders to is
-removed when the manifest says that it was written by us and it is still what was written. The directory may
-lie in a project that somebody else made, so nothing is written or removed through a symbolic link.
+removed only if the manifest lists it as ours and its content is unchanged. The directory may be
+in another user's project, so nothing is written or removed through a symbolic link.
 """
 
 from __future__ import annotations

@@ -13,13 +13,13 @@ from sandwright.progress import Progress, ProgressStep
 from sandwright.visible import message, one_line, visible
 
 _RICH = "sandwright.cli.drawing"
-"""What is imported for tables and terminals only: rich takes longer than most commands."""
+"""Imported for tables and terminals only: importing rich takes longer than most commands."""
 
 PLAIN_WIDTH = 160
 """Columns of a table where no terminal has a width."""
 
 INTERVAL = 30.0
-"""Seconds after which a log is told how far a step is."""
+"""Seconds between two progress lines in a log."""
 
 
 @contextlib.contextmanager
@@ -55,6 +55,11 @@ def write(text: str) -> None:
 def warn(text: str) -> None:
     """Print one line on standard error: a warning."""
     print(f"sandwright: {one_line(text)}", file=sys.stderr, flush=True)
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 run`, `2 runs`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def size(count: int) -> str:

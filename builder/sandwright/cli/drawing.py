@@ -1,4 +1,4 @@
-"""What rich draws: tables, and the one line of what is under way on a terminal."""
+"""Draws with rich: tables, and the progress line on a terminal."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _STYLES = {"pass": "green", "fail": "bold red", "inconclusive": "yellow", "skipp
 
 
 class _Drawn:
-    """For terminals: one line. First what remains of the whole, if that is known; then what is under way."""
+    """For terminals: one line. First the remainder of the whole, if known; then the current steps."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -76,7 +76,7 @@ class _Drawn:
 
 
 class _Shown(Counter):
-    """A step under way. It is the whole, or a part of it, where things are counted whose number is known."""
+    """A step in progress: the whole, or a part of it, in items of a known total."""
 
     def __init__(self, label: str, total: int | None, unit: str) -> None:
         super().__init__()

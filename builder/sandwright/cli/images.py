@@ -232,7 +232,7 @@ def _print_images(
 
 
 def _require_named(left_out: Sequence[SkippedImage], names: Sequence[str]) -> None:
-    """Raise VerdictError for images that somebody named and that were not built."""
+    """Raise VerdictError for named images that were not built."""
     if missing := [each.name for each in left_out if each.name in names]:
         raise VerdictError(f"not built: {', '.join(missing)}; see the lines above")
 

@@ -31,7 +31,7 @@ def init(*, directory: str = ".", method: str = "", agent: str = "", yes: bool =
 def _confirmed(found: Proposed) -> bool:
     """Whether the person at the terminal says yes; no without a terminal."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        console.warn("no terminal to ask on; with --yes it is written")
+        console.warn("no terminal to ask on; add --yes to write it")
         return False
     try:
         answer = input("\n" + one_line(f"write {' and '.join(map(str, found.files))}? [y/N] "))

@@ -63,7 +63,7 @@ def learn(
         raise VerdictError(f"the command fails under the current policy, with {learned.first}")
     if learned.passed is False:
         why = (
-            "it needs what is not seen"
+            "it needs accesses that can't be observed"
             if learned.repeatable
             else "nor a second time under the current policy"
         )
@@ -110,13 +110,15 @@ def _print_change(file: Path, learned: Learned, *, write: bool) -> None:
 def _summary_lines(learner: Learner, learned: Learned) -> Iterator[str]:
     seen = sum(each.seen for each in learned.records)
     paths = len({access.real for each in learned.records for access in each.accesses})
-    yield f"recorded: {seen} calls with paths, {paths} paths, {len(learned.records)} runs"
+    runs = console.counted(len(learned.records), "run")
+    yield f"recorded: {seen} calls with paths, {console.counted(paths, 'path')}, {runs}"
     for name in ("dropped", "unresolved"):
         count = sum(getattr(each, name) for each in learned.records)
         if count:
             yield f"{name}: {count} calls, so the proposal may lack something"
     if learned.passed is not None:
-        yield f"under the proposal: {'passes' if learned.passed else 'fails'}, after {learned.turns} runs"
+        after = console.counted(learned.turns, "run")
+        yield f"under the proposal: {'passes' if learned.passed else 'fails'}, after {after}"
     calls = profile.call_names(learner.current, learned.needs.calls)
     if learned.proposal.seccomp:
         beyond = f"; calls that strict refuses were tried: {', '.join(calls)}" if calls else ""

@@ -36,7 +36,7 @@ def lint(
     facts: str = "",
     D: Sequence[str] | None = None,  # noqa: N803 - the option's name, as sandbox-exec has it
 ) -> Checked:
-    """Show what is likely wrong in profiles, or in the project's policy. Raise VerdictError for an error."""
+    """Show likely mistakes in profiles, or in the project's policy. Raise VerdictError for an error."""
     files = list(dict.fromkeys(file or [find_above("sandbox.yaml")]))
     params = pairs(D or (), "-D")
     for option, suffixes in (("-D", (".sb",)), ("--facts", _POLICIES)):
@@ -52,7 +52,7 @@ _POLICIES = (".yaml", ".yml")
 
 
 def _lint_file(file: str, facts: str, params: Mapping[str, str], *, alone: bool) -> bool:
-    """Show what is likely wrong in one file; give whether it has no errors.
+    """Show likely mistakes in one file; return whether it has no errors.
 
     One that can't be read is an error of that file, and ends the command only where it is `alone`.
     """

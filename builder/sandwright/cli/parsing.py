@@ -53,9 +53,9 @@ def find(name: str) -> Command:
 def parse(command: Command, words: Sequence[str]) -> Parsed:
     """Read the words behind a command's name. Raise UsageError for those that it doesn't take.
 
-    Options and positional arguments come in any order. A command that takes a command has it behind `--`, or,
-    without positional arguments of its own, from the first word that is no option. Elsewhere the words behind
-    `--` are positional arguments. Reading stops at a request for help.
+    Options and positional arguments come in any order. A command that runs another takes it after `--`, or,
+    if it has no positional arguments itself, from the first word that is not an option. Elsewhere the words
+    behind `--` are positional arguments. Reading stops at a request for help.
     """
     parsed, rest = Parsed(), list(words)
     flags = {flag: each for each in command.arguments for flag in _accepted_flags(each)}

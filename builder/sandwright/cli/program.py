@@ -51,7 +51,7 @@ def main(words: Sequence[str]) -> int:
 
         sys.stdout.write(page(command))
         return 0
-    gc.set_threshold(100_000)  # most of what is imported stays: looking for garbage in it costs 10 ms
+    gc.set_threshold(100_000)  # most imported objects stay: collecting garbage among them costs 10 ms
     return execute(command, parsed.values, parsed.words)
 
 
@@ -99,7 +99,7 @@ def execute(command: Command, values: Values, words: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return _write_error("interrupted", 128 + signal.SIGINT)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # nobody reads what is left to flush
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the rest has no reader
         return 128 + signal.SIGPIPE
     except SandwrightError as error:
         return _write_error(error.shown(), error.exit_code)
@@ -148,7 +148,7 @@ def _format_warning(
 
 
 def _report_usage_error(error: SandwrightError, command: str) -> int:
-    """Show what is wrong with a command line; `run` has an exit status of its own for it."""
+    """Show the mistake in a command line; `run` has a separate exit status for it."""
     status = _write_error(error.shown(), error.exit_code)
     return NOTHING_RUN if command == "run" else status
 

@@ -126,7 +126,7 @@ def publish(
 ) -> None:
     """Publish built images with SBOM, provenance, evidence and signature; move tags last.
 
-    Refuses an image whose smoke run or matrix was not green for its very digest, before anything is sent.
+    Refuses an image unless its smoke run and matrix passed for exactly its digest, before anything is sent.
     """
     started = time.monotonic()
     selected, prefix = _split_destination(list(image or ()), to)

@@ -52,7 +52,7 @@ def _unreported_lines(found: Mapping[str, Mapping[Refused, str]]) -> Iterator[st
     for method, refused in found.items():
         for why in dict.fromkeys(refused.values()):
             about = "; ".join(REFUSED[each] for each in refused if refused[each] == why)
-            yield f"a run under {method} is not told of refused {about}: {why}"
+            yield f"a run under {method} doesn't report refused {about}: {why}"
 
 
 def _ladder(rungs: Sequence[Rung]) -> Iterator[str]:
@@ -78,7 +78,7 @@ def _other_forms(found: Sequence[Instead]) -> Iterator[str]:
 
 
 def _untried_lines(found: Mapping[str, str]) -> Iterator[str]:
-    """What was not started, as nobody needs it here."""
+    """The forms that were not started, since another one works here."""
     for form, method in found.items():
         yield f"not tried: {form}, as {method} starts (sandwright doctor --method {form})"
 
@@ -110,7 +110,7 @@ def status(*, json: bool = False) -> None:
 
 
 def _enforced(enforced: Enforced) -> str:
-    """What is enforced, in a few words."""
+    """The enforced settings, in a few words."""
     parts = [f"network {enforced.network}", f"seccomp {enforced.seccomp}"]
     parts += [f"{len(enforced.write)} writable", f"{enforced.denied} denied"]
     parts += [f"{name} {value}" for name, value in enforced.limits.items()]
@@ -125,7 +125,8 @@ def verify_audit(*, file: str, head: str = "", json: bool = False) -> Checked:
         data = {name: getattr(found, name) for name in ("lines", "sessions", "head", "faults", "notes")}
         console.lines(encoder.dumps(data, indent=2))
     else:
-        console.line(f"{file}: {found.lines} lines of {found.sessions} sessions, head {found.head}")
+        lines, sessions = console.counted(found.lines, "line"), console.counted(found.sessions, "session")
+        console.line(f"{file}: {lines} of {sessions}, head {found.head}")
         for note in found.notes:
             console.line(note)
     if found.faults:

@@ -30,8 +30,8 @@ class Document:
     """One parsed document.
 
     `data` is made of dict, list, str, int, float, bool and None; keys are text. `marks` gives the position of
-    each value, `key_marks` that of each mapping key, both by the path of the value. A value that an alias
-    brought has the alias' position, and what is inside it has the position where it was written.
+    each value, `key_marks` that of each mapping key, both by the path of the value. An aliased value has the
+    alias' position, and the values inside it the positions where they were written.
     """
 
     file: str
@@ -44,7 +44,7 @@ class Document:
         return _nearest_position(self.marks, path) or (1, 1)
 
     def key_position(self, path: Path) -> Position:
-        """Where the key of a value is; the same as `position` for what has no key of its own."""
+        """Where the key of a value is; the same as `position` for a value without a key."""
         return self.key_marks.get(path) or self.position(path)
 
     def problem(self, path: Path, message: str, *, at_key: bool = False) -> Problem:

@@ -25,7 +25,7 @@ Schema = dict[str, Any]
 
 @dataclass(frozen=True, eq=False)
 class ValueCheck:
-    """In an `Annotated`: `function` gives a decoded value back, or raises ValueError with what is wrong.
+    """In an `Annotated`: `function` gives a decoded value back, or raises ValueError with the fault.
 
     `schema` is the JSON Schema of the value, where the type says too little; without `type` and `anyOf` it
     narrows that of the type. With `raw`, the function takes the value as it stands in the document, whatever

@@ -1,6 +1,6 @@
 """The JSON Schema of a dataclass that documents are decoded into, its docstrings as descriptions.
 
-It says what an editor can check while somebody types. Loading checks more: relations between fields.
+An editor can check it while you type. Loading checks more: relations between fields.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def loads_lenient(raw: bytes | str) -> Any:  # noqa: ANN401 - as json.loads
     """The value of a text that another program wrote for us: an engine's answer, a server's, a log's line.
 
     Such a program is trusted with what it says, and its next version may repeat a key or say NaN; refusing
-    that would end a run for nothing. Raise ValueError for what is no JSON, also for nesting that is too deep.
+    that would end a run for nothing. Raise ValueError for a text that is not JSON or is nested too deep.
     """
     try:
         return json.loads(raw)

@@ -43,7 +43,7 @@ def parse_yaml(text: str | bytes, *, file: str) -> Document:
 
 @dataclass
 class _Layout:
-    """Turns the tree into plain data, follows aliases, and notes where everything is and what is wrong."""
+    """Turns the tree into plain data, follows aliases, and records positions and faults."""
 
     marks: dict[Path, Position] = field(default_factory=dict)
     key_marks: dict[Path, Position] = field(default_factory=dict)

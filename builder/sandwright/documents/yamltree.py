@@ -99,7 +99,7 @@ def _syntax_fault(error: yaml.MarkedYAMLError, text: str) -> YamlFault:
     mark = error.problem_mark or error.context_mark
     position = (mark.line + 1, mark.column + 1) if mark else (0, 0)
     lines = re.split(r"\r\n|\r|\n", text)
-    position = min(position, (len(lines), len(lines[-1]) + 1))  # libyaml sees the end in a line of its own
+    position = min(position, (len(lines), len(lines[-1]) + 1))  # libyaml reports the end on a separate line
     line = lines[position[0] - 1]
     if "\t" in line[: position[1]] and not line[: position[1]].strip():
         return YamlFault((position[0], line.index("\t") + 1), "a tab can't indent; use spaces")
@@ -114,7 +114,7 @@ def _syntax_fault(error: yaml.MarkedYAMLError, text: str) -> YamlFault:
 
 
 class _Composer:
-    """Builds the tree from the parser's events, without recursion, and stops at what is too much."""
+    """Builds the tree from the parser's events, without recursion, and stops at its limits."""
 
     def __init__(self) -> None:
         self._root: YamlNode | None = None

@@ -14,7 +14,7 @@ until it answers, and yields a `Proxy`:
 - `environment`: the variable that a launcher on macOS needs, to be added to *its* environment, not the
   sandbox's: `SANDWRIGHT_PROXY_PORT`.
 - `log`: what it decided while it runs, one JSON object a line; `decisions()` reads it. After the end it is
-  kept where `log=` said, and removed otherwise.
+  kept at the path of `log=`, and removed without one.
 - `alive`: whether it still runs. A sandbox whose proxy ended has no network; nothing falls back.
 
 At the end of the `with`, however it ends, kill -9 of this process too, squid and what belongs to it are gone,
@@ -22,7 +22,7 @@ and its directory is removed. Raise ToolMissing without squid, HostError when it
 rendered, and UsageError for a policy whose network has another mode. One proxy serves any number of
 launches, also at once.
 
-Who needs it: a method whose property `proxy` is `session` expects a proxy that its session started. Engines'
+A method whose property `proxy` is `session` needs a proxy that its session started. Engines'
 launchers start it as a container.
 """
 

@@ -28,8 +28,9 @@ def listen_in(
 ) -> socket.socket:
     """A socket that listens on an IPv4 address and port in the network namespace of a process.
 
-    `raise_loopback` brings the loopback interface up there; else somebody else does, within `patience`
-    seconds. Raise HostError when the process is gone, the namespace is our own, or can't be entered.
+    `raise_loopback` brings the loopback interface up there; otherwise another process must do so within
+    `patience` seconds. Raise HostError when the process is gone, the namespace is our own, or can't be
+    entered.
     """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     with ours, theirs:

@@ -1,6 +1,6 @@
 """Carries connections from a socket in one network namespace to a port of another, without looking at them.
 
-A socket belongs to the network namespace that it was made in, whoever uses it: one process accepts in the
+A socket belongs to the network namespace in which it was made, in any process: one process accepts in the
 sandbox's and connects in its own. The bytes go from socket to pipe to socket in the kernel (splice(2)), so
 one thread of Python carries more than squid does.
 """
@@ -143,7 +143,7 @@ class Relay:
     """Any number of listening sockets, and the port on this side's loopback that all lead to."""
 
     def __init__(self, host: str, port: int, greeting: bytes = b"") -> None:
-        """Lead to a TCP port, to which `greeting` is said first in each connection."""
+        """Connect to a TCP port, and send `greeting` first in each connection."""
         self._target = (host, port)
         self._greeting = greeting
         self._epoll = select.epoll()

@@ -65,7 +65,7 @@ def find_squid() -> InstalledSquid:
 
 
 def _squid_data(version_text: str) -> Iterator[str]:
-    """What a squid reads of its own, by the directories with which it was built: the last of each holds."""
+    """The directories that a squid was built with and reads from: the last of each counts."""
     built = {"prefix": "/usr/local/squid", **dict(_DATA.findall(version_text))}
     data = built.get("datadir", f"{built['prefix']}/share")
     yield data if data.strip("/").count("/") else f"{data}/squid"
@@ -121,7 +121,7 @@ def _addresses() -> Iterator[ipaddress.IPv4Address | ipaddress.IPv6Address]:
 
 
 def free_port(host: str) -> int:
-    """A TCP port that nobody listens on now."""
+    """A free TCP port."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as any_:
         any_.bind((host, 0))
         port: int = any_.getsockname()[1]

@@ -88,7 +88,7 @@ class _Place:
     word: str | None
 
     def configuration(self, plan: ProxyPlan) -> str:
-        """What was planned, for here. Raise HostError where it has no place for what is brought."""
+        """The plan for this machine. Raise HostError where it has no place for the passed files."""
         addresses = [ipaddress.ip_network(each) for each in own_addresses()]
         addresses += [nat64(each) for each in addresses if isinstance(each, ipaddress.IPv4Network)]
         brought = {
@@ -125,7 +125,7 @@ def _relay_greeting(location: _Place) -> str:
 def _start_supervisor(
     stack: contextlib.ExitStack, plan: ProxyPlan, log: Path | None, patience: float
 ) -> tuple[_Running, SupervisorConfiguration, Path]:
-    """A supervisor whose squid answers. Somebody else may take the port that was free: then with another."""
+    """A supervisor whose squid answers. If another process took the free port, try another port."""
     for attempt in range(1, _ATTEMPTS + 1):
         directory = _make_directory(plan.account)
         location = _Place(directory, free_port(HOST), _word() if RELAY in plan.configuration else None)
@@ -148,7 +148,7 @@ def _start_supervisor(
 def _supervisor_settings(
     plan: ProxyPlan, location: _Place, log: str | None, patience: float
 ) -> SupervisorConfiguration:
-    """What the supervisor is told."""
+    """The supervisor's settings."""
     service = f"sandwright{os.urandom(6).hex()}"
     command = (
         word.replace(DIRECTORY, str(location.directory)).replace(LISTEN, str(location.port))
@@ -162,7 +162,7 @@ def _supervisor_settings(
 
 
 def _make_directory(account: SquidAccount | None) -> Path:
-    """A new directory that squid can be told of; in it one that squid can write.
+    """A new directory whose name squid's configuration can hold; in it one that squid can write.
 
     Others can't pass, but for squid's account where that is another.
     """
@@ -188,7 +188,7 @@ def _make_directory(account: SquidAccount | None) -> Path:
 
 
 def _share_with_squid(path: Path, account: SquidAccount | None, mode: int) -> None:
-    """Let squid's account, where it has one of its own, do what the group may in `mode`; nobody else."""
+    """Give squid's account, where it has one, the group's rights in `mode`; no other user."""
     path.chmod(mode & 0o700)
     if account is not None:
         os.chown(path, -1, account.gid)
@@ -196,7 +196,7 @@ def _share_with_squid(path: Path, account: SquidAccount | None, mode: int) -> No
 
 
 def _write_configuration(plan: ProxyPlan, location: _Place) -> None:
-    """The configuration, which squid reads as whoever it is."""
+    """The configuration, which squid's account can read."""
     (location.directory / "errors").mkdir(mode=0o700)
     _share_with_squid(location.directory / "errors", plan.account, 0o750)
     files = {name: text.encode() for name, text in plan.pages.items()}

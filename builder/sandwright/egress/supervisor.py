@@ -1,15 +1,15 @@
 """The process that keeps one proxy: squid's parent, and the relay from sandboxes' network namespaces to it.
 
-It is a program, which `sandwright.egress.start` starts with a directory. Its
-standard input is a pipe whose other end the session holds: the first line is what to keep, as JSON, and the
-end of it, however the session ended, is the end of everything here. On its standard output it says `ready`,
-or what is wrong, in one line. Should this process be killed itself, the kernel kills squid
-(PR_SET_PDEATHSIG), and the session, which sees that, removes the directory.
+`sandwright.egress.start` starts it as a program with a directory. Its standard input is a pipe whose other
+end the session holds: the first line is its settings, as JSON, and the end of input, however the session
+ended, ends everything here. On its standard output it writes `ready`, or an error, in one line. Should this
+process be killed itself, the kernel kills squid (PR_SET_PDEATHSIG), and the session, which sees that, removes
+the directory.
 
 Launchers ask through the pipe `ask` in the directory: a line `way-NAME PID up|wait`, where `way-NAME` is a
 directory that the launcher made beside it, with a pipe `answer`, and PID is a process in the sandbox's
 network namespace. The supervisor listens there on the proxy's usual port, until that process ends, and
-answers `ok`, or what is wrong. `up`: nobody else brings the loopback interface up there.
+answers `ok`, or an error. `up`: the supervisor must bring the loopback interface up there.
 """
 
 from __future__ import annotations

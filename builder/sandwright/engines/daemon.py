@@ -18,7 +18,7 @@ from sandwright.setup.requirements import how_to_get
 
 _LOOK = 0.1
 _END = 30.0
-"""Seconds in which a daemon that is told to end must have ended."""
+"""Seconds in which a daemon must end after SIGTERM."""
 
 
 @contextlib.contextmanager
@@ -44,7 +44,7 @@ def own_daemon(directory: Path, *, limit: float = 60.0) -> Iterator[str]:
 
 
 def _options(directory: Path, address: str) -> list[str]:
-    """Everything below `directory`, and a containerd namespace of its own, should it share a containerd."""
+    """Everything below `directory`, and a separate containerd namespace, should it share a containerd."""
     paths = {"data-root": "data", "exec-root": "exec", "pidfile": "pid"}
     words = [word for name, path in paths.items() for word in (f"--{name}", str(directory / path))]
     bridge_name = f"sandwright-{hashlib.sha256(os.fsencode(directory)).hexdigest()[:16]}"  # it takes few

@@ -49,6 +49,8 @@ ADDRESS = "DOCKER_HOST"
 _ANSWER = 120
 """Seconds in which the daemon must answer a request; loading an image is one."""
 
+_OLD = "; Docker before 23.0 cannot read zstd layers: build with --compression gzip, or select --runtime"
+
 _LOOK = 0.05
 _NOT_STARTED = 125
 """Exit status that stands for a container the daemon could not start, as in Docker's own command line."""
@@ -129,8 +131,10 @@ class DockerEngine:
     def load(self, write: WriteArchive, reference: str) -> str:
         """As the contract says."""
         with streaming(lambda sink: write(sink, reference)) as archive, _our_errors():
-            for _ in self._client.api.load_image(archive):  # type: ignore[no-untyped-call]
-                pass
+            for event in self._client.api.load_image(archive):  # type: ignore[no-untyped-call]
+                if "error" in event:
+                    hint = _OLD if "invalid tar header" in event["error"] else ""
+                    raise BuildError(f"docker: it can't load {reference}: {event['error']}{hint}")
         return reference
 
     def build(self, context: EngineBuildContext, platform: str, step: ProgressStep) -> str:

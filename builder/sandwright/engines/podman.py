@@ -1,7 +1,7 @@
 """Podman and Buildah, through their command lines. They share their builder, and where they keep images.
 
-Their defaults ask for higher limits than a container or a CI machine may give, and for crun, which refuses
-hybrid cgroups; the options here ask for what is there.
+Podman's defaults request higher limits than a container or a CI machine may give, and crun, which refuses
+hybrid cgroups; the options here request what the machine has.
 """
 
 from __future__ import annotations

@@ -34,11 +34,11 @@ def _ruled(policy: ResolvedPolicy) -> Iterator[str]:
 
 
 MAX_HOSTS = 50
-"""Listed hosts, from the first on, whose neighbours are asked about."""
+"""Number of listed hosts, from the first on, with questions about their neighbours."""
 
 
 def boundary_hosts(policy: ResolvedPolicy) -> Iterator[tuple[str, int]]:
-    """A cloud's metadata, an address, a name that leads nowhere, and what is next to listed hosts."""
+    """A cloud's metadata, an address, a name that doesn't resolve, and neighbours of listed hosts."""
     yield from (("169.254.169.254", 80), ("192.0.2.1", 443), ("host.invalid", 443))
     for pattern in policy.network.allow[:MAX_HOSTS]:
         host = pattern.host.removeprefix("*.")

@@ -84,7 +84,7 @@ def _too_wide(method: str, found: list[Excess | Exposure]) -> ArtifactsTooWide:
     lines = [f"{method}: the rendered sandbox allows more than the policy, so it is not used:"]
     lines += [f"  {each}" for each in found[:MAX_SHOWN]]
     lines += [f"  and {more} more"] if more > 0 else []
-    advice = "take another method, or change the rule or what is at its path"
+    advice = "choose another method, or change the rule or the file at its path"
     first = next((each.case for each in found if isinstance(each, Excess)), None)
     if first is not None:
         question = f"sandwright explain {first.kind} {first.subject} --method {method}"

@@ -1,6 +1,6 @@
 """What a sandbox has to hold apart from files, network and variables, and where its artifacts hold less.
 
-What is required comes from the policy and the method's declaration; the artifacts say what there is.
+The policy and the method's declaration require it; the artifacts show whether it is there.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from sandwright.render.mounts import Mount, MountPlan
 
 @dataclass(frozen=True)
 class MountAccess:
-    """What somebody inside can do with a path.
+    """What a program inside can do with a path.
 
     `path` is where its links lead inside. `mount` decides, None where the image's own files are. `because`
     says so in words.

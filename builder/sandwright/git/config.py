@@ -33,7 +33,7 @@ def settings(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _parse_section(text: str) -> tuple[str, str]:
-    """The name of a section and what is behind it."""
+    """The name of a section, and the text after it."""
     name, position, quoted = "", 0, False
     while position < len(text):
         char = text[position]
@@ -53,7 +53,7 @@ def _parse_section(text: str) -> tuple[str, str]:
 
 
 def _setting(text: str) -> tuple[str, str, str]:
-    """A key, its value and what is behind them; no key where there is none."""
+    """A key, its value and the text after them; an empty key where there is none."""
     end = next((at for at, char in enumerate(text) if not (char.isalnum() or char == "-")), len(text))
     key, rest = text[:end].lower(), text[end:].lstrip(" \t")
     if not rest.startswith("="):
@@ -64,7 +64,7 @@ def _setting(text: str) -> tuple[str, str, str]:
 
 
 def _value(text: str) -> tuple[str, str]:
-    """A value, and what is behind its line."""
+    """A value, and the text after its line."""
     value, trimmed_length, position, quoted = "", 0, 0, False
     while position < len(text):
         char = text[position]

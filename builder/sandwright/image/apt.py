@@ -1,8 +1,8 @@
 """Resolves an image's packages with the real apt, in a private root.
 
-Which version of what belongs together, and whose signature counts, is apt's to decide. It gets a state,
-cache, configuration and dpkg status of its own, and neither sees nor touches those of this machine; only how
-to reach the network (`Acquire::http` and its like, logins) is taken over.
+apt decides which versions belong together and which signatures count. It gets separate state, cache,
+configuration and dpkg status, and neither sees nor touches those of this machine; only the settings for
+the network (`Acquire::http` and the like, logins) are copied.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ def lock_image(
     """Resolve the packages of an image with a Debian base, for each of its platforms.
 
     `cache` is a directory in which the archives' indices are kept for the next time. When the packages are
-    those of `previous`, its epoch is kept, so that the image stays the same to the bit. `keyring` holds whose
-    signatures count; absent, it is Debian's as this machine has it.
-    Raise LockError when the packages can't be resolved, FetchError when an archive can't be reached,
-    IntegrityError when it is not signed as it should be, ToolMissing without apt.
+    those of `previous`, its epoch is kept, so that the image stays the same to the bit. `keyring` holds the
+    keys whose signatures count; absent, it is this machine's keyring of Debian. Raise LockError when the
+    packages can't be resolved, FetchError when an archive can't be reached, IntegrityError when it is not
+    signed as it should be, ToolMissing without apt.
     """
     suite = definition.suite
     if suite is None:

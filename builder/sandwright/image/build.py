@@ -168,7 +168,7 @@ class _Build:
         self._foreign: set[str] = set()
 
     def run(self, leave_out: Callable[[SkippedImage], object] | None) -> list[BuiltImage]:
-        """Build the images; call `leave_out` for those whose registry can't be reached."""
+        """Build the images; call `leave_out` for each image whose registry can't be reached."""
         made = []
         out: set[str] = set()
         steps = self._plan.steps

@@ -50,7 +50,7 @@ _POLL = 0.2
 
 @dataclass(frozen=True)
 class DebianSystem:
-    """What is to be installed. `exclude` and `include` are globs as dpkg's path filters take them."""
+    """The packages to install. `exclude` and `include` are globs as dpkg's path filters take them."""
 
     suite: str
     architecture: str
@@ -135,7 +135,7 @@ def _arguments(system: DebianSystem, mode: str, repository: Path) -> list[str]:
         f"--setup-hook={_MERGE.format(more=_LIBRARY_DIRECTORIES[system.architecture])}",
         "--skip=check/qemu",  # _require_emulator has looked; the check wants arch-test
         "--format=tar",
-        "--dpkgopt=force-unsafe-io",  # what is half done is thrown away, whatever the disk has of it
+        "--dpkgopt=force-unsafe-io",  # an incomplete tree is discarded, whatever reached the disk
         *filters,
         system.suite,
         "-",
@@ -146,9 +146,9 @@ def _arguments(system: DebianSystem, mode: str, repository: Path) -> list[str]:
 def _contained(mode: str) -> list[str]:
     """What mmdebstrap is started with, so that nothing of it outlives us.
 
-    As root it mounts the machine's own /proc, /sys and /dev in the system it makes. In a mount namespace of
-    its own, those mounts end with it and nobody else ever sees them; in a process namespace of its own, all
-    its processes do, even when this one is killed.
+    As root it mounts the machine's /proc, /sys and /dev in the new system. In a separate mount namespace,
+    those mounts end with it, and no other process sees them; in a separate PID namespace, all
+    its processes end with it, even when this process is killed.
     """
     if mode != "root":
         return []
@@ -237,7 +237,7 @@ class _Output:
         return data
 
     def wait_until(self, ready: Callable[[], bool]) -> None:
-        """Ask again and again. Raise _Late when time is up, Cancelled when nobody waits for the result."""
+        """Poll. Raise _Late when time is up, Cancelled when the result is not needed any more."""
         while True:
             if self._cancelled.is_set():
                 raise Cancelled
@@ -247,7 +247,7 @@ class _Output:
                 return
 
     def drain(self) -> None:
-        """Read what is left."""
+        """Read the rest."""
         while self.read(1 << 16):
             pass
 
@@ -255,7 +255,7 @@ class _Output:
 def _copy_archive(
     system: DebianSystem, reader: TarReader, layer: LayerWriter, keep: Callable[[bytes], bool]
 ) -> PackageContents:
-    """Write what is to stay of an archive into the layer."""
+    """Write an archive's selected members into the layer."""
     found = PackageContents("the configured system")
     names = frozenset(system.names)
     for entry in reader:

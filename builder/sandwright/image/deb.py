@@ -236,7 +236,7 @@ class _Ar:
     def next(self, *, optional: bool = False) -> bytes | None:
         """Go to the next member and give its name; None at the end, when that is `optional`.
 
-        Members whose names begin with an underscore are passed over, as deb(5) says.
+        Members whose names begin with an underscore are skipped, as deb(5) requires.
         """
         while True:
             while self.read(1 << 20):

@@ -71,7 +71,7 @@ class ImageDefinition:
     keep: tuple[Glob, ...] = ()
     """Exceptions to `exclude`."""
     declare: Annotated[tuple[Declaration, ...], DISTINCT] = ()
-    """What is done in place of maintainer scripts; only with `configure: declared`."""
+    """The steps in place of maintainer scripts; only with `configure: declared`."""
     accounts: ConsistentAccounts = field(default_factory=Accounts)
     directories: tuple[Directory, ...] = ()
     files: tuple[FileOfOneOrigin, ...] = ()

@@ -156,7 +156,7 @@ def _read_layout(path: Path) -> ImageLayout:
 
     graph = walk(named[0], load, "index")
     if not graph.root.children:
-        raise IntegrityError(f"what is named '{ALL_PLATFORMS}' is no index of images")
+        raise IntegrityError(f"'{ALL_PLATFORMS}' is not an index of images")
     nodes = {node.descriptor.digest: node for node in graph.nodes}
     images: dict[str, PlatformImage] = {}
     configs: dict[str, ImageConfig] = {}

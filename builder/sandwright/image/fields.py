@@ -1,6 +1,6 @@
 """The types of values in an image definition: names, paths, modes, globs, variables.
 
-Each has a check, whose message says what is allowed, and a pattern for editors.
+Each has a check, whose message names the allowed values, and a pattern for editors.
 """
 
 from __future__ import annotations

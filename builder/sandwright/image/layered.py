@@ -39,7 +39,7 @@ class LayerEntries(Generic[T]):
 def read_layer(reader: TarReader, read: Callable[[TarEntry], T], held: MemoryBudget) -> LayerEntries[T]:
     """Read a layer to its end. `read` is called for each entry that is no whiteout, while it is current.
 
-    `held` counts what is kept of the layers of an image.
+    `held` counts the memory for the layers of an image.
     """
     found = LayerEntries[T]()
     for entry in reader:
@@ -60,8 +60,8 @@ def read_layer(reader: TarReader, read: Callable[[TarEntry], T], held: MemoryBud
 class LayeredTree:
     """A tree on which layers are put. Every node's parents are directories of it.
 
-    `owner` names whose the directories are that no member speaks of. What raises ArchiveRefused names
-    the member; the caller says of which layer.
+    `owner` owns the directories that have no member. ArchiveRefused names
+    the member; the caller adds the layer.
     """
 
     def __init__(self, owner: str, *, limits: ArchiveLimits = DEFAULT) -> None:

@@ -2,7 +2,7 @@
 
 The format is glibc's `glibc-ld.so.cache1.1` (since glibc 2.2, and the only one ldconfig writes since 2.32): a
 header, one record of 24 bytes for each library, the strings. Numbers are little-endian, as a byte in the
-header says. ld.so uses a binary search, so records must be in the order of its own comparison: `order`.
+header says. ld.so uses a binary search, so records must be in the order of its comparison: `order`.
 
 The names that ldconfig 2.36 lists were found by running it on test trees; the test repeats that. The
 `glibc-hwcaps` directories, with copies of libraries for newer processors, are left out: ld.so then takes the

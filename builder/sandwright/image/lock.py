@@ -1,7 +1,7 @@
 """The lock of an image: every package it is made of, by version and SHA-256, for each platform.
 
 It is written by resolving the definition with apt, and read by everything else; reading needs no more than
-JSON. What is in it decides the image's bytes, so it is checked as strictly as if someone else had written it.
+JSON. It decides the image's bytes, so it is checked like untrusted input.
 """
 
 import hashlib

@@ -84,9 +84,9 @@ def write_packages(
 ) -> WrittenPackages:
     """Write the files of some packages into one layer, in that order.
 
-    Each directory is written once, before what is in it, with the metadata of the first package that has it.
-    `advance` is told of each number of bytes read. Raise IntegrityError or ArchiveRefused for a package that
-    is damaged or hostile, BuildError for one that can't be part of an image; all name the package.
+    Each directory is written once, before its entries, with the metadata of the first package that has it.
+    `advance` is called with each number of bytes read. Raise IntegrityError or ArchiveRefused for a package
+    that is damaged or hostile, BuildError for one that can't be part of an image; all name the package.
     """
     directories: dict[bytes, FileNode] = {}
     packages = [_PackageWriter(source, rules, layer, directories).run(advance) for source in sources]

@@ -189,7 +189,7 @@ def _with_bases(catalogue: Mapping[str, ImageDefinition], names: Sequence[str]) 
     selected = set(names or catalogue)
     for name in reversed(
         list(catalogue)
-    ):  # bases come first in a catalogue, so what is on top is met before them
+    ):  # a catalogue lists bases first, so derived images are met before them
         parent = catalogue[name].parent
         if name in selected and parent is not None:
             selected.add(parent)

@@ -73,7 +73,7 @@ def _of_bundles(bundles: Path) -> Iterator[str]:
 
 
 def _mounted_sources() -> set[str]:
-    """What is mounted, in any namespace that can be looked into: paths from the root of its file system."""
+    """The mounts of every namespace that can be inspected: paths from the root of the file system."""
     found = set()
     for path in Path("/proc").glob("[0-9]*/mountinfo"):
         with contextlib.suppress(OSError):

@@ -117,7 +117,7 @@ class _Entry:
 
 @dataclass(frozen=True, kw_only=True)
 class Directory(_Entry):
-    """A directory that is made, or whose mode and owner are set."""
+    """A directory to create, or an existing one whose mode and owner are set."""
 
     mode: Mode = 0o755
 
@@ -160,7 +160,7 @@ class Healthcheck:
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """What a container does by default. With another image as base, what is absent is as there."""
+    """The defaults of a container. With another image as base, absent settings stay the base's."""
 
     user: UserSpec | None = None
     """Whom it runs as; absent: root, or as in the base."""
@@ -171,11 +171,11 @@ class Config:
     init: AccountName | None = None
     """An account that commands run as. A small first process, which reaps and passes signals on, becomes it
     for good where the container starts as root (`user: root`). SANDWRIGHT_USER=UID:GID in the environment
-    gives the account these numbers first: those of whoever started the container."""
+    gives the account these numbers first: those of the user who started the container."""
     entrypoint: Command | None = None
     """The program in front of every command. When given, the base's `command` is dropped."""
     command: Command | None = None
-    """What is run when nothing is named."""
+    """The default command."""
     labels: dict[Line, Text] = field(default_factory=dict)
     """Labels; added to those of the base."""
     stop_signal: Signal | None = None

@@ -28,7 +28,7 @@ ALWAYS = ("ca-certificates", "tzdata", "usr-is-merged")
 
 @dataclass(frozen=True)
 class LanguagePackages:
-    """Debian's packages of a language, and a program whose start shows that they work."""
+    """Debian's packages of a language, and a program that shows, when started, that they work."""
 
     packages: tuple[str, ...]
     program: tuple[str, ...]

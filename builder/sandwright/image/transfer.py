@@ -141,7 +141,7 @@ class Transfer:
         return 0
 
     def _login(self, address: str) -> HTTPBasicAuth | None:
-        """The credentials for an address that has none of its own. They do not follow redirects."""
+        """The credentials for an address without specific ones. They do not follow redirects."""
         if "@" in urllib.parse.urlsplit(address).netloc:
             return None
         login = login_for(address, self._logins)

@@ -1,1 +1,1 @@
-"""How a project comes to a policy of its own: what is looked at, and what is proposed for it."""
+"""Proposes a project's first policy: looks at the project, and writes the proposal."""

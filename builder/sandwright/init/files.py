@@ -1,4 +1,4 @@
-"""Makes files in a project that are not there yet, through no link of somebody else's."""
+"""Creates missing files in a project, without following links."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `sandwright init` does, without a terminal: look, propose, check, and write once somebody said so."""
+"""`sandwright init` without a terminal: look, propose, check, and write after confirmation."""
 
 from __future__ import annotations
 
@@ -65,8 +65,9 @@ class Proposed:
 def propose(directory: Path, *, method: str = "", agent: str = "") -> Proposed:
     """Propose a policy for a project. Nothing is written but what preflights keep.
 
-    Raise UsageError where there is one already, for what is no project and for an unknown method; RenderError
-    when the named method can't enforce what is proposed, or the layers of the operator or the user forbid it.
+    Raise UsageError where there is a policy already, for a directory that is not a project and for an unknown
+    method; RenderError when the named method can't enforce the proposal, or the managed or user policy
+    forbids it.
     """
     _refuse_existing(directory)
     _refuse_others(directory / SCHEMA_FILE)

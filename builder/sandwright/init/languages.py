@@ -1,7 +1,7 @@
 """What languages and tools leave in a project, and what they need of a sandbox. Data, in one table.
 
-The variables are those by which each tool is told where its cache is (their own manuals); the hosts are the
-registries that each asks by itself.
+The variables set each tool's cache (see the tools' manuals); the hosts are each tool's
+default registries.
 """
 
 from __future__ import annotations

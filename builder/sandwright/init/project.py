@@ -41,9 +41,9 @@ _TEST = re.compile(rb"^(?:[\w-]+ )*test(?: [\w-]+)*[ \t]*::?(?!=)", re.MULTILINE
 class ProjectFacts:
     """What a project is like, by the names in it.
 
-    `languages` in the order of the table; `markers` are the names that told of them. `secrets` are paths
-    relative to the project, sorted: files that Git doesn't track; `shared` are those that it does, and links,
-    `strange` those of both that no policy can name. `git` is `worktree` for a linked work tree whose
+    `languages` in the order of the table; `markers` are the file names that revealed them. `secrets` are
+    paths relative to the project, sorted: files that Git doesn't track; `shared` are those that it does, and
+    links, `strange` those of both that no policy can name. `git` is `worktree` for a linked work tree whose
     repository says the same, `elsewhere` for a submodule, a directory inside a repository, and other linked
     work trees. `pipelines` pairs each path with its CI system. `whole` is false when the project is larger
     than what was looked at. `try_out` are commands that test it.
@@ -62,7 +62,7 @@ class ProjectFacts:
 
 
 def examine_project(directory: Path) -> ProjectFacts:
-    """Look at a project. Raise UsageError for what is no directory, or can't be one to sandbox."""
+    """Look at a project. Raise UsageError if it is not a directory, or can't be sandboxed."""
     if not directory.is_dir():
         raise UsageError(f"{directory} is no directory")
     _refuse_too_much(directory)
@@ -123,7 +123,7 @@ def _refuse_too_much(directory: Path) -> None:
     if holds_home(str(directory)):
         raise UsageError(
             f"{directory} holds your whole home directory, and a project can be written as a whole: "
-            "take a directory of its own"
+            "choose another directory"
         )
 
 

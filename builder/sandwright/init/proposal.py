@@ -98,7 +98,7 @@ def _filesystem_section(project: ProjectFacts, choice: Choice) -> Iterator[str]:
         yield "  git: [worktree]"
     if project.pipelines:
         systems = ", ".join(dict.fromkeys(name for _, name in project.pipelines))
-        yield from _comment(f"What {systems} runs, with secrets of its own: changed by people only.", 2)
+        yield from _comment(f"{systems} runs these, with its secrets: only people change them.", 2)
         yield "  readonly:"
         yield from _items(path for path, _ in project.pipelines)
     if project.secrets:
@@ -109,7 +109,7 @@ def _filesystem_section(project: ProjectFacts, choice: Choice) -> Iterator[str]:
         yield from _comment(
             "By their names these hold secrets, too, but Git tracks them, or they are links: everybody who "
             "has the repository has them, and hidden they may break `git commit`, or tools that read them. "
-            "Take the `#` away from what is to be hidden.",
+            "Remove the `#` from each path to hide.",
             2,
         )
         yield from () if project.secrets else ("  # deny:",)
@@ -142,12 +142,12 @@ def _network_section(project: ProjectFacts, choice: Choice) -> Iterator[str]:
         yield "  # None. To install dependencies, for one run:"
         yield f"  #   sandwright run --set network.mode=proxy --set 'network.allow=[{hosts}]' -- …"
     else:
-        yield "  # None. `mode: proxy` with `allow: [HOST, …]` lets through what is listed."
+        yield "  # None. `mode: proxy` with `allow: [HOST, …]` allows the listed hosts."
     yield "  mode: proxy" if choice.agent else "  mode: none"
     if project.containers:
         yield from _comment(
-            f"{_example_paths(project.containers)}: the sockets of container engines are closed whatever is"
-            " listed, since whoever reaches one owns the host. Build images outside.",
+            f"{_example_paths(project.containers)}: the sockets of container engines are always closed,"
+            " since a program that reaches one controls the host. Build images outside.",
             2,
         )
 
@@ -186,7 +186,7 @@ def _resources_section(choice: Choice) -> Iterator[str]:
 
 
 def _accepted_gaps_section(project: ProjectFacts, choice: Choice) -> Iterator[str]:
-    """What the method lacks of what is proposed, each with the reason for accepting it."""
+    """The parts of the proposal that the method can't enforce, each with the reason for accepting it."""
     lacking = {name: why for name, why in _gap_reasons(project).items() if not choice.can(name)}
     if not lacking:
         return
@@ -204,8 +204,8 @@ def _accepted_gaps_section(project: ProjectFacts, choice: Choice) -> Iterator[st
 def _gap_reasons(project: ProjectFacts) -> Mapping[str, str]:
     """What some method lacks of what any proposal asks for, and why one may take that.
 
-    Another checkout may lack what is denied here, which most methods could not keep from being made. That
-    secrets of the project can be read is accepted by people only.
+    Another checkout may lack the denied paths, and most methods could not prevent their creation. Only people
+    accept that secrets of the project can be read.
     """
     changed = "what commands changed is looked at before the host runs it"
     restricts = bool(project.secrets or project.pipelines)

@@ -28,7 +28,7 @@ class RecordedRun:
 
 @dataclass(frozen=True)
 class RecordedCommand:
-    """What is run again and again: the words, the policy's file, and what holds beside it."""
+    """The repeated run: the command, the policy's file, and the layers beside it."""
 
     argv: tuple[str, ...]
     policy: str

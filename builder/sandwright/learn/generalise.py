@@ -49,10 +49,10 @@ def read_grants(
 def link_grants(
     links: Mapping[str, set[str]], granted: Sequence[PathGrant], covered: Callable[[str], bool]
 ) -> Iterator[PathGrant]:
-    """Grants that show the links by which what is granted was reached, and nothing more.
+    """Grants that show the links on the way to granted paths, and nothing more.
 
-    A policy's path counts by where it leads, so the name of a link to a directory opens all of the directory.
-    A link to what is not granted as a whole is shown by the name, through it, of something that is granted.
+    A policy's path counts by its target, so the name of a link to a directory opens all of the directory.
+    A link to a directory that is not granted as a whole is shown by a granted name through it.
     """
     places = {each.path for each in granted}
 

@@ -51,7 +51,7 @@ class Learned:
 
 @dataclass
 class Learner:
-    """One command that is learned from. `notify` is told what happens."""
+    """One command to learn from. `notify` gets the progress messages."""
 
     command: RecordedCommand
     notify: Notify
@@ -89,7 +89,7 @@ class Learner:
         return made
 
     def _combinations(self) -> list[tuple[str | None, bool]]:
-        """What is tried in turn, the least first: many programs go on without a call that is refused."""
+        """The candidates in order, the smallest first: many programs go on without a refused call."""
         names = profile.candidates(self.current)
         return [(name, looks) for name in names or (None,) for looks in (False, True)]
 
@@ -162,7 +162,7 @@ class Learner:
         )
 
     def _with_nothing(self, written: Sequence[PathGrant]) -> ResolvedPolicy:
-        """The policy with nothing to read but what programs need to start, and what is written."""
+        """The policy that can read only the files that programs need to start, and the written ones."""
         nothing = Proposal((), tuple(self._grant_items(written)))
         return resolve_with(self.command, nothing.settings())
 
@@ -178,7 +178,7 @@ class Learner:
     def _hosts(self, found: Needs) -> Iterator[Item]:
         """Hosts as the policy writes them: without a port where a line of it allows both of the web's.
 
-        Whoever asks for a name with a star in it reaches no host, and the name would open many.
+        A request for a name with a star in it reaches no host, and the name would open many.
         """
         allow, path_text = self.current.network.allow, set()
         for host, port in sorted(found.hosts):

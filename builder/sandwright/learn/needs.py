@@ -1,7 +1,7 @@
 """What a record says that a command needs, measured by the current policy and the preset `default`.
 
-A record is what somebody inside chose to ask for. So a path counts by where it leads on this host now that
-the run is over, never by the name that was used, and only as far as both policies let it.
+A program inside chooses the requests in a record. So a path counts by its target on this host
+after the run, never by its name, and only as far as both policies allow.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Proposal:
-    """What is granted. A field that is None stays as it is."""
+    """The grants. A field that is None stays as it is."""
 
     read: tuple[Item, ...]
     write: tuple[Item, ...]
@@ -82,7 +82,7 @@ class Proposal:
         return tuple(each for items in lists for each in items or ())
 
     def edit(self, text: str) -> str:
-        """A policy's text with these fields in place of its own; all else stays, with its comments.
+        """A policy's text with these fields replaced; the rest stays, with its comments.
 
         A text that isn't in block style, or has anchors, is written anew.
         """

@@ -60,4 +60,5 @@ SIBLINGS = 4
 """From so many files of one directory on, the directory is granted."""
 
 MOST_GRANTS = 200
-"""More than this nobody reads: what is left is not granted, and the run under the proposal tells."""
+"""A longer list is not readable: the rest is not granted, and the run under the proposal shows whether it is
+needed."""

@@ -1,4 +1,4 @@
-"""What a method offers that runs fleets: one command many times, elsewhere, where somebody keeps count."""
+"""The interface of a method that runs fleets: one command many times, on a system that counts the runs."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class FleetOrder:
 class RunAttempt:
     """One start of a run's command.
 
-    `name` is what it is called where it runs, `number` counts from 1. `status` is its exit status, None where
-    nobody knows. `reason` is the word there for how it ended. `seconds` are whole ones.
+    `name` is what it is called where it runs, `number` counts from 1. `status` is its exit status, None if
+    unknown. `reason` is that system's word for the end. `seconds` are whole ones.
     """
 
     index: int
@@ -67,7 +67,7 @@ class Counts:
 
 
 class FleetWatcher(Protocol):
-    """Who is told how a fleet goes on, in the order in which it does."""
+    """Receives a fleet's events, in their order."""
 
     def has(self, index: int) -> bool:
         """Whether this run's outcome is known already, as of a resumed fleet; it is not told again."""

@@ -163,7 +163,7 @@ def _with_installation(policy: MergedPolicy, facts: HostFacts, inputs: LiveHost)
 
 
 def _sockets(policy: MergedPolicy, facts: HostFacts, inputs: LiveHost) -> tuple[str, ...]:
-    """The Unix sockets that somebody listens on where a sandbox sees them, as far as a policy can name them.
+    """The listening Unix sockets that a sandbox sees, as far as a policy can name them.
 
     A sandbox that sees the whole host can make no sockets to connect with, unless the policy lists some: so
     those at other places than the policy names come and go, and nothing depends on them.
@@ -182,7 +182,7 @@ def _sockets(policy: MergedPolicy, facts: HostFacts, inputs: LiveHost) -> tuple[
 
 
 def _unsearchable(policy: MergedPolicy, facts: HostFacts, inputs: LiveHost) -> tuple[str, ...]:
-    """Directories of other users that root can't pass without capabilities; nobody else sees into any."""
+    """Directories of other users that root can't search without capabilities. Only root looks for them."""
     if facts.os != "linux" or facts.uid != 0:
         return ()
     named = (path for path, _ in policy.named_paths(facts))

@@ -1,4 +1,4 @@
-"""Where container engines and hypervisors listen: whoever may connect there owns the host.
+"""Where container engines and hypervisors listen: a program that may connect there controls the host.
 
 These sockets are denied always, under every policy. A path is the socket, or a directory that holds it.
 """
@@ -35,7 +35,7 @@ SOCKETS: Mapping[str, str] = {
     "~/.rd": "Rancher Desktop",
     "~/Library/Containers/com.docker.docker": "Docker Desktop",
 }
-"""By path, as a policy spells it: whose it is."""
+"""The engine by path, as a policy spells it."""
 
 PORTS: Mapping[int, str] = {2375: "Docker", 2376: "Docker, with TLS"}
-"""Ports of the host's localhost that are registered for engines (IANA): whose each is."""
+"""The engine by port of the host's localhost, as registered (IANA)."""

@@ -26,7 +26,7 @@ QUESTIONS: tuple[Question, ...] = ("read", "write", "exec", "connect", "listen",
 
 @dataclass(frozen=True)
 class RuleReason:
-    """Something that speaks for or against: a rule in words, and where it is said."""
+    """A reason for or against: a rule in words, and its position."""
 
     text: str
     source: PolicySource
@@ -161,7 +161,7 @@ def how_to_lift(winner: PathRule, path: str, rank: int) -> str:
 
 
 def _rule_text(rule: PathRule) -> str:
-    """A rule as the policy writes it, and what is behind it."""
+    """A rule as the policy writes it, and its expansion."""
     written = rule.written or rule.path
     word = _WORDS.get(rule.origin, rule.kind) if rule.origin != "cloud" else _CLOUD[rule.kind]
     text = f"{word} {written}"

@@ -1,7 +1,7 @@
 """What a policy needs to know of a host, as a value: recorded once, kept as JSON, carried to any machine.
 
-Whoever resolves and renders a policy gets these facts and nothing else of the host, so a macOS profile is
-made and tested on Linux, and the same policy with the same facts gives the same bytes.
+Resolving and rendering a policy use these facts and nothing else of the host, so a macOS profile can be
+rendered and tested on Linux, and the same policy with the same facts gives the same bytes.
 """
 
 import hashlib
@@ -73,7 +73,7 @@ class HostEntry:
 class RecordedEntries(dict[str, HostEntry]):
     """The entries of a recording, which refuses to answer what was not recorded.
 
-    A plain dict says instead that nothing is there, which fits facts that somebody made up.
+    A plain dict answers instead that nothing is there, which suits facts made up for a test.
     """
 
     def __init__(self, entries: Mapping[str, HostEntry], absent: Collection[str]) -> None:
@@ -82,7 +82,7 @@ class RecordedEntries(dict[str, HostEntry]):
         self._absent = frozenset(absent)
 
     def get(self, path: str, default: object = None) -> HostEntry | None:  # type: ignore[override]  # noqa: ARG002
-        """What is at a path, None for nothing. Raise UsageError for a path of which nothing was recorded."""
+        """The entry at a path, None for nothing. Raise UsageError for a path without a record."""
         if path not in self and not is_known(path, self, self._absent):
             raise UsageError(
                 f"the facts say nothing of {path}: record them again with `sandwright facts` on their host"
@@ -91,7 +91,7 @@ class RecordedEntries(dict[str, HostEntry]):
 
 
 def is_known(path: str, entries: Mapping[str, HostEntry], absent: Collection[str]) -> bool:
-    """Whether a recording says what is at a path: also nothing, below what is absent or no directory."""
+    """Whether a recording covers a path: also as nothing, below a path that is absent or no directory."""
     if path in absent or path in entries or is_process(path) or spelling.has_undecodable_bytes(path):
         return True
     above = path.rpartition("/")[0] or "/"
@@ -159,8 +159,8 @@ class HostFacts:
     trees keep elsewhere. `git_files` are the files that lead Git to one of them, and those that configuration
     names, by path, with what they are: see `repositories.GitFile`. `git_worktree` is, where the
     project is a linked work tree, its own directory in the repository and the repository's, and
-    `git_worktree_fault` why they are not believed. `sockets` are the Unix sockets that
-    somebody listens on where the policy shows the host. `texts` holds the files that the policy takes over,
+    `git_worktree_fault` why they are not trusted. `sockets` are the listening Unix sockets
+    where the policy shows the host. `texts` holds the files that the policy takes over,
     by canonical path: the profile that `process.seccomp` names. `installation` are the directories inside
     writable ones from which this program and its interpreter are loaded. `reserved_hidden` and
     `reserved_readonly` are sandwright's own directories where the environment names others than those below
@@ -168,8 +168,8 @@ class HostFacts:
     the home that the account has, where HOME is another: what is denied below `~` is denied there, too.
     `unsearchable` are, where root looked, directories on the way to paths that
     the policy names, and to `sockets`, that root can't pass without capabilities, as other users closed them.
-    `case_sensitive` is about the volume of the home directory. `memory` are the machine's bytes, 0 when
-    nobody knows, and `controllers` what control groups can count on it (cgroups(7)): `memory`, `cpu`, `pids`.
+    `case_sensitive` is about the volume of the home directory. `memory` are the machine's bytes, 0 if
+    unknown, and `controllers` its control group controllers (cgroups(7)): `memory`, `cpu`, `pids`.
     """
 
     os: System
@@ -178,7 +178,7 @@ class HostFacts:
     user: UserName = "user"
     uid: UserId = 1000
     gid: UserId = 1000
-    tmp: PlainPath = "/tmp"  # noqa: S108 - what is inside the sandbox
+    tmp: PlainPath = "/tmp"  # noqa: S108 - inside the sandbox
     cwd: PathOrNone = ""
     platform: str = "linux/amd64"
     kernel: str = ""
@@ -223,7 +223,7 @@ class HostFacts:
         return {**self.environment, **builtin}
 
     def kind(self, path: str) -> EntryKind | None:
-        """What is at a path, links not followed; None for nothing."""
+        """The entry at a path, links not followed; None for nothing."""
         entry = self.entries.get(path)
         if entry is None and self.os == "darwin" and path in DARWIN_LINKS:
             return "symlink"
@@ -237,7 +237,7 @@ class HostFacts:
         return entry.target if entry.kind == "symlink" else None
 
     def is_known(self, path: str) -> bool:
-        """Whether it was recorded what is at a path."""
+        """Whether a path has a record."""
         return is_known(path, self.entries, frozenset(self.absent))
 
     def closed(self) -> "HostFacts":

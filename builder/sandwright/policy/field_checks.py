@@ -48,7 +48,13 @@ HOST_SCHEMA: Schema = {
         _HOST,
         {
             "type": "object",
-            "properties": {"host": _HOST, "private": {"type": "boolean"}},
+            "properties": {
+                "host": {**_HOST, "description": "A host as in the list, such as `mirror.example:8443`."},
+                "private": {
+                    "type": "boolean",
+                    "description": "Whether the name may resolve to a private address. Absent: it may not.",
+                },
+            },
             "required": ["host"],
             "additionalProperties": False,
         },

@@ -87,7 +87,7 @@ def bare_protection(
     chosen = _names_to_prevent(project, facts, excepted)
     if not chosen and PathRules(rules, key=same_name(facts)).changes_host(below(project, "HEAD")):
         raise UsageError(
-            f"the project {project} can be a bare repository: whoever writes it decides what Git runs there; "
+            f"the project {project} can be a bare repository: its content decides what Git runs there; "
             "choose a directory without HEAD, objects and refs, or accept it: "
             "filesystem.unprotect: [{path: $PROJECT/HEAD, reason: …}]"
         )

@@ -127,4 +127,4 @@ def rules(facts: HostFacts, granted: Sequence[Sourced[str]], faults: Faults) -> 
     for name in _CLOSED:
         if facts.kind(f"{common}/{name}") is not None:
             yield PathRule(f"{common}/{name}", "readonly", "git", item.source, f"{common}/{name}", why)
-    yield PathRule(directory, "write", "git", item.source, directory, "what is this linked work tree's")
+    yield PathRule(directory, "write", "git", item.source, directory, "this linked work tree's directory")

@@ -120,7 +120,7 @@ def listed_pattern(item: str | ListedHost) -> HostPattern:
 def host_pattern(text: str) -> HostPattern:
     """The pattern that a policy writes: `github.com`, `*.example.org:8443`, `[2001:db8::1]:443`.
 
-    Raise ValueError that says what is wrong.
+    Raise ValueError with the fault.
     """
     host, port = _split_port(text)
     ports = WEB_PORTS if port is None else None if port == "*" else frozenset({_parse_port(port, text)})
@@ -136,7 +136,7 @@ def host_pattern(text: str) -> HostPattern:
 
 
 def endpoint(text: str) -> tuple[str, int]:
-    """The canonical host and the port of `host:port`, as somebody asks about it. The port is required."""
+    """The canonical host and the port of `host:port` in a question. The port is required."""
     host, port = _split_port(text)
     if port is None:
         raise ValueError(f"{quoted(text)} has no port; write host:port")
@@ -202,7 +202,7 @@ def _wildcard_base(name: str, whole: str) -> str:
     if not base or _looks_like_address(base):
         raise ValueError(f"{quoted(whole)}: * stands only for the whole first part: *.example.org")
     if "." not in base:
-        raise ValueError(f"{quoted(whole)} would cover a whole top-level domain; name what is in it")
+        raise ValueError(f"{quoted(whole)} would cover a whole top-level domain; name hosts in it")
     return base
 
 

@@ -1,10 +1,10 @@
 """Where this program is installed, as far as a policy lets a sandbox write there.
 
-Whoever can write the packages, the interpreter or a library that the next start of this program loads runs
-code outside the sandbox with all rights of the user. Directories of the installation that lie in something
-writable, such as an environment in the project, are recorded with the facts and become read-only inside. What
-the caller's environment adds (PYTHONPATH, LD_LIBRARY_PATH) is the project's own and can't be: nothing is
-started.
+A program that can write the packages, the interpreter or a library that the next start of this program loads
+runs code outside the sandbox with all rights of the user. Directories of the installation that lie in
+something writable, such as an environment in the project, are recorded with the facts and become read-only
+inside. What the caller's environment adds (PYTHONPATH, LD_LIBRARY_PATH) is the project's own and can't be:
+nothing is started.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ _VARIABLES = ("PYTHONPATH", "PYTHONHOME", "PYTHONPYCACHEPREFIX", "PYTHONUSERBASE
 
 
 def ask_installation(inputs: LiveHost) -> None:
-    """Keep with what is rendered how Python was started and what it is told: the next start may differ."""
+    """Record with the rendering how Python was started, and its variables: the next start may differ."""
     inputs.ask_all(("variable", name) for name in _VARIABLES)
     inputs.content(f"{sys.prefix}/pyvenv.cfg")
     for path in dict.fromkeys((inputs.real(sys.executable), *filter(os.path.isabs, sys.path))):
-        inputs.ask("stamp", path)  # of a directory: what is installed there, and added to the path by `.pth`
+        inputs.ask("stamp", path)  # of a directory: packages there, and `.pth` files that extend the path
         for name in _directory_names(path):
             if name.endswith(".pth"):
                 inputs.content(f"{path}/{name}")
@@ -72,7 +72,7 @@ def _directory_names(directory: str) -> list[str]:
 def writable_parts(facts: HostFacts, writable: Iterable[str]) -> tuple[str, ...]:
     """The directories of the installation that lie in writable ones, or behind a link in one.
 
-    `facts` have what is at the places of `installed_directories`; `writable` are canonical.
+    `facts` have the entries at `installed_directories`; `writable` are canonical.
     """
     roots = tuple(writable)
     found: dict[str, str] = {}
@@ -125,7 +125,7 @@ def refuse_changeable(policy: ResolvedPolicy) -> None:
 
 
 def _refuse_inside(rules: Iterable[PathRule]) -> None:
-    """Raise UsageError for a grant inside a directory of packages: a later start may load what is there."""
+    """Raise UsageError for a grant inside a directory of packages: a later start may load files there."""
     prefixes = {_absolute_path(path) for path in (sys.prefix, sys.exec_prefix, sys.base_prefix)}
     packages = [
         location for location in (*installed_directories(), *_search_path()) if location not in prefixes
@@ -137,7 +137,7 @@ def _refuse_inside(rules: Iterable[PathRule]) -> None:
 
 
 def refuse_replaceable(policy: ResolvedPolicy, declaration: Declaration, directory: str) -> None:
-    """Raise UsageError where the sandbox could replace what is rendered into a directory."""
+    """Raise UsageError where the sandbox could replace the artifacts in a directory."""
     tree, path = policy.filesystem.tree, os.path.realpath(directory)
     if not declaration.enforces:
         return
@@ -158,7 +158,7 @@ _HOLDING = {"deny": "deny-inside", "readonly": "readonly"}
 
 
 def _is_own_process() -> bool:
-    """Whether this process runs our program: else it is our caller's, with code of its own."""
+    """Whether this process runs our program. Otherwise it is a caller's, with other code."""
     return "sandwright.cli" in sys.modules and not _is_invoke()
 
 
@@ -172,7 +172,7 @@ def _executables() -> Iterator[str]:
     yield sys.executable
     yield getattr(sys, "_base_executable", sys.executable)
     yield from _commands()
-    if _is_own_process():  # else it is our caller's process, with libraries of its own
+    if _is_own_process():  # otherwise it is a caller's process, with other libraries
         with contextlib.suppress(OSError):
             lines = Path("/proc/self/maps").read_bytes().splitlines()
             found = {os.fsdecode(fields[5]) for line in lines if len(fields := line.split(None, 5)) == 6}

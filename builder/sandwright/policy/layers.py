@@ -5,7 +5,7 @@
 | way          | absent          | empty                | filled                                             |
 |--------------|-----------------|----------------------|----------------------------------------------------|
 | value        | as below        | –                    | this value                                         |
-| grants       | as below        | nothing is granted   | these alone; `...` stands for what is below        |
+| grants       | as below        | nothing is granted   | these alone; `...` stands for the layer below      |
 | restrictions | as below        | as below             | these too                                          |
 | entries      | as below        | as below             | these too; the same key anew; null takes one away  |
 

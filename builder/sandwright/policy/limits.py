@@ -1,7 +1,7 @@
 """The limits that presets set: which of them a method keeps on a host, and the policy without the others.
 
-A limit that somebody lists is kept or refused. One of a preset is there for those who listed none, so it is
-left out where nothing keeps it, and reports say so.
+A limit that a policy lists is enforced or refused. A preset's limit is a default, so it is
+left out where nothing enforces it, and reports say so.
 """
 
 from __future__ import annotations

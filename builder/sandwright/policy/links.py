@@ -1,4 +1,4 @@
-"""The symbolic links that somebody inside could replace, and what they would move with them.
+"""The symbolic links that a program inside could replace, and the rules that they would move.
 
 Rules hold for canonical paths. Where a path that the policy names leads through a link in a directory that
 the sandbox can write, the sandbox can remove the link and put something else there: a restriction then holds
@@ -65,7 +65,7 @@ def replaceable_links(rules: Iterable[PathRule], tree: PathRules) -> Iterator[Re
 
 
 def grant_faults(grants: Iterable[GrantedPath], tree: PathRules, faults: Faults) -> None:
-    """A fault for each grant that leads through such a link: whoever replaces it grants himself more."""
+    """A fault for each grant that leads through such a link: a program that replaces it gains more."""
     for grant in grants:
         link = next(through_replaceable(grant.through, tree), "")
         if link:

@@ -13,7 +13,7 @@ from sandwright.policy.resolved import ResolvedPolicy
 
 
 def with_path_facts(policy: ResolvedPolicy, path: str) -> ResolvedPolicy:
-    """The same policy, with what this host has at a path that somebody asks about. Raise like `canonical`."""
+    """The same policy, with this host's entries at a path in a question. Raise like `canonical`."""
     policy.canonical(path)
     variables = policy.facts.variables
     spelled = spelling.expand_path(path, variables) if path.startswith(("~", "$")) else path
@@ -22,7 +22,7 @@ def with_path_facts(policy: ResolvedPolicy, path: str) -> ResolvedPolicy:
 
 
 def observe(facts: HostFacts, paths: Iterable[str]) -> HostFacts:
-    """The same facts, with what is at some absolute paths now, and on the way to them."""
+    """The same facts, with the current entries at some absolute paths, and on the way to them."""
     entries = LiveEntries(LiveHost(), facts)
     looking = replace(facts, entries=entries)
     for path in paths:
@@ -31,7 +31,7 @@ def observe(facts: HostFacts, paths: Iterable[str]) -> HostFacts:
 
 
 def look_up(path: str, facts: HostFacts) -> None:
-    """Look up what is at a path, and on the way to it."""
+    """Look up the entries at a path, and on the way to it."""
     facts.kind(canonical_with_links(path, facts)[0])
 
 
@@ -42,7 +42,7 @@ class LiveEntries(Mapping[str, HostEntry]):
     """
 
     def __init__(self, inputs: LiveHost, facts: HostFacts) -> None:
-        """`facts` say which system it is, and what is known already."""
+        """`facts` name the system, and hold the known entries."""
         self.inputs = inputs
         self._facts = facts
         self._found: dict[str, HostEntry | None] = dict(facts.entries)
@@ -50,14 +50,14 @@ class LiveEntries(Mapping[str, HostEntry]):
         self._names: dict[str, frozenset[str]] = {}
 
     def __getitem__(self, path: str) -> HostEntry:
-        """What is at a path. Raise KeyError for nothing."""
+        """The entry at a path. Raise KeyError for nothing."""
         found = self.get(path)
         if found is None:
             raise KeyError(path)
         return found
 
     def get(self, path: str, default: object = None) -> HostEntry | None:  # type: ignore[override]  # noqa: ARG002
-        """What is at a path, None for nothing. Below what is no directory nothing has to be asked."""
+        """The entry at a path, None for nothing. Below another kind than a directory there is no question."""
         if path not in self._found:
             above = path.rpartition("/")[0] or "/"
             holds = path == "/" or ((found := self.get(above)) is not None and found.kind == "directory")
@@ -73,7 +73,7 @@ class LiveEntries(Mapping[str, HostEntry]):
         return sum(found is not None for found in self._found.values())
 
     def forget(self, path: str) -> None:
-        """Look again at a path, what is above it and what is in it, as we made it since."""
+        """Look again at a path, its parents and its entries, after we created it."""
         self.inputs.forget(path)
         for each in [each for each in self._found if is_inside(each, path) or is_inside(path, each)]:
             del self._found[each]

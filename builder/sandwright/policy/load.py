@@ -190,7 +190,7 @@ def run_layer(
 def is_there(file: Path) -> bool:
     """Whether there is a file, or something that keeps it from being seen, which reading it then tells.
 
-    What a session put into a project so that nobody makes one is none.
+    The placeholder that a session puts into a project, to block that name, is not a policy.
     """
     try:
         status = file.stat()

@@ -4,8 +4,8 @@ Two whole policies on one host are compared, as `resolve` made them, so that it 
 is spelled: by a link, by a variable, by leaving a preset out. Between two paths at which either side has a
 rule nothing changes, so comparing them at those paths compares them everywhere.
 
-What needs no approval: hosts that a shipped preset lists, images, the system call profiles `default` and
-`strict`, fragments of presets for macOS, and what is kept for this project alone (`$CACHE`).
+These need no approval: hosts that a shipped preset lists, images, the system call profiles `default` and
+`strict`, fragments of presets for macOS, and this project's persistent directories (`$CACHE`).
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class Loosening:
     """One thing more that a policy lets through.
 
     `what` is a verb with its object: `reads`, `uses the host's network`. `subject` is a path, a variable, a
-    socket …; of paths below the project and the home only what lies below is told, so that it is the same on
-    other machines. Empty where `what` says all.
+    socket …; paths below the project and the home are relative to these, so that they are the same on
+    other machines. Empty where `what` is complete.
     """
 
     what: str
@@ -114,7 +114,7 @@ def _rights(policy: ResolvedPolicy, allowed: Sequence[ResolvedPolicy]) -> Iterat
 
 
 def _git(policy: ResolvedPolicy, allowed: Sequence[ResolvedPolicy]) -> Iterator[Loosening]:
-    """Configuration of Git's names programs, so what is told is more than which files are written."""
+    """Git's configuration names programs, so more than the written files is reported."""
     if policy.grants_git("config") and not any(each.grants_git("config") for each in allowed):
         yield Loosening("chooses programs that the host's Git runs: filesystem.git config")
 
@@ -164,7 +164,7 @@ def shipped_hosts() -> HostIndex:
 
 
 def _variables(policy: ResolvedPolicy, allowed: Sequence[ResolvedPolicy]) -> Iterator[Loosening]:
-    """Variables whose names look like secrets, and beginnings of names, which any secret's may have.
+    """Variables whose names look like secrets, and prefixes of names, which any secret may have.
 
     A path is seen inside, in mounts and in what was rendered, and with it the values of variables in it.
     """

@@ -57,7 +57,7 @@ def machine_facts(
 
 
 def _controllers(inputs: LiveHost) -> tuple[str, ...]:
-    """What control groups count here: of version 2, whose file names them, or of version 1, by directory."""
+    """The control group controllers here: from the file of version 2, or the directories of version 1."""
     names = (inputs.text(f"{_GROUPS}/cgroup.controllers") or "").split()
     return tuple(
         name
@@ -79,7 +79,7 @@ def _current_account() -> pwd.struct_passwd:
 
 def _temporary_directory(environ: Mapping[str, str], project: str) -> str:
     if sys.platform == "linux":
-        return "/tmp"  # noqa: S108 - what the sandbox sees, not what is there
+        return "/tmp"  # noqa: S108 - the sandbox's path, not the host's
     parent = environ.get("TMPDIR", "/private/tmp").rstrip("/")
     return f"{parent}/sandwright-{hashlib.sha256(project.encode()).hexdigest()[:12]}"
 

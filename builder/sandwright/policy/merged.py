@@ -29,8 +29,8 @@ _ORDER = ("floor", "user", "project", "run")
 class MergedPolicy:
     """What a sandbox allows, before it is put on a host.
 
-    `layers` are those given, `settings` what they say together with the presets and what is built in, `floor`
-    what the operator's floor says alone, None without one.
+    `layers` are those given, `settings` their merge with the presets and the built-in settings, `floor`
+    the settings of the operator's floor alone, None without one.
     """
 
     layers: tuple[Layer, ...]
@@ -50,7 +50,7 @@ class MergedPolicy:
         """Read a policy: the project's file, and the layers below and above it, as far as there are any.
 
         `run` comes from `load.run_layer`. `methods` are registered ones beside ours. Raise UsageError for a
-        file that can't be read, DocumentError for what is wrong in one, or with several together.
+        file that can't be read, DocumentError for faults in one, or between several.
         """
         registered = tuple(methods)
         files: list[tuple[Path | str | None, load.LayerKind]] = [
@@ -145,7 +145,7 @@ class MergedPolicy:
 
 
 def _stacked(ordered: Sequence[Layer]) -> MergedSettings:
-    """What layers in their order say together with the presets and what is built in."""
+    """Merge layers, in their order, with the presets and the built-in settings."""
     floor_layers = [layer for layer in ordered if layer.kind == "floor"]
     others = [layer for layer in ordered if layer.kind != "floor"]
     below = [each for layer in floor_layers for each in _floor_presets(layer)]

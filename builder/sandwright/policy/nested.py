@@ -78,7 +78,7 @@ def existing_protected(
 
 
 def _names_of(path: str, inputs: LiveHost) -> Iterator[str]:
-    """What is protected for something that is there: it, or the names in it that name programs."""
+    """The protected paths of an existing entry: it, or the names in it that name programs."""
     key = next((key for key in _METADATA if path.endswith(f"/{key}")), "")
     if not key or key in _METADATA[key]:
         yield path

@@ -28,7 +28,7 @@ def with_own_directories(
 ) -> HostFacts:
     """The facts with sandwright's own directories, made where the sandbox could see or make them later.
 
-    `environ` is somebody else's environment, whose directories are not made; None for this process's.
+    `environ` is another user's environment, whose directories are not created; None for this process's.
     `writable` gives the canonical directories that the policy lets a sandbox write.
     """
     inputs = entries.inputs

@@ -21,7 +21,7 @@ CLOUD = {
     "~/.config/gcloud": "Google Cloud",
     "~/.azure": "Azure",
 }
-"""Where the cloud tools keep credentials, by path: whose they are."""
+"""The cloud tool by the path of its credentials."""
 
 GOOGLE_KEY = "GOOGLE_APPLICATION_CREDENTIALS"
 """The variable that names a Google service account's key file."""
@@ -61,7 +61,7 @@ class Unprotected:
 
 
 class PathResolver:
-    """Finds the canonical places of what a policy spells, and gathers what is wrong with the spelling."""
+    """Resolves a policy's paths to canonical ones, and gathers faults of the spelling."""
 
     def __init__(self, facts: HostFacts, faults: Faults, *, secrets: frozenset[str] = frozenset()) -> None:
         """`secrets` are variables of the environment that hold secrets: no path may use them."""
@@ -75,7 +75,7 @@ class PathResolver:
     ) -> tuple[str, tuple[str, ...]] | None:
         """The canonical path of a spelled one and the links on the way; None, with a fault, for a bad one.
 
-        `lenient` takes a path whose links form a loop as it is spelled: nobody gets through it.
+        `lenient` takes a path whose links form a loop as it is spelled: the path is not reachable.
         """
         try:
             used = spelling.environment_names(text.value) & self._secrets
@@ -201,7 +201,7 @@ class PathResolver:
 
 
 def lost_writes(listed: Iterable[PathRule], private: Iterable[PathRule], faults: Faults) -> None:
-    """Add a fault for each listed path that is to be written and in whose place lies memory of the sandbox.
+    """Add a fault for each writable path that the sandbox replaces by a tmpfs.
 
     `private` are the rules for what the sandbox has for itself. Devices keep nothing, here or there.
     """
@@ -209,7 +209,7 @@ def lost_writes(listed: Iterable[PathRule], private: Iterable[PathRule], faults:
     for rule in listed:
         if rule.writable and rule.path in private_paths:
             shared = ", or set filesystem.tmp: shared" if private_paths[rule.path].written == "$TMP" else ""
-            text = f"the sandbox has its own {rule.path}, and what is written there is lost: leave it out"
+            text = f"the sandbox has a private {rule.path}, and files written there are lost: leave it out"
             faults.add(rule.source, text + shared)
 
 
@@ -321,7 +321,7 @@ def _refuse_exceptions(
 def protected_rules(protections: Iterable[Protection], facts: HostFacts) -> Iterator[PathRule]:
     """The protected paths that exist, and those that links lead to, as rules: links are resolved.
 
-    A `.git` that is a file is one too: whoever writes it chooses which hooks run.
+    A `.git` that is a file is one too: a program that writes it chooses which hooks run.
     """
     holding = {path.rpartition("/")[0] or "/" for path in facts.entries}
     for protection in protections:

@@ -1,4 +1,4 @@
-"""How messages show what somebody wrote."""
+"""Quotes a policy's values in messages."""
 
 from __future__ import annotations
 

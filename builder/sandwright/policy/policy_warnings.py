@@ -91,7 +91,7 @@ def _second_names(policy: ResolvedPolicy, inputs: LiveHost) -> Iterator[str]:
             continue
         text = f"{rule.path} has {count} names (hard links), and only this one is held"
         if _controls_host(rule, policy):
-            raise UsageError(f"{text}: give it a file of its own, with `cp -p` and `mv`")
+            raise UsageError(f"{text}: make it a separate file, with `cp -p` and `mv`")
         yield f"{rule.kind} {rule.written}: {text}"
 
 

@@ -16,10 +16,10 @@ LAYERS = ("built-in", "preset", "floor", "user", "project", "run")
 
 @dataclass(frozen=True)
 class PolicySource:
-    """The place in a layer where something is said.
+    """The position of a setting in a layer.
 
     `layer` is the layer's name: `built-in`, `preset default`, `floor`, `user`, `project`, `run`. `line` and
-    `column` count from 1, and are 0 for what is built in without a document. `field` is written as the
+    `column` count from 1, and are 0 for built-in settings without a document. `field` is written as the
     document nests it: `filesystem.write[1]`.
     """
 
@@ -45,7 +45,7 @@ BUILT_IN = PolicySource("built-in")
 
 @dataclass(frozen=True)
 class Sourced(Generic[T_co]):
-    """A value and where it is said."""
+    """A value and its position."""
 
     value: T_co
     source: PolicySource
@@ -53,7 +53,7 @@ class Sourced(Generic[T_co]):
 
 @dataclass
 class Faults:
-    """What is wrong in the documents of a policy, gathered so that one look shows all of it."""
+    """The faults in the documents of a policy, gathered so that all are reported at once."""
 
     found: list[tuple[PolicySource, str]] = field(default_factory=list)
 

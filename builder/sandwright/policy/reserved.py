@@ -1,4 +1,4 @@
-"""What is sandwright's own on the host: no policy can grant it, as it decides what a sandbox is.
+"""sandwright's files on the host. No policy can grant them, since they decide what a sandbox is.
 
 The paths come from the facts of the host, so every caller that resolves a policy has them. Those below the
 home hold for any facts, also for facts that were written by hand.
@@ -91,7 +91,7 @@ def open_reserved_paths(
     """A line for each reserved path that a method leaves open under a policy's rules."""
     grants = granting_rules(rules, facts)
     found = reserved_rules(facts) if declaration.enforces else ()
-    closed = sorted(found, key=lambda rule: depth(rule.path))  # one line for a directory and what is in it
+    closed = sorted(found, key=lambda rule: depth(rule.path))  # one line for a directory and its entries
     yield from _unheld_links(closed, grants, declaration)
     refused: set[str] = set()
     for rule in rules_in_force(closed, grants, facts):
@@ -134,7 +134,7 @@ def _open_path_message(rule: PathRule, grants: PathRules, method: str, reason: s
     advice = ", or install sandwright elsewhere (pipx, uv tool)" if rule.why == _INSTALLATION else ""
     return (
         f"{method} can't keep {rule.path} ({rule.why}) {what}{through}: {reason}. Grant less{advice}, or "
-        "take another method; accept_gaps does not apply"
+        "choose another method; accept_gaps does not apply"
     )
 
 

@@ -42,7 +42,7 @@ _SYSTEM_DIRECTORIES = frozenset({
     "/usr", "/var", "/private", "/private/etc", "/private/tmp", "/private/var", "/Applications", "/Library",
     "/System", "/Users", "/Volumes",
 })  # fmt: skip
-"""Directories of the system, which are nobody's project."""
+"""Directories of the system, which can't be projects."""
 
 
 def resolve(
@@ -91,7 +91,7 @@ def resolve(
 
 
 def _check_project(facts: HostFacts) -> None:
-    """A project is a directory of its own: not the root, a home, what holds homes, or the system's."""
+    """A project is neither the root, a home, a directory of homes, nor a directory of the system."""
     project = canonical(facts.project, facts)
     home = canonical(facts.home, facts)
     if project == home:
@@ -101,7 +101,7 @@ def _check_project(facts: HostFacts) -> None:
         or project in ancestors(home)
         or project in _SYSTEM_DIRECTORIES
     ):
-        raise UsageError(f"the project {facts.project} is a directory of the system; choose one of its own")
+        raise UsageError(f"the project {facts.project} is a directory of the system; choose another one")
 
 
 def _method_choice(settings: MergedSettings) -> tuple[str, ...]:
@@ -186,7 +186,7 @@ def _with_cloud(
 def _worktree_rules(
     settings: MergedSettings, rules: Sequence[PathRule], facts: HostFacts, faults: Faults
 ) -> list[PathRule]:
-    """What is opened of a linked work tree's repository; nothing, with a fault, where a rule hides it."""
+    """The grants for a linked work tree's repository; none, with a fault, where a rule hides it."""
     found = [*git_worktree.rules(facts, settings.items("filesystem.git"), faults)]
     before = PathRules(rules, key=same_name(facts)).deciding(found[0].path) if found else ()
     if before and before[0].kind == "deny":

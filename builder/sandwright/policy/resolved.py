@@ -201,7 +201,7 @@ class ResolvedPolicy:
         return HostIndex(listed_pattern(item.value) for item in self.settings.items("network.allow"))
 
     def canonical(self, path: str) -> str:
-        """The canonical form of a path as somebody asks about it.
+        """The canonical form of a path in a question.
 
         A path that begins with `~` or `$` is spelled as a policy spells it; any other is taken as it is, a
         relative one below the facts' `cwd`. Raise UsageError for a path that no file can have.
@@ -212,7 +212,7 @@ class ResolvedPolicy:
             raise UsageError(f"{quoted(path)}: {error}") from None
 
     def spelled(self, path: str) -> str:
-        """The absolute path that somebody asks about, links not resolved. Raise like `canonical`."""
+        """The absolute path in a question, links not resolved. Raise like `canonical`."""
         try:
             if path.startswith(("~", "$")):
                 path = spelling.expand_path(path, self.facts.variables)
@@ -252,6 +252,6 @@ class ResolvedPolicy:
         return any(each.value == name for each in self.settings.items("filesystem.git"))
 
     def source(self, name: str) -> PolicySource:
-        """Where the value of a field (`network.mode`) is said; a list of grants': where it was given."""
+        """The position of a field's value (`network.mode`), or of a list of grants."""
         value = self.settings.values.get(name)
         return value.source if value else self.settings.given.get(name, BUILT_IN)

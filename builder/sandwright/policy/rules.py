@@ -32,8 +32,8 @@ class PathRule:
     """What holds for a canonical path and all in it.
 
     `written` is how the policy spells it, `why` what built-in rules are for. `through` are the links on the
-    way, each where it is: whoever can replace one of them moves the rule to another place. `private` is a
-    path that the sandbox has for itself: what the host has there is neither seen nor changed.
+    way, each by its path: a program that can replace one of them moves the rule to another path. `private` is
+    a path that only the sandbox has: the host's files there are neither visible nor changed.
     """
 
     path: str

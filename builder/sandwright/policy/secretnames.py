@@ -71,7 +71,7 @@ NAMES: Mapping[str, str] = {
     "DSN": "the same",
     "*_PROXY": "http://user:password@proxy",
 }
-"""By pattern of upper-case names: whose secret, or why a value may hold one."""
+"""By pattern of upper-case names: the owner of the secret, or why a value may hold one."""
 
 
 def why_secret(name: str) -> str:

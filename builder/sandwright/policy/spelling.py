@@ -1,4 +1,4 @@
-"""How a policy spells a path: variables, `~`, and what is refused.
+"""How a policy spells a path: variables, `~`, and refused forms.
 
     $PROJECT $HOME $TMP $CWD $UID   the host's own; `${PROJECT}` is the same
     $STATE $CACHE                   what sandboxes keep: for all projects of the user, for this project
@@ -95,7 +95,7 @@ def expand_path(text: str, values: Mapping[str, str]) -> str:
     path = "".join(piece if isinstance(piece, str) else _variable_value(piece, values) for piece in pieces)
     if not path.startswith("/"):
         name = next((each.name for each in pieces if isinstance(each, Variable)), "")
-        raise ValueError(f"stands for no absolute path: ${{{name}}} holds none")  # its value is nobody's
+        raise ValueError(f"stands for no absolute path: ${{{name}}} holds none")  # the value stays private
     return _normalize(path)
 
 

@@ -77,4 +77,4 @@ PATHS: Mapping[System, Mapping[str, str]] = {
         "/dev": "null, zero, random, tty",
     },
 }
-"""By system and path: what is there."""
+"""By system and path: the kind of file."""

@@ -28,7 +28,7 @@ MAX_LINKS_TOLD = 5
 
 @dataclass(frozen=True)
 class Use:
-    """A feature that a policy uses, what of it (in the policy's words), and where that is said."""
+    """A feature that a policy uses, the affected values (in the policy's words), and their position."""
 
     feature: str
     what: str
@@ -99,7 +99,7 @@ def check_expressible(policy: ResolvedPolicy, declaration: Declaration) -> tuple
 
 
 def absent_restrictions(policy: ResolvedPolicy) -> tuple[PathRule, ...]:
-    """The denied and read-only paths that don't exist and that somebody inside could create.
+    """The denied and read-only paths that don't exist and that a program inside could create.
 
     Not where a file is in the way of a directory that they need.
     """
@@ -116,7 +116,7 @@ def absent_restrictions(policy: ResolvedPolicy) -> tuple[PathRule, ...]:
 
 
 def unprotected_names(policy: ResolvedPolicy) -> Iterator[tuple[str, PolicySource]]:
-    """The protected paths that don't exist and that somebody inside could make, and who protects them.
+    """The protected paths that don't exist and that a program inside could create, and who protects them.
 
     What counts is the directory in which a name would be made: `~/.claude` may be writable where `~` is not.
     A repository's directories have placeholders, wherever they are.
@@ -160,8 +160,8 @@ def appearing(policy: ResolvedPolicy, covered: Collection[str]) -> Iterator[str]
 def denied_names(policy: ResolvedPolicy, covered: Collection[str]) -> Iterator[tuple[str, str]]:
     """The denied names at which the host may make something, and where each leads; "" for nowhere.
 
-    They are those that `appearing` has, and those that lead through links. A link that somebody inside can
-    replace is `filesystem.links`: then what it leads to now is named.
+    They are those that `appearing` has, and those that lead through links. A link that a program inside can
+    replace is `filesystem.links`: then its current target is named.
     """
     files, facts = policy.filesystem, policy.facts
     missing = set(appearing(policy, covered))
@@ -203,7 +203,7 @@ def _unsupported_message(method: str, use: Use, support: Support) -> str:
 
 def _suggest_alternatives(method: str) -> str:
     return (
-        "take another method, leave out what it can't do, or accept it: "
+        "choose another method, leave out what it can't do, or accept it: "
         f"accept_gaps: [{{feature: …, method: {method}, reason: …}}]"
     )
 

@@ -159,7 +159,7 @@ def image(text: str) -> str:
 
 
 def reason(text: str) -> str:
-    """Why somebody accepts less: one line of text."""
+    """The reason for accepting less: one line of text."""
     if not text.strip():
         raise ValueError("must say why")
     return line(text)
@@ -189,8 +189,8 @@ class MachService:
 def mach_service(text: str) -> MachService | None:
     """The service of `mach-lookup:NAME`, `mach-register:NAME` or `mach-register:NAME.*`; None for others.
 
-    Only one's own services have a prefix, and none of them is Apple's: whoever looks one up would talk to
-    the sandbox.
+    Only services of the application have a prefix, and none of them is Apple's: a client of such a service
+    would talk to the sandbox.
     """
     kind, colon, text_value = text.partition(":")
     if not colon or kind not in ("mach-lookup", "mach-register"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -173,7 +174,7 @@ def probes_text() -> str:
 
 
 def work_text() -> str:
-    """Every probe of work with what is done, and the methods that can't."""
+    """Every probe of work with its steps, and the methods that can't run it."""
     rows = [
         [
             code(probe.name),
@@ -234,6 +235,7 @@ def _features(probe: Probe, method: str) -> Iterator[str]:
 _PLANTED = ReservedState((Path("/planted/sessions"),), (Path("/planted/state"),), (Path("/planted/lib"),))
 
 
+@functools.cache
 def _probes(method: str) -> tuple[Probe, ...]:
     """The catalogue for a host that is written down here: nothing of this one is planted or listened to."""
     fixture = Fixture(Path("/planted"), "word", "plain")

@@ -42,7 +42,7 @@ def _autorun() -> Iterator[list[str]]:
 
 
 def _key_sections(node: Schema, root: Schema, prefix: str) -> Iterator[str]:
-    """A heading and the description of each key, sections before what is in them."""
+    """A heading and the description of each key, sections before their keys."""
     for name, described in node.get("properties", {}).items():
         inner = _resolve_reference(described, root)
         path = f"{prefix}{name}"

@@ -56,8 +56,8 @@ class Connections:
 class _Session(requests.Session):
     """A session that follows no redirect, and so does not look where one leads.
 
-    `requests` does that for each, also where nobody asked it to follow: it reads all of the body first,
-    without a limit, takes the compression off, and fails at addresses that are none.
+    `requests` does that for each, even when told not to follow: it reads the whole body first,
+    without a limit, decompresses it, and fails at malformed addresses.
     """
 
     def get_redirect_target(self, resp: requests.Response) -> None:

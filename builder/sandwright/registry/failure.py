@@ -47,7 +47,7 @@ class Unavailable(RegistryError):
 
 
 class Unreachable(Unavailable):
-    """No registry answered: no such name, no route, nobody there, nothing in time, a proxy that refuses."""
+    """No registry answered: no such name, no route, connection refused, timeout, a proxy that refuses."""
 
 
 class Cancelled(Exception):

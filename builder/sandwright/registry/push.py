@@ -87,7 +87,7 @@ def push_by_digest(
 def verify(repository: Repository, graph: ImageGraph, *, jobs: int = JOBS) -> None:
     """Check that a repository has all of an image: documents byte for byte, blobs by size.
 
-    Raise WrongContent or RegistryError that names what is missing.
+    Raise WrongContent or RegistryError that names the missing content.
     """
 
     def check_document(node: ManifestNode) -> None:

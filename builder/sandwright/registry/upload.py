@@ -41,7 +41,7 @@ CHUNK = 64 << 20
 sends the whole blob: on a local registry, chunks of this size took a fifth longer."""
 
 LEAST_CHUNK = 256 << 10
-"""Chunks are not made smaller: nginx, which many registries are behind, allows 1 MiB where nobody sets it."""
+"""Chunks are not smaller: nginx, which serves many registries, allows 1 MiB by default."""
 
 LARGEST_CHUNK = 1 << 30
 _LONGEST_NUMBER = 19

@@ -1,4 +1,4 @@
-"""Documents attached to manifests of a registry: what is there, and its content, proved by digests."""
+"""Documents attached to manifests of a registry: their list and content, proved by digests."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _find_document(repository: Repository, listed: Referrer, subject: str) -> At
 
 
 def _read_document(repository: Repository, listed: Referrer, subject: str) -> AttachedDocument | None:
-    """What is listed, if it is what the list says, and of one layer. Who may push can attach anything."""
+    """A listed document that matches the list and has one layer: anyone who may push can attach anything."""
     manifest = repository.manifest(listed.descriptor.digest)
     where = f"{repository}: {listed.artifact_type} {manifest.digest}"
     node = read_node(listed.descriptor, manifest.content, where)

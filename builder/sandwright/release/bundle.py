@@ -27,7 +27,7 @@ class NotSigned(IntegrityError):
 
 
 class Verifier(Protocol):
-    """Whose signature counts: a public key or an identity. As text it says which, for messages."""
+    """The signer that counts: a public key or an identity. As text it names this signer, for messages."""
 
     def opened(self, bundle: bytes, where: str) -> bytes:
         """The statement in a bundle, if it is signed by them.
@@ -41,7 +41,7 @@ class Signer(Protocol):
 
     @property
     def verifier(self) -> Verifier:
-        """Whose signature it makes."""
+        """The signer."""
 
     def sign(self, payload: bytes) -> bytes:
         """A bundle with a statement, signed. Raise HostError when the key, or the service, refuses."""
@@ -49,7 +49,7 @@ class Signer(Protocol):
 
 @dataclass(frozen=True)
 class Envelope:
-    """A statement with its signature. `material` is what is said of the signer, which proves nothing."""
+    """A statement with its signature. `material` are claims about the signer, which prove nothing."""
 
     payload: bytes
     signature: bytes
@@ -65,7 +65,7 @@ def write_bundle(payload: bytes, signature: bytes, hint: str) -> bytes:
 
 
 def read_bundle(bundle: bytes, where: str) -> Envelope:
-    """What is in a bundle, unproved. Raise ArchiveRefused, which begins with `where`, for what is none."""
+    """A bundle's content, unproved. Raise ArchiveRefused, which begins with `where`, if it isn't one."""
     document = parse_json(bundle, where, fields.BUNDLE)
     if document.get("mediaType") != BUNDLE:
         raise ArchiveRefused(f"{where}: not a bundle of version 0.3")

@@ -59,7 +59,7 @@ def check_image(
     """Check the image that a tag or digest names, a finding at a time; `scratch` is an empty directory.
 
     `name` is that of the image which it must be, absent: the last part of the repository's. A check that
-    fails says in its finding what is wrong and where, and those that hang on it are skipped. Raise
+    fails reports the fault and its position in its finding, and dependent checks are skipped. Raise
     RegistryError when the registry doesn't answer or refuses, or has no such image.
     """
     named_manifest = repository.manifest(what).descriptor
@@ -163,7 +163,7 @@ class _Check:
             raise ArchiveRefused(f"{self._name}: {self._root.digest}: it is not an index of platforms alone")
         if not any(set(each.subjects) == self._known_digests for each in self._signatures):
             raise IntegrityError(
-                f"{self._name}: what is signed is not {self._root.digest} with its platforms"
+                f"{self._name}: the signed subject is not {self._root.digest} with its platforms"
             )
         for digest in self._platforms.values():
             self._signed_statements(digest, SIGNATURE)
@@ -216,7 +216,7 @@ class _Check:
         return f"{', '.join(written[-1][0].files)}"
 
     def sboms(self) -> str:
-        """The SBOMs list what is in the image, file for file, and the packages of its lock."""
+        """The SBOMs list the image, file for file, and the packages of its lock."""
         counts = []
         for platform, digest in self._platforms.items():
             image = open_image(self._place.path, platform=platform)

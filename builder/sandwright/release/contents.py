@@ -62,7 +62,7 @@ def read_contents(
 ) -> ImageContents:
     """Read all layers of an image, two at a time, each compared with its digest and diff_id.
 
-    `keep` picks files whose content is wanted, by the path that a layer gives them. Raise IntegrityError for
+    `keep` picks the files with wanted content, by their path in a layer. Raise IntegrityError for
     a layer that isn't what its digest says, ArchiveRefused for a member that can't be in one.
     """
     held = MemoryBudget()
@@ -127,7 +127,7 @@ class _Layered:
         self._files: dict[bytes, LayeredFile] = {}
 
     def files(self) -> dict[bytes, LayeredFile]:
-        """What is there in the end, by path, sorted."""
+        """The resulting entries, by path, sorted."""
         return {
             path: self._files[path]
             for path, node in sorted(self.tree.nodes.items())

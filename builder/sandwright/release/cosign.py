@@ -44,7 +44,7 @@ LARGEST = 16 << 20
 
 @dataclass(frozen=True)
 class MissingEvidence:
-    """What is not there for a manifest: an attestation of `claim`, without one a signature."""
+    """The missing document of a manifest: an attestation of `claim`, without a claim a signature."""
 
     subject: Descriptor
     claim: ReleaseStatement | None = None
@@ -80,7 +80,7 @@ def missing_evidence(
 
 
 def sign(repository: Repository, each: MissingEvidence, key: SigningKey) -> None:
-    """Sign what is lacking, put it beside what is there under its tag, and read that back.
+    """Sign missing documents, add them to the existing ones under the tag, and read that back.
 
     Two that do so at the same moment can lose one; it is tried again. Raise RegistryError, WrongContent,
     HostError when the key does not sign.
@@ -141,7 +141,7 @@ def _empty_config(layers: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _read_layers(repository: Repository, tag: str) -> list[dict[str, Any]]:
-    """The layers under a tag as they are written there. Raise ArchiveRefused for what is no such manifest."""
+    """The layers under a tag as they are written there. Raise ArchiveRefused for another manifest."""
     try:
         document = repository.manifest(tag)
     except NotFound:

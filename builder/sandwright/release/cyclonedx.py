@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import sandwright
 from sandwright.release.licences import Licence
 from sandwright.release.packages import Package
-from sandwright.release.sbom import Inventory, kind_of, package_url, source_of, text
+from sandwright.release.sbom import Inventory, kind_of, package_url, source_of, supplier_of, text
 from sandwright.rootfs.descriptor import canonical
 
 MEDIA_TYPE = "application/vnd.cyclonedx+json"
@@ -36,19 +36,48 @@ def write_cyclonedx(inventory: Inventory) -> bytes:
                     "name": inventory.name,
                     "version": inventory.digest,
                     "purl": root,
+                    **({"supplier": {"name": inventory.vendor}} if inventory.vendor else {}),
                     "hashes": [{"alg": "SHA-256", "content": inventory.digest.partition(":")[2]}],
                     "properties": [_property("platform", inventory.platform)],
                 },
             },
-            "components": [*packages, *loose],
-            "dependencies": [{"ref": root, "dependsOn": sorted(each["bom-ref"] for each in packages)}],
-            "compositions": [{"aggregate": "complete", "assemblies": [root]}],
+            "components": [*_system_components(inventory), *packages, *loose],
+            "dependencies": [
+                {"ref": root, "dependsOn": sorted(each["bom-ref"] for each in packages)},
+                *_dependency_graph(inventory),
+            ],
+            "compositions": [
+                {"aggregate": "complete" if inventory.files else "incomplete", "assemblies": [root]}
+            ],
         }
     )
 
 
 def _tool() -> dict[str, str]:
     return {"type": "application", "name": "sandwright", "version": sandwright.__version__}
+
+
+def _system_components(inventory: Inventory) -> list[dict[str, Any]]:
+    """The distribution, by which scanners choose the advisories."""
+    name, version = inventory.system
+    if not name:
+        return []
+    of_version = {"version": version} if version else {}
+    supplier = {"supplier": {"name": name}}
+    ref = f"os:{name}@{version}"
+    return [{"type": "operating-system", "bom-ref": ref, "name": name, **of_version, **supplier}]
+
+
+def _dependency_graph(inventory: Inventory) -> Iterator[dict[str, Any]]:
+    refs = {each.name: package_url(each, inventory.system) for each in inventory.packages}
+    for package in inventory.packages:
+        yield {"ref": refs[package.name], "dependsOn": sorted(refs[each] for each in package.needs)}
+
+
+def _supplier_contact(package: Package) -> dict[str, Any]:
+    name, address = supplier_of(package)
+    contact = {"contact": [{"email": address}]} if address else {}
+    return {"supplier": {"name": name or address, **contact}} if name or address else {}
 
 
 def _component(inventory: Inventory, package: Package) -> dict[str, Any]:
@@ -60,11 +89,26 @@ def _component(inventory: Inventory, package: Package) -> dict[str, Any]:
         "name": package.name,
         "version": package.version,
         "purl": url,
+        **_supplier_contact(package),
         **({"hashes": [{"alg": "SHA-256", "content": package.sha256}]} if package.sha256 else {}),
         **_component_licences(package.licence),
-        "properties": [_property("source", source_of(package))],
+        "properties": [_property("source", source_of(package)), *_trivy_properties(package)],
         **({"components": files} if files else {}),
     }
+
+
+def _trivy_properties(package: Package) -> list[Mapping[str, str]]:
+    """The source package for trivy, which reads it neither from the URL nor from names of others."""
+    version, release, epoch = package.source_version, "", ""
+    if package.kind == "deb":
+        before, colon, after = version.partition(":")
+        epoch, version = (before, after) if colon else ("", version)
+        upstream, dash, revision = version.rpartition("-")
+        version, release = (upstream, revision) if dash else (version, "")
+    stated = {"Name": package.source, "Version": version, "Release": release, "Epoch": epoch}
+    return [
+        {"name": f"aquasecurity:trivy:Src{name}", "value": value} for name, value in stated.items() if value
+    ]
 
 
 def _component_licences(licence: Licence) -> dict[str, Any]:

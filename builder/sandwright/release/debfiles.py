@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from sandwright.digests import sha256
@@ -21,10 +21,11 @@ from sandwright.image.lock import LockedPackage
 from sandwright.outputs import disk_errors
 from sandwright.release.contents import hash_stream
 from sandwright.release.licences import Licence, debian_licence
+from sandwright.release.relations import CONTROL_FIELDS
 from sandwright.rootfs.tar.entry import EntryKind
 from sandwright.rootfs.unpacking.store import write_atomically
 
-SCHEMA = 2
+SCHEMA = 3
 _JOBS = 2
 
 
@@ -33,11 +34,12 @@ class DebFiles:
     """The files of a package: path (as in the package, relative) → SHA-256 in hex.
 
     Of a symbolic link it is the SHA-256 of its target as written. `licence` is what its own copyright file
-    states.
+    states. `control` has the `CONTROL_FIELDS` of its control file, as far as they are there.
     """
 
     files: Mapping[bytes, str]
     licence: Licence
+    control: Mapping[str, str] = field(default_factory=dict)
 
 
 def deb_files(
@@ -73,6 +75,7 @@ def _from_package(package: LockedPackage, path: Path) -> DebFiles:
     text = b""
     copyright_path = f"usr/share/doc/{package.name}/copyright".encode()
     with open_package(path, ExpectedDigest(str(package), package.size, package.sha256)) as opened:
+        stated = opened.fields()
         for entry in opened.data:
             if entry.kind is EntryKind.FILE:
                 pieces: list[bytes] | None = [] if entry.path == copyright_path else None
@@ -82,7 +85,8 @@ def _from_package(package: LockedPackage, path: Path) -> DebFiles:
                 files[entry.path] = hashlib.sha256(entry.link).hexdigest()
             elif entry.kind is EntryKind.HARDLINK and entry.link in files:
                 files[entry.path] = files[entry.link]
-    return DebFiles(files, debian_licence(text.decode("utf-8", "replace")))
+    control = {name: stated[name] for name in CONTROL_FIELDS if name in stated}
+    return DebFiles(files, debian_licence(text.decode("utf-8", "replace")), control)
 
 
 def _cache_path(cache: Cache, sha256: str) -> Path:
@@ -92,7 +96,7 @@ def _cache_path(cache: Cache, sha256: str) -> Path:
 def _encode(found: DebFiles) -> bytes:
     files = {path.decode("utf-8", "surrogateescape"): digest for path, digest in found.files.items()}
     licence = [found.licence.expression, dict(found.licence.names)]
-    body = json.dumps({"files": files, "licence": licence}, sort_keys=True)
+    body = json.dumps({"files": files, "licence": licence, "control": dict(found.control)}, sort_keys=True)
     return f"{sha256(body.encode())}\n{body}\n".encode()
 
 
@@ -106,4 +110,4 @@ def _read_listing(path: Path) -> DebFiles | None:
     except (OSError, ValueError):
         return None
     files = {name.encode("utf-8", "surrogateescape"): digest for name, digest in data["files"].items()}
-    return DebFiles(files, Licence(*data["licence"]))
+    return DebFiles(files, Licence(*data["licence"]), data["control"])

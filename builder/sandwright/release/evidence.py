@@ -1,7 +1,7 @@
 """What was seen of an image before it is published: its smoke run, and the matrix where it was proved.
 
-Evidence counts for the very digest that it is about, and only when it is green. What is published of it has
-no times, so that the same evidence is the same bytes.
+Evidence counts for its exact digest only, and only when it is green. The published part has
+no times, so that the same evidence has the same bytes.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from sandwright.digests import sha256
 from sandwright.documents import strictjson
 from sandwright.documents.fields import OURS
 from sandwright.documents.strictjson import parse_json
 from sandwright.errors import HostError, VerdictError
+from sandwright.release.statement import resource
 from sandwright.rootfs.descriptor import canonical, mapping, sequence
 from sandwright.rootfs.unpacking.store import encode, explained, write_atomically
 from sandwright.verify.smoke.report import ImageReport, ImageRow
@@ -28,10 +30,10 @@ _GOOD = (Verdict.PASS, Verdict.SKIPPED)
 
 
 class NotProved(VerdictError):
-    """An image may not be published: what is missing, a line for each thing."""
+    """An image may not be published: the missing evidence, one line for each part."""
 
     def __init__(self, image: str, lines: Sequence[str]) -> None:
-        """`lines` says for each platform and runtime what is not green."""
+        """`lines` has the failures, for each platform and runtime."""
         self.lines = tuple(lines)
         super().__init__(f"{image} is not published:\n  " + "\n  ".join(lines))
 
@@ -190,6 +192,30 @@ def _matrix_faults(matrix: Matrix, require: Sequence[str]) -> Iterator[str]:
     for method in require:
         if method not in passed:
             yield f"matrix of {method}, which is required: nothing was proved"
+
+
+def test_result(reports: Mapping[str, bytes]) -> dict[str, Any]:
+    """The predicate of in-toto (spec/predicates/test-result.md) about reports, name → content.
+
+    They are green, or `smoke_evidence` and `matrix_evidence` had refused them.
+    """
+    passed = []
+    for name, raw in reports.items():
+        document = parse_json(raw, name, OURS)
+        rows = document.get("rows") or document["outcomes"]
+        passed += [_test_name(name, document, row) for row in rows if row["verdict"] == Verdict.PASS]
+    return {
+        "result": "PASSED",
+        "configuration": [resource(name, f"sha256:{sha256(raw)}") for name, raw in reports.items()],
+        "passedTests": passed,
+    }
+
+
+def _test_name(report: str, document: Mapping[str, Any], row: Mapping[str, Any]) -> str:
+    """`smoke run: linux/amd64 under runc`, `matrix: linux/amd64 under oci: read-only`."""
+    platform = row.get("platform", document.get("platform"))
+    probe = f": {row['probe']}" if "probe" in row else ""
+    return f"{report}: {platform} under {row.get('runtime', row.get('method'))}{probe}"
 
 
 def check_published(raw: bytes, subjects: Mapping[str, str], where: str) -> str:

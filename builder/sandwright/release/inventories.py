@@ -27,9 +27,13 @@ MADE = "made.json"
 
 @dataclass(frozen=True)
 class Sboms:
-    """The SBOMs of an image: platform → format → document. `fresh`: they were made now."""
+    """The SBOMs of an image: platform → format → document. `fresh`: they were made now.
+
+    `documents` list every file; `packages` are the same without files, to be signed.
+    """
 
     documents: Mapping[str, Mapping[Format, bytes]]
+    packages: Mapping[str, Mapping[Format, bytes]]
     fresh: bool
 
 
@@ -49,8 +53,9 @@ def make_sboms(
     made = _made_from(existing, lock)
     cached = _read_stored(directory, made, existing)
     if cached is not None:
-        return Sboms(cached, fresh=False)
+        return cached
     documents: dict[str, dict[Format, bytes]] = {}
+    packages: dict[str, dict[Format, bytes]] = {}
     for platform in existing.images:
         with progress.step(f"SBOM of {existing.name} {platform}", existing.images[platform].size):
             locked = lock.packages(platform) if lock is not None else ()
@@ -59,8 +64,10 @@ def make_sboms(
                 existing.name, open_image(existing.path, platform=platform), locked, debs
             )
             documents[platform] = {each: WRITERS[each](inventory) for each in FORMATS}
-    _store_documents(directory, made, documents)
-    return Sboms(documents, fresh=True)
+            packages[platform] = {each: WRITERS[each](inventory.without_files()) for each in FORMATS}
+    sboms = Sboms(documents, packages, fresh=True)
+    _store_documents(directory, made, sboms)
+    return sboms
 
 
 def check_sbom(
@@ -74,9 +81,10 @@ def check_sbom(
     return len(contents.files)
 
 
-def path_of(directory: Path, platform: str, kind: Format) -> Path:
-    """Where an SBOM is kept."""
-    return directory / f"{platform.partition('/')[2]}.{SUFFIXES[kind]}"
+def path_of(directory: Path, platform: str, kind: Format, *, files: bool = True) -> Path:
+    """Where an SBOM is kept, with or without `files`."""
+    part = "" if files else "packages."
+    return directory / f"{platform.partition('/')[2]}.{part}{SUFFIXES[kind]}"
 
 
 def _debs(locked: Sequence[LockedPackage], supply: Fetcher, progress: Progress) -> dict[str, DebFiles]:
@@ -102,32 +110,42 @@ def _code() -> str:
     return hashlib.sha256(b"".join(hashlib.sha256(each.read_bytes()).digest() for each in files)).hexdigest()
 
 
-def _read_stored(directory: Path, made: str, existing: ImageLayout) -> dict[str, dict[Format, bytes]] | None:
+def _read_stored(directory: Path, made: str, existing: ImageLayout) -> Sboms | None:
     """What was kept, where it was made from the same and is whole."""
     try:
         record = strictjson.loads((directory / MADE).read_bytes())
         if record["made"] != made:
             return None
-        found: dict[str, dict[Format, bytes]] = {}
-        for platform in existing.images:
-            for kind in FORMATS:
-                path = path_of(directory, platform, kind)
-                raw = path.read_bytes()
-                if record["files"][path.name] != hashlib.sha256(raw).hexdigest():
-                    return None
-                found.setdefault(platform, {})[kind] = raw
+        whole, packages = (
+            {
+                platform: {
+                    kind: _read_sbom(path_of(directory, platform, kind, files=files), record["files"])
+                    for kind in FORMATS
+                }
+                for platform in existing.images
+            }
+            for files in (True, False)
+        )
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return found
+    return Sboms(whole, packages, fresh=False)
 
 
-def _store_documents(directory: Path, made: str, documents: Mapping[str, Mapping[Format, bytes]]) -> None:
+def _read_sbom(path: Path, sums: Mapping[str, str]) -> bytes:
+    raw = path.read_bytes()
+    if sums[path.name] != hashlib.sha256(raw).hexdigest():
+        raise ValueError("another document")
+    return raw
+
+
+def _store_documents(directory: Path, made: str, sboms: Sboms) -> None:
     with disk_errors(directory):
         directory.mkdir(parents=True, exist_ok=True)
         sums = {}
-        for platform, written in documents.items():
-            for kind, raw in written.items():
-                path = path_of(directory, platform, kind)
-                write_atomically(path, raw)
-                sums[path.name] = hashlib.sha256(raw).hexdigest()
+        for files, documents in ((True, sboms.documents), (False, sboms.packages)):
+            for platform, written in documents.items():
+                for kind, raw in written.items():
+                    path = path_of(directory, platform, kind, files=files)
+                    write_atomically(path, raw)
+                    sums[path.name] = hashlib.sha256(raw).hexdigest()
         write_atomically(directory / MADE, canonical({"made": made, "files": sums}))

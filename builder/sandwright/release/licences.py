@@ -107,7 +107,7 @@ def _all_of(stated: Iterator[str]) -> Licence:
 def _terms(stated: str, names: dict[str, str]) -> list[str]:
     """What one `License` field asks for, all of it.
 
-    `and` goes before `or`; what has commas is somebody's prose, and one name.
+    `and` binds tighter than `or`; a text with commas is prose, and one name.
     """
     if "," in stated or "/" in stated:
         return [_license_reference(stated, names)]

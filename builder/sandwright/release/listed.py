@@ -121,8 +121,8 @@ def _hash(component: Mapping[str, Any]) -> str:
 def _spdx(document: Mapping[str, Any]) -> ParsedSbom:
     if document["spdxVersion"] != "SPDX-2.3":
         raise ValueError("not SPDX 2.3")
-    image = next(each for each in document["packages"] if each["SPDXID"] == "SPDXRef-Image")
-    others = [each for each in document["packages"] if each is not image]
+    image = next(each for each in document["packages"] if each["SPDXID"] == spdx.IMAGE)
+    others = [each for each in document["packages"] if each["SPDXID"] not in (spdx.IMAGE, spdx.SYSTEM)]
     return ParsedSbom(
         image["versionInfo"],
         _distinct([(each["fileName"].removeprefix("."), _sha256_of(each)) for each in document["files"]]),
@@ -144,4 +144,9 @@ def _distinct(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
 
 MEDIA_TYPES: Mapping[Format, str] = {"cyclonedx": cyclonedx.MEDIA_TYPE, "spdx": spdx.MEDIA_TYPE}
 WRITERS = {"cyclonedx": cyclonedx.write_cyclonedx, "spdx": spdx.write_spdx}
+PREDICATES: Mapping[Format, str] = {
+    "cyclonedx": "https://cyclonedx.org/bom",
+    "spdx": "https://spdx.dev/Document",
+}
+"""The predicate types of signed SBOMs: `cosign verify-attestation --type cyclonedx`, `--type spdxjson`."""
 SUFFIXES: Mapping[Format, str] = {"cyclonedx": "cdx.json", "spdx": "spdx.json"}

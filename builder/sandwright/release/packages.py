@@ -20,6 +20,13 @@ from sandwright.image.tree import FileTree
 from sandwright.release.contents import ImageContents
 from sandwright.release.debfiles import DebFiles
 from sandwright.release.licences import UNKNOWN, Licence, debian_licence, spdx_licence
+from sandwright.release.relations import (
+    NO_RELATIONS,
+    Relations,
+    apk_relations,
+    debian_relations,
+    resolve_dependencies,
+)
 
 STATUS = b"var/lib/dpkg/status"
 STATUS_D = b"var/lib/dpkg/status.d/"
@@ -34,7 +41,8 @@ _SOURCE = re.compile(r"(\S+)(?: \((\S+)\))?")
 class Package:
     """A package of an image. `files` are those of its files that are in the image as it brought them.
 
-    `sha256` is that of the package itself, empty where nobody knows it.
+    `sha256` is that of the package itself, empty if unknown. `archive` is the address of the
+    archive that it came from, empty for the distribution's. `needs` are packages of the image that it needs.
     """
 
     kind: Literal["deb", "apk"]
@@ -44,13 +52,16 @@ class Package:
     sha256: str = ""
     source: str = ""
     source_version: str = ""
+    archive: str = ""
+    maintainer: str = field(default="", compare=False)
+    needs: tuple[str, ...] = field(default=(), compare=False)
     licence: Licence = field(default=UNKNOWN, compare=False)
     files: tuple[bytes, ...] = field(default=(), compare=False)
 
 
 @dataclass
 class _Claim:
-    """What is said of a package: `files` maps each path, as claimed, to (algorithm, digest) or None."""
+    """A package's claims: `files` maps each claimed path to (algorithm, digest) or None."""
 
     kind: Literal["deb", "apk"]
     name: str
@@ -58,6 +69,9 @@ class _Claim:
     architecture: str
     source: str = ""
     source_version: str = ""
+    archive: str = ""
+    maintainer: str = ""
+    relations: Relations = NO_RELATIONS
     licence: str = ""
     files: dict[bytes, tuple[str, str] | None] = field(default_factory=dict)
 
@@ -93,17 +107,10 @@ def find_packages(
     claims = {claim.name: claim for claim in _installed_claims(contents.tree)}
     _check_against_lock(claims, locked)
     brought = {package.name: debs[package.sha256] for package in locked}
-    for package in locked:
-        claims[package.name] = _Claim(
-            "deb",
-            package.name,
-            package.version,
-            package.architecture,
-            package.source,
-            package.source_version,
-        )
+    claims |= {package.name: _locked_claim(package, brought[package.name]) for package in locked}
     sums = {package.name: package.sha256 for package in locked}
     resolve_path = _placing(contents.tree)
+    needs = resolve_dependencies({name: claim.relations for name, claim in claims.items()})
     return sorted(
         Package(
             claim.kind,
@@ -113,11 +120,28 @@ def find_packages(
             sums.get(claim.name, ""),
             claim.source,
             claim.source_version,
+            claim.archive,
+            claim.maintainer,
+            needs[claim.name],
             _package_licence(claim, contents, brought.get(claim.name)),
             tuple(_unaltered(_promised(claim, brought.get(claim.name)), contents, resolve_path)),
         )
         for claim in claims.values()
     )
+
+
+def _locked_claim(package: lock.LockedPackage, brought: DebFiles) -> _Claim:
+    claim = _Claim("deb", package.name, package.version, package.architecture)
+    claim.source, claim.source_version = package.source, package.source_version
+    claim.archive = foreign_archive(package)
+    claim.maintainer = brought.control.get("Maintainer", "")
+    claim.relations = debian_relations(brought.control)
+    return claim
+
+
+def foreign_archive(package: lock.LockedPackage) -> str:
+    """The address of the archive that a package came from; empty for Debian's own."""
+    return "" if package.archive in lock.ARCHIVES else package.archive
 
 
 def _check_against_lock(claims: Mapping[str, _Claim], locked: Sequence[lock.LockedPackage]) -> None:
@@ -129,7 +153,7 @@ def _check_against_lock(claims: Mapping[str, _Claim], locked: Sequence[lock.Lock
 
 
 def _promised(claim: _Claim, brought: DebFiles | None) -> Iterator[tuple[bytes, str, str]]:
-    """A package's files, each with algorithm and digest; these are empty where nobody knows them."""
+    """A package's files, each with algorithm and digest; these are empty if unknown."""
     if brought is not None:
         yield from ((path, "sha256", digest) for path, digest in sorted(brought.files.items()))
     else:
@@ -141,7 +165,7 @@ def _unaltered(
     contents: ImageContents,
     resolve_path: Callable[[bytes], bytes],
 ) -> Iterator[bytes]:
-    """The files of a package that the image has with its content; where nobody knows that, that it has."""
+    """The files of a package that the image has with the same content; if that is unknown, that it has."""
     for path, algorithm, digest in promised:
         where = resolve_path(path)
         file = contents.files.get(where)
@@ -204,6 +228,7 @@ def _dpkg_claims(raw: bytes, files: Callable[[str, str], _Files]) -> Iterator[_C
         assert source is not None
         claim = _Claim("deb", name, fields.get("Version", ""), architecture)
         claim.source, claim.source_version = source[1], source[2] or claim.version
+        claim.maintainer, claim.relations = fields.get("Maintainer", ""), debian_relations(fields)
         claim.files.update(files(name, architecture))
         claim.files.update(_conffiles(fields.get("Conffiles", "")))
         yield claim
@@ -244,7 +269,8 @@ def _apk_claims(text: str) -> Iterator[_Claim]:
             continue
         claim = _Claim("apk", fields["P"], fields.get("V", ""), fields.get("A", ""))
         claim.source, claim.source_version = fields.get("o", claim.name), claim.version
-        claim.licence = fields.get("L", "")
+        claim.licence, claim.maintainer = fields.get("L", ""), fields.get("m", "")
+        claim.relations = apk_relations(fields.get("D", ""), fields.get("p", ""))
         claim.files.update(_apk_files(lines))
         yield claim
 

@@ -32,7 +32,7 @@ network: {{mode: none}}
 filesystem:
   write: [$PROJECT]
 """
-"""What is proved where no other policy is given."""
+"""The default policy of a proof."""
 
 
 def prove_image(

@@ -27,7 +27,7 @@ from sandwright.rootfs.descriptor import mapping, sequence, strings
 
 BUILD_TYPE = "urn:sandwright:build:v1"
 BUILDER = "urn:sandwright:builder"
-"""The builder's name where nobody gives another: a build on somebody's machine."""
+"""The builder's default name: a build on a developer's machine."""
 
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
@@ -192,5 +192,6 @@ def _is_commit(dependency: Mapping[str, Any]) -> bool:
 
 
 def _uri(package: LockedPackage, lock: Lock) -> str:
-    named = packages.Package("deb", package.name, package.version, package.architecture)
+    archive = packages.foreign_archive(package)
+    named = packages.Package("deb", package.name, package.version, package.architecture, archive=archive)
     return package_url(named, ("debian", lock.suite))

@@ -92,7 +92,7 @@ class Published:
 def make_plan(
     repository: Repository, release: Release, verifier: Verifier, tags: Sequence[str]
 ) -> PublishPlan:
-    """Ask the registry what it has, and say what is to be done. Raise UsageError for what can't be a tag."""
+    """Ask the registry what it has, and plan the steps. Raise UsageError for an invalid tag."""
     for tag in tags:
         check_tag(tag)
     there = _attached_documents(repository, release)
@@ -138,8 +138,7 @@ def publish(
         if claim.name not in bundles:
             bundles[claim.name] = key.sign(claim.payload)
         annotations = {TITLE: claim.name, CONTENT: "dsse-envelope", PREDICATE: claim.predicate_type}
-        file_name = f"{claim.name}.sigstore.json"
-        _attach(repository, subject, BUNDLE, bundles[claim.name], annotations, file_name=file_name)
+        _attach(repository, subject, BUNDLE, bundles[claim.name], annotations, file_name=claim.file_name)
         sent.append(f"{claim.name} of {subject.digest}")
     for other in plan.others:
         assert isinstance(key, SigningKey), "only what keys sign is planned"
@@ -158,7 +157,7 @@ def read_back(
     """See that the registry has all of a release: the image, each document, each statement and signature.
 
     The image's blobs are compared by size, like documents that were there before; those in `sent` and all
-    statements are read. Raise WrongContent, IntegrityError or RegistryError, which say what is not there.
+    statements are read. Raise WrongContent, IntegrityError or RegistryError, which name the missing content.
     """
     verify(repository, release.image.graph)
     there = _attached_documents(repository, release)
@@ -197,7 +196,7 @@ def _attach(
 
 
 def _attached_documents(repository: Repository, release: Release) -> list[AttachedDocument]:
-    """What is attached to the image and each of its platforms."""
+    """The documents attached to the image and each of its platforms."""
     found = []
     for subject in (release.root, *release.manifests.values()):
         found += attached_documents(repository, subject.digest, {BUNDLE, *DOCUMENT_TYPES})[0]
@@ -242,7 +241,7 @@ def _unsigned(
 
 
 def _verified_statement(repository: Repository, bundle: AttachedDocument, verifier: Verifier) -> bytes | None:
-    """The statement in a bundle that the key has signed; None where it is somebody else's, gone, or none.
+    """The statement in a bundle that the key signed; None if it is missing, malformed or another signer's.
 
     None also for one with a keyid, as sandwright once wrote it: cosign 3 refuses that, so it is signed again.
     """

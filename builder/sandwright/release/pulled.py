@@ -1,4 +1,4 @@
-"""An image pulled into a directory of its own, every byte of it compared: what checks look at."""
+"""An image pulled into a new directory, with every byte compared, for the checks."""
 
 from __future__ import annotations
 

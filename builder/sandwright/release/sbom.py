@@ -1,7 +1,7 @@
-"""What is in an image, as a value: every package, and every file that belongs to none.
+"""The contents of an image as a value: every package, and every file that belongs to no package.
 
 `cyclonedx` and `spdx` write it down, each with all files, so that an SBOM can be compared with an image file
-by file by somebody who has nothing but the two.
+by file without any other input.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from sandwright.image import lock
+from sandwright.image.variant import PREFIX
 from sandwright.release.contents import ImageContents, LayeredFile, read_contents
 from sandwright.release.debfiles import DebFiles
 from sandwright.release.packages import Package, algorithms, distribution_of, find_packages, needs_content
@@ -31,6 +32,7 @@ class Inventory:
 
     `digest` is that of its manifest, `created` its time as its config says it. `files` are all of its files;
     `unowned` those that no package brought as they are. `system` is the distribution and its version.
+    `vendor` is who distributes the image, by its label; empty without one.
     """
 
     name: str
@@ -41,11 +43,17 @@ class Inventory:
     packages: tuple[Package, ...]
     files: Mapping[bytes, LayeredFile]
     unowned: tuple[bytes, ...]
+    vendor: str = ""
 
     @property
     def serial(self) -> uuid.UUID:
-        """The same for the same image."""
-        return uuid.uuid5(_SPACE, self.digest)
+        """The same for the same image. A list of packages alone is another document than one with files."""
+        return uuid.uuid5(_SPACE, self.digest if self.files else f"{self.digest} packages")
+
+    def without_files(self) -> Inventory:
+        """The packages alone, which policy engines can read: a list of all files can have 50 MB."""
+        packages = tuple(replace(each, files=()) for each in self.packages)
+        return replace(self, packages=packages, files={}, unowned=())
 
     @property
     def purl(self) -> str:
@@ -60,7 +68,7 @@ def take_inventory(
     locked: Sequence[lock.LockedPackage] = (),
     debs: Mapping[str, DebFiles] | None = None,
 ) -> Inventory:
-    """Read an image and tell what is in it. `locked` are the packages of its lock, `debs` what they bring.
+    """Read an image's contents. `locked` are the packages of its lock, `debs` their files.
 
     Raise IntegrityError, ArchiveRefused for layers that are not what they should be, BuildError when image
     and lock disagree.
@@ -88,7 +96,14 @@ def inventory_of(
         tuple(packages),
         contents.files,
         tuple(path for path in contents.files if path not in owned),
+        _vendor_label(image),
     )
+
+
+def _vendor_label(image: Image) -> str:
+    running = image.config.get("config")
+    labels = running.get("Labels") if isinstance(running, Mapping) else None
+    return str(labels.get(f"{PREFIX}vendor", "")) if isinstance(labels, Mapping) else ""
 
 
 def _deduplicate_files(packages: Sequence[Package]) -> list[Package]:
@@ -103,18 +118,40 @@ def _deduplicate_files(packages: Sequence[Package]) -> list[Package]:
 
 
 def package_url(package: Package, system: tuple[str, str]) -> str:
-    """The package URL of a package of a distribution (types `deb` and `apk` of the purl specification)."""
-    name, version = (urllib.parse.quote(each, safe=":") for each in (package.name, package.version))
+    """The package URL of a package of a distribution (types `deb` and `apk` of the purl specification).
+
+    Scanners match vulnerabilities by distribution and source package. A package of another archive is not the
+    distribution's: its namespace is the archive's host, and it has no `distro`.
+    """
     vendor, release = system
-    distribution = f"&distro={urllib.parse.quote(f'{vendor}-{release}', safe='')}" if release else ""
-    space = f"{urllib.parse.quote(vendor, safe='')}/" if vendor else ""
-    architecture = urllib.parse.quote(package.architecture, safe="")
-    return f"pkg:{package.kind}/{space}{name}@{version}?arch={architecture}{distribution}"
+    stated = {"arch": package.architecture}
+    if package.archive:
+        vendor = urllib.parse.urlsplit(package.archive).hostname or "local"
+        stated["repository_url"] = package.archive
+    elif release:
+        stated["distro"] = f"{vendor}-{release}"
+    if package.source and (package.source, package.source_version) != (package.name, package.version):
+        same = package.source_version in ("", package.version)
+        stated["upstream"] = package.source if same else f"{package.source}@{package.source_version}"
+    name, version = (urllib.parse.quote(each, safe=":") for each in (package.name, package.version))
+    space = f"{_quote_url(vendor)}/" if vendor else ""
+    more = "&".join(f"{key}={_quote_url(value)}" for key, value in sorted(stated.items()))
+    return f"pkg:{package.kind}/{space}{name}@{version}?{more}"
+
+
+def _quote_url(value: str) -> str:
+    return urllib.parse.quote(value, safe="")
 
 
 def source_of(package: Package) -> str:
     """The source package with its version, as people write it."""
     return f"{package.source} {package.source_version}".strip()
+
+
+def supplier_of(package: Package) -> tuple[str, str]:
+    """Name and address of a package's maintainer; empty where it states none."""
+    name, _, address = package.maintainer.partition("<")
+    return name.strip(), address.partition(">")[0].strip()
 
 
 def text(path: bytes) -> str:

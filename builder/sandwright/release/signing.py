@@ -105,7 +105,7 @@ def load_key(
     """The key in a PEM file (PKCS #8, with or without a password), or the one that a key service's URI names.
 
     A key service needs `public`, the file of its public key. A certificate beside the key, or in `public`,
-    must be good at `now`. Raise UsageError for what is no key that can be used, HostError for a file that
+    must be good at `now`. Raise UsageError for an unusable key, HostError for a file that
     can't be read or a key service that refuses, ToolMissing without the libraries.
     """
     _require_library()
@@ -124,7 +124,7 @@ def load_key(
 def load_verifier(where: str, *, now: datetime | None = None) -> PublicKey:
     """The public key in a PEM file, or that of a certificate, which must be good at `now`.
 
-    Raise UsageError for what is no key that can be used, HostError for a file that can't be read.
+    Raise UsageError for an unusable key, HostError for a file that can't be read.
     """
     _require_library()
     raw = _read_key(where)

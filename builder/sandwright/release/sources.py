@@ -1,6 +1,6 @@
 """What an image was made of, as far as people wrote it: definitions, their files, and the lock.
 
-They are published beside the image, so that somebody who has only the key can make it again.
+They are published beside the image, so that it can be rebuilt with nothing but the key.
 """
 
 from __future__ import annotations

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import sandwright
 from sandwright.release.contents import LayeredFile
 from sandwright.release.packages import Package
-from sandwright.release.sbom import Inventory, kind_of, package_url, source_of, text
+from sandwright.release.sbom import Inventory, kind_of, package_url, source_of, supplier_of, text
 from sandwright.rootfs.descriptor import canonical
 
 MEDIA_TYPE = "application/spdx+json"
 NOTHING = "NOASSERTION"
-_DOCUMENT, _IMAGE = "SPDXRef-DOCUMENT", "SPDXRef-Image"
+_TEAM = re.compile(r"Team|Group|Maintainers|Developers|Packag|Project|Debian", re.IGNORECASE)
+_DOCUMENT, IMAGE, SYSTEM = "SPDXRef-DOCUMENT", "SPDXRef-Image", "SPDXRef-OperatingSystem"
 
 
 def write_spdx(inventory: Inventory) -> bytes:
@@ -25,8 +27,9 @@ def write_spdx(inventory: Inventory) -> bytes:
         _package_element(inventory, each, ref)
         for each, ref in zip(inventory.packages, package_ids, strict=True)
     ]
-    contains = [(_IMAGE, ref) for ref in package_ids]
-    contains += [(_IMAGE, ids[path]) for path in inventory.unowned]
+    system = _system_element_list(inventory)
+    contains = [(IMAGE, each["SPDXID"]) for each in system] + [(IMAGE, ref) for ref in package_ids]
+    contains += [(IMAGE, ids[path]) for path in inventory.unowned]
     for package, ref in zip(inventory.packages, package_ids, strict=True):
         contains += [(ref, ids[path]) for path in package.files]
     names = {ref: name for each in inventory.packages for ref, name in each.licence.names.items()}
@@ -41,11 +44,12 @@ def write_spdx(inventory: Inventory) -> bytes:
                 "created": inventory.created,
                 "creators": [f"Tool: sandwright-{sandwright.__version__}"],
             },
-            "packages": [_image_element(inventory), *packages],
+            "packages": [_image_element(inventory), *system, *packages],
             "files": [_file_element(file, path, ids[path]) for path, file in inventory.files.items()],
             "relationships": [
-                _relation(_DOCUMENT, "DESCRIBES", _IMAGE),
+                _relation(_DOCUMENT, "DESCRIBES", IMAGE),
                 *(_relation(one, "CONTAINS", other) for one, other in contains),
+                *_depends_on(inventory, package_ids),
             ],
             **(
                 {"hasExtractedLicensingInfos": [_extracted_license(*each) for each in sorted(names.items())]}
@@ -58,10 +62,11 @@ def write_spdx(inventory: Inventory) -> bytes:
 
 def _image_element(inventory: Inventory) -> dict[str, Any]:
     return {
-        "SPDXID": _IMAGE,
+        "SPDXID": IMAGE,
         "name": inventory.name,
         "versionInfo": inventory.digest,
         "primaryPackagePurpose": "CONTAINER",
+        "supplier": f"Organization: {inventory.vendor}" if inventory.vendor else NOTHING,
         "downloadLocation": NOTHING,
         "checksums": [{"algorithm": "SHA256", "checksumValue": inventory.digest.partition(":")[2]}],
         "externalRefs": [_purl(inventory.purl)],
@@ -73,16 +78,54 @@ def _image_element(inventory: Inventory) -> dict[str, Any]:
     }
 
 
+def _system_element_list(inventory: Inventory) -> list[dict[str, Any]]:
+    """The distribution, by which scanners choose the advisories."""
+    name, version = inventory.system
+    if not name:
+        return []
+    return [
+        {
+            "SPDXID": SYSTEM,
+            "name": name,
+            "versionInfo": version or NOTHING,
+            "primaryPackagePurpose": "OPERATING-SYSTEM",
+            "supplier": f"Organization: {name}",
+            "downloadLocation": NOTHING,
+            "filesAnalyzed": False,
+            "licenseConcluded": NOTHING,
+            "licenseDeclared": NOTHING,
+            "copyrightText": NOTHING,
+        }
+    ]
+
+
+def _depends_on(inventory: Inventory, package_ids: Sequence[str]) -> Iterator[Mapping[str, str]]:
+    refs = {each.name: ref for each, ref in zip(inventory.packages, package_ids, strict=True)}
+    for package in inventory.packages:
+        for need in package.needs:
+            yield _relation(refs[package.name], "DEPENDS_ON", refs[need])
+
+
+def _supplier_field(package: Package) -> str:
+    """The maintainer, as the specification writes it (7.5)."""
+    # Debian does not tell people from teams: names of teams are recognised by their words
+    name, address = supplier_of(package)
+    if not name:
+        return NOTHING
+    kind = "Organization" if _TEAM.search(name) else "Person"
+    return f"{kind}: {name}" + (f" ({address})" if address else "")
+
+
 def _package_element(inventory: Inventory, package: Package, ref: str) -> dict[str, Any]:
     checksums = {"checksums": [{"algorithm": "SHA256", "checksumValue": package.sha256}]}
     return {
         "SPDXID": ref,
         "name": package.name,
         "versionInfo": package.version,
-        "supplier": NOTHING,
+        "supplier": _supplier_field(package),
         "downloadLocation": NOTHING,
         **(checksums if package.sha256 else {}),
-        "sourceInfo": f"built from {source_of(package)}",
+        "sourceInfo": f"built package from: {source_of(package)}",
         "externalRefs": [_purl(package_url(package, inventory.system))],
         "licenseConcluded": NOTHING,
         "licenseDeclared": package.licence.expression or NOTHING,

@@ -20,6 +20,7 @@ SIGNATURE = "https://sigstore.dev/cosign/sign/v1"
 """The predicate type by which cosign (since 3) says that an image is signed; the predicate is empty."""
 
 PROVENANCE = "https://slsa.dev/provenance/v1"
+TEST_RESULT = "https://in-toto.io/attestation/test-result/v0.1"
 _STATEMENT = "https://in-toto.io/Statement/v1"
 
 
@@ -47,7 +48,7 @@ def encode_statement(statement: InTotoStatement) -> bytes:
 
 
 def decode_statement(raw: bytes, where: str) -> InTotoStatement:
-    """Read a statement. Raise ArchiveRefused, which begins with `where`, for what is none."""
+    """Read a statement. Raise ArchiveRefused, which begins with `where`, if it is malformed."""
     document = parse_json(raw, where, STATEMENT)
     if document.get("_type") != _STATEMENT:
         raise ArchiveRefused(f"{where}: not an in-toto statement of version 1")

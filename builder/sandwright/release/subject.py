@@ -1,4 +1,4 @@
-"""An image as it is published: its parts, the documents that belong to it, and what is claimed of it."""
+"""An image as it is published: its parts, its documents, and its claims."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from sandwright.documents.fields import INDEX
+from sandwright.documents.fields import INDEX, OURS
 from sandwright.documents.strictjson import parse_json
 from sandwright.errors import BuildError, IntegrityError, UsageError
 from sandwright.image.baselock import BaseLock
@@ -19,12 +19,18 @@ from sandwright.image.lock import Lock
 from sandwright.image.plan import compression_of, plan_build
 from sandwright.image.remote import PushSource, open_layout
 from sandwright.progress import SILENT, Progress
-from sandwright.release import evidence, provenance, sources, statement
+from sandwright.release import evidence, provenance, sources
 from sandwright.release.evidence import Matrix
 from sandwright.release.inventories import Sboms, make_sboms
-from sandwright.release.listed import MEDIA_TYPES
+from sandwright.release.listed import MEDIA_TYPES, PREDICATES
 from sandwright.release.provenance import BUILDER, BuildParameters
-from sandwright.release.statement import PROVENANCE, SIGNATURE, InTotoStatement
+from sandwright.release.statement import (
+    PROVENANCE,
+    SIGNATURE,
+    TEST_RESULT,
+    InTotoStatement,
+    encode_statement,
+)
 from sandwright.rootfs.descriptor import OCI_INDEX, OCI_MANIFEST, Descriptor
 from sandwright.verify.smoke.report import ImageReport
 
@@ -33,10 +39,10 @@ SOURCES_TYPE = "application/vnd.sandwright.sources.v1+json"
 DOCUMENT_TYPES = frozenset(
     {*MEDIA_TYPES.values(), LOCK_TYPE, SOURCES_TYPE, evidence.SMOKE_TYPE, evidence.MATRIX_TYPE}
 )
-"""Artifact types of what is attached besides signed statements. Their content has the same media type."""
+"""Artifact types of attachments other than signed statements. Their content has the same media type."""
 
 KEPT = "release"
-"""The directory beside `images` with what is made for publishing."""
+"""The directory beside `images` with the files to publish."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +57,7 @@ class ReleaseDocument:
     @property
     def file_name(self) -> str:
         """Its name as a file: `SBOM-cyclonedx-linux-amd64.json`."""
-        return f"{self.name.replace(' ', '-').replace('/', '-')}.json"
+        return _file_name(self.name, "json")
 
 
 @dataclass(frozen=True)
@@ -62,6 +68,15 @@ class ReleaseStatement:
     predicate_type: str
     payload: bytes
     subjects: tuple[Descriptor, ...]
+
+    @property
+    def file_name(self) -> str:
+        """The name of its bundle as a file: `provenance.sigstore.json`."""
+        return _file_name(self.name, "sigstore.json")
+
+
+def _file_name(name: str, suffix: str) -> str:
+    return f"{name.replace(' ', '-').replace('/', '-')}.{suffix}"
 
 
 @dataclass(frozen=True)
@@ -153,7 +168,12 @@ def prepare(
         codec=compression_of(catalogue[name], existing.variant).identity,
         builder=builder,
     )
-    claims = tuple(_release_statements(subject, predicate))
+    claims = (
+        _provenance(subject, predicate),
+        *_sbom_statements(subject, sboms),
+        _test_result(subject, seen),
+        _signature(subject),
+    )
     image = open_layout(existing.path)
     return Release(name, image, subject.root, subject.manifests, tuple(documents), claims)
 
@@ -192,17 +212,41 @@ def _byproduct(document: ReleaseDocument) -> dict[str, Any]:
     )
 
 
-def _release_statements(subject: _Subject, predicate: Mapping[str, Any]) -> Iterator[ReleaseStatement]:
-    """What is signed: how it came about with all that belongs to it, and last that it is ours."""
-    name, manifests = subject.name, subject.manifests
-    subjects = {
-        subject.root.digest: name,
-        **{each.digest: f"{name} {platform}" for platform, each in manifests.items()},
-    }
-    made = statement.encode_statement(InTotoStatement(PROVENANCE, subjects, predicate))
-    yield ReleaseStatement("provenance", PROVENANCE, made, (subject.root,))
-    signed = statement.encode_statement(InTotoStatement(SIGNATURE, subjects, {}))
-    yield ReleaseStatement("signature", SIGNATURE, signed, (subject.root, *manifests.values()))
+def _provenance(subject: _Subject, predicate: Mapping[str, Any]) -> ReleaseStatement:
+    """How it came about, with all that belongs to it."""
+    made = InTotoStatement(PROVENANCE, _named_subjects(subject), predicate)
+    return ReleaseStatement("provenance", PROVENANCE, encode_statement(made), (subject.root,))
+
+
+def _sbom_statements(subject: _Subject, sboms: Sboms) -> Iterator[ReleaseStatement]:
+    """The packages of each platform, signed: what `cosign verify-attestation` and policy engines read."""
+    for platform, written in sboms.packages.items():
+        manifest = subject.manifests[platform]
+        for kind, raw in written.items():
+            name = f"packages {kind} {platform}"
+            content = InTotoStatement(
+                PREDICATES[kind], {manifest.digest: f"{subject.name} {platform}"}, parse_json(raw, name, OURS)
+            )
+            yield ReleaseStatement(name, PREDICATES[kind], encode_statement(content), (manifest,))
+
+
+def _test_result(subject: _Subject, seen: Sequence[ReleaseDocument]) -> ReleaseStatement:
+    """Which tests passed, for tools that do not know our reports."""
+    reports = {each.name: each.content for each in seen}
+    content = InTotoStatement(TEST_RESULT, _named_subjects(subject), evidence.test_result(reports))
+    return ReleaseStatement("test result", TEST_RESULT, encode_statement(content), (subject.root,))
+
+
+def _signature(subject: _Subject) -> ReleaseStatement:
+    signed = InTotoStatement(SIGNATURE, _named_subjects(subject), {})
+    subjects = (subject.root, *subject.manifests.values())
+    return ReleaseStatement("signature", SIGNATURE, encode_statement(signed), subjects)
+
+
+def _named_subjects(subject: _Subject) -> dict[str, str]:
+    """Digest → name of the index and its manifests."""
+    manifests = {each.digest: f"{subject.name} {platform}" for platform, each in subject.manifests.items()}
+    return {subject.root.digest: subject.name, **manifests}
 
 
 def _epoch(existing: ImageLayout) -> int:

@@ -39,14 +39,14 @@ class Account:
 
     @property
     def login(self) -> str:
-        """The name that stands in the files: `name`, or another where it can't or is somebody else's."""
+        """The name that stands in the files: `name`, or another where it can't or belongs to another user."""
         taken = {name: uid for name, uid, _, _ in _USERS}
         possible = _PLAIN.fullmatch(self.name) and taken.get(self.name, self.uid) == self.uid
         return self.name if possible else FALLBACK
 
 
 def account_of(policy: ResolvedPolicy, uid: int, gid: int) -> Account:
-    """Who runs in a policy's sandbox with these numbers. Root inside is so called, whoever that is outside.
+    """The user in a policy's sandbox with these numbers. UID 0 inside is `root`, whatever user it is outside.
 
     The home is where the policy's `~` lies, so that paths mean the same inside and outside.
     """

@@ -1,6 +1,6 @@
 """Where an image's root gets the host's certificates of authorities, so that TLS is trusted as outside.
 
-A company's proxy signs with an authority of its own, which its machines know and no image does. The launcher
+A company's proxy signs with the company's authority, which its machines know and no image does. The launcher
 copies the host's bundle when a run starts (`launcher/source/authorities.c`), and mounts the copy read-only
 over the image's. Java gets a key store, which is rendered of the bundle as it was then. Most programs read
 the bundle of the system; those that bring one along read a variable.

@@ -47,7 +47,7 @@ class BwrapArguments:
         return self.add("--seccomp", str(descriptor))
 
     def bind(self, source: str, target: str, *, writable: bool = False, optional: bool = False) -> Self:
-        """Show a path of the host, with what is mounted below it; if it is there, when `optional`."""
+        """Show a path of the host, with the mounts below it; with `optional` only if it exists."""
         name = "--bind" if writable else "--ro-bind"
         return self.add(f"{name}-try" if optional else name, source, target)
 

@@ -55,9 +55,9 @@ def asking_filter(
 ) -> tuple[Json, bytes] | None:
     """`oci_filter` with refusals but ENOSYS as questions to a listener, and BPF that has the answers.
 
-    None for a file, whose default action may refuse: runtimes let nobody ask with that. Nobody inside can
-    have a listener of a newer filter, who could let run what this one asks for. Errors are those of
-    `engine_profile`.
+    None for a file, whose default action may refuse: runtimes accept no listener with that. No program inside
+    can have a listener of a newer filter, which could allow the calls that this one reports. Errors are those
+    of `engine_profile`.
     """
     if policy.process.seccomp not in SECCOMP_PROFILES:
         return None
@@ -89,7 +89,7 @@ def guest_filter(policy: ResolvedPolicy, *, caps: Collection[str] = ()) -> bytes
 
 
 def kernel_filter(policy: ResolvedPolicy) -> bytes:
-    """The filter of the process that is such a kernel: it traces, and connects to nobody.
+    """The filter of the process that is such a kernel: it traces, and makes no connections.
 
     What a policy's own profile lets be made on the host, the kernel makes: set-user-id files under `build`.
     """
@@ -129,8 +129,8 @@ def engine_profile(
     """The profile that an engine is given as JSON.
 
     `host_sockets`: sockets of the host can be reached by path or, in the host's network namespace, by
-    abstract name; a policy that lists none then gets a profile with which none can be made but pairs, and so
-    does one without sockets of its own. `caps`
+    abstract name; a policy that lists none then gets a profile that allows only socket pairs, and so
+    does one without sockets inside. `caps`
     is the bounding set of who runs under it. A file is taken for the architecture of the policy's host.
     Raise DocumentError for a file that is no profile, RenderError for one that can't be used.
     """
@@ -156,9 +156,10 @@ def engine_profile(
 def from_file(policy: ResolvedPolicy, *, caps: Collection[str] = ()) -> SeccompProfile | None:
     """The profile of the file that `process.seccomp` names, as it holds on the policy's host for `caps`.
 
-    None when it names a shipped profile. The file says what is let through; nothing is added to it. `flags`
+    None when it names a shipped profile. The file lists the allowed calls; nothing is added to it. `flags`
     and the listener of SCMP_ACT_NOTIFY are not taken over. Raise DocumentError with what is wrong in the
-    file, RenderError when it could not be read on the host. See `with_newer_calls` for what is newer than it.
+    file, RenderError when it could not be read on the host. See `with_newer_calls` for calls newer than the
+    file.
     """
     file = policy.process.seccomp
     if file in SECCOMP_PROFILES:

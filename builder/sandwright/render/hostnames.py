@@ -1,6 +1,6 @@
-"""The files by which programs look up names of hosts, for a sandbox whose network is its own.
+"""The files with which programs look up host names, for a sandbox with a separate network.
 
-What the host's say, nothing lists; and what an image's say, nobody knows.
+The host's files may name hosts that no policy lists, and an image's files are unknown.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sandwright.render.artifact import Artifact
 from sandwright.render.baseline import load_baseline
 
 _RIGHTS = 1024
-"""Ports below are nobody's inside, where no program has CAP_NET_BIND_SERVICE (ip(7))."""
+"""Ports below are not usable inside, where no program has CAP_NET_BIND_SERVICE (ip(7))."""
 
 _DNS = 53
 

@@ -1,7 +1,7 @@
 """What hides denied files of an image: paths that a runtime masks, or mounts.
 
-A runtime masks what is there and passes over what isn't (`maskedPaths` of the OCI runtime-spec). Where none
-does, a mount of the right kind has to lie there.
+A runtime masks existing paths and skips missing ones (`maskedPaths` of the OCI runtime-spec). Without a
+runtime's masks, a mount of the right kind is needed there.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ACCOUNT_FILES = ("/etc/passwd", "/etc/group")
 def masked_paths(plan: MountPlan) -> tuple[MountPlan, tuple[str, ...]]:
     """The plan without the mounts that hide an image's files, and the paths to mask instead.
 
-    What is mounted inside such a path has to be seen, so a mount hides that one.
+    Mounts inside such a path must stay visible, so a mount hides that one.
     """
     above = {each for mount in plan.mounts if not mount.of_image for each in ancestors(mount.target)}
     masked = tuple(each.target for each in plan.mounts if each.of_image and each.target not in above)

@@ -1,8 +1,8 @@
-"""What Landlock grants as a second wall behind the mounts: a list of paths of its own.
+"""Landlock's grants as a second wall behind the mounts: a separate list of paths.
 
 It is made of the policy's rules and not of the plan of mounts, so that a mistake in that opens nothing by
-itself. Rules of Landlock grant a path with all below. So they hold writing, and reading where a policy lists
-what may be read; what is denied or read-only in a directory that is granted, mounts hold alone.
+itself. Rules of Landlock grant a path with all below. So they enforce writing, and reading where a policy
+lists readable paths; mounts alone enforce denied or read-only paths in a granted directory.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _RUNTIMES_OWN = ("r/sys", "w/tmp")
 def backstop_plan(policy: ResolvedPolicy, *, root: Root, home: str = "") -> BackstopPlan:
     """The section of a launcher's plan; empty where there can't be a wall. `home` is the account's.
 
-    A filter from a file may let mounts be made, which Landlock never does. Where programs can gain rights
-    (sudo in a container), nobody can restrict himself.
+    A filter from a file may allow mounts, which Landlock never does. Where programs can gain rights
+    (sudo in a container), no process can restrict itself.
     """
     may_gain = root == "image" and policy.process.sandbox_root
     if policy.process.seccomp not in SECCOMP_PROFILES or may_gain:

@@ -62,7 +62,7 @@ def common_plan(policy: ResolvedPolicy, plan: MountPlan, method: str) -> LaunchP
 
 
 def _forwarded_ports(policy: ResolvedPolicy, ports: Sequence[int]) -> tuple[str, ...]:
-    """Where the sandbox has a network of its own: in the host's, there is nothing to lead anywhere."""
+    """Whether the sandbox has a separate network: the host's needs no relay."""
     return () if policy.network.mode == "host" else tuple(map(str, ports))
 
 
@@ -97,8 +97,8 @@ def launch_program(
 ) -> tuple[Artifact, ...]:
     """`launch`, the program for the policy's host, and `launch.plan`, by which it checks `others` too.
 
-    `inside` is the program that a sandbox starts first, and is checked too. `launch` stands in no plan:
-    whoever can replace it can replace both. Raise RenderError for a processor that has no such programs.
+    `inside` is the program that a sandbox starts first, and is checked too. `launch` is in no plan: a process
+    that can replace it can replace both. Raise RenderError for a processor that has no such programs.
     """
     first = [] if inside is None else [_program_artifact(policy, inside, "starts the command inside")]
     sums = tuple((each.name, each.digest.removeprefix("sha256:")) for each in (*others, *first))
@@ -112,13 +112,13 @@ def _program_artifact(policy: ResolvedPolicy, program: PrebuiltProgram, purpose:
 
 
 def writable_directories(policy: ResolvedPolicy) -> list[str]:
-    """Where somebody inside can plant programs on the host: those there are not taken by launchers."""
+    """Directories where a program inside can plant programs on the host: launchers start none from there."""
     rules = policy.filesystem.rules
     return sorted({rule.path for rule in rules if rule.writable and not rule.private})
 
 
 def _expected_kinds(plan: MountPlan) -> dict[str, EntryKind]:
-    """What mounts lie on, which may have changed since, and what is between it and a writable directory."""
+    """Mount points, which may have changed since, and the paths between them and a writable directory."""
     writable = {mount.target for mount in plan.mounts if mount.kind == "bind" and mount.writable}
     found: dict[str, EntryKind] = {}
     for mount in plan.mounts:

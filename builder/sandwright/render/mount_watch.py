@@ -3,10 +3,10 @@
 The plan consists of words that each end with NUL: a name and a version, then four words for each mount: its
 kind, the path inside, the path on the host (which may be empty), and flags.
 
-`w`: the mount lies on a file or directory of the host, and whoever replaces that there takes the mount away.
-`a`: nobody inside can write where it lies, so that what is replaced can be hidden again.
+`w`: the mount lies on a file or directory of the host, and a process that replaces that removes the mount.
+`a`: no program inside can write there, so that a replaced file can be hidden again.
 `r`: programs on the host replace the file in normal work, and the new one is bound read-only again.
-`o`: what is the sandbox's own may be written.
+`o`: the sandbox's private directories may be written.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def plan_words(mounts: Sequence[Mount], placeholders: Sequence[Placeholder]) -> 
     yield from ("sandwright-mounts", _VERSION)
     below: dict[str, Mount] = {}
     for mount in mounts:
-        if mount.kind == "symlink" or mount.of_image:  # nobody on the host replaces what an image has
+        if mount.kind == "symlink" or mount.of_image:  # programs on the host don't replace an image's files
             continue
         yield from _watch_record(mount, _lies_on(mount.target, below))
         below[mount.target] = mount
@@ -51,7 +51,7 @@ def plan_words(mounts: Sequence[Mount], placeholders: Sequence[Placeholder]) -> 
 
 
 def _watch_record(mount: Mount, under: Mount | None) -> tuple[str, str, str, str]:
-    """A mount on something that only the sandbox has can't be taken away by whoever works on the host."""
+    """No program on the host can remove a mount on something that only the sandbox has."""
     if mount.kind == "bind":
         kind = "write" if mount.writable else "read"
     elif mount.kind == "mask":

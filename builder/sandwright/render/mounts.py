@@ -3,7 +3,7 @@
 Mounts stand in the order in which they are made: parents before children, so that none hides another. A
 target is never a path that doesn't exist on the host, since a mount there would leave an empty file or
 directory behind. Where something restricted lies inside something writable, the directories between are mount
-points of their own (*pins*): the kernel renames no mount point (EBUSY), so nobody moves the restriction away.
+points themselves (*pins*): the kernel renames no mount point (EBUSY), so the restriction can't be moved away.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _State = Literal["hidden", "readonly", "writable", "own"]
 class Mount:
     """One thing that is put somewhere inside.
 
-    `bind`: the host's `source` is seen at `target`. `tmpfs`: an empty directory. `mask`: something empty that
-    hides what is below: a directory without entries, or for anything else an empty file. `dev`, `proc`: the
-    sandbox's own. `symlink`: a link whose text is `source`. `entry` says what the target is on the host. A
-    `pin` shows what is there anyway. `replaced`: programs on the host replace the file by renames in normal
-    work, so the watch binds the new one again instead of ending the run. `of_image`: the mask hides what an
-    image has there, if it has anything; then `entry` is what the host has, a file where it has nothing.
-    `rule` is what asked for it, None for the base.
+    `bind`: the host's `source` is visible at `target`. `tmpfs`: an empty directory. `mask`: an empty
+    directory, or for other kinds an empty file, that hides the host's. `dev`, `proc`: the sandbox's own.
+    `symlink`: a link whose text is `source`. `entry` is the kind of the target on the host. A `pin` shows the
+    same directory as without it. `replaced`: programs on the host replace the file by renames in normal work,
+    so the watch binds the new one again instead of ending the run. `of_image`: the mask hides what an image
+    has there, if it has anything; then `entry` is what the host has, a file where it has nothing. `rule` is
+    what asked for it, None for the base.
     """
 
     target: str
@@ -103,7 +103,7 @@ def mount_plan(policy: ResolvedPolicy, *, root: Root, user_namespace: bool = Fal
 
 
 class _Planning:
-    """A plan that is being made: the mounts by target, and what is seen at each of them."""
+    """A plan under construction: the mounts by target, and the visible path at each of them."""
 
     def __init__(self, policy: ResolvedPolicy, root: Root) -> None:
         self.mounts: dict[str, Mount] = {}
@@ -114,7 +114,7 @@ class _Planning:
         self._states: PathTree[_State] = PathTree(same_name(policy.facts))
 
     def base(self) -> None:
-        """What is at `/` before any rule, and the sandbox's own `/dev` and `/proc`; engines bring these."""
+        """The mounts at `/` before any rule, and the sandbox's `/dev` and `/proc`; engines bring these."""
         if self._root == "image":
             self._states.add("/", "hidden")
             return
@@ -126,7 +126,7 @@ class _Planning:
         self._record_mount(Mount("/dev", "dev", writable=True), "own")
 
     def rules(self) -> Iterator[PathRule]:
-        """The rule that decides at each path, parents first; else what is needed to start."""
+        """The rule that decides at each path, parents first; otherwise the paths needed to start."""
         files = self._policy.filesystem
         chosen: dict[str, PathRule] = {}
         for rule in files.rules:
@@ -232,7 +232,7 @@ class _Planning:
                 self._record_mount(Mount(path, "mask", entry="socket"), "hidden")
 
     def hide_unsearchable(self) -> None:
-        """Hide a directory that can't be passed as a whole, as nothing can be mounted on what is in it.
+        """Hide a directory without search permission as a whole, as no mount can be made inside it.
 
         Inside it can't be passed either, until its owner opens it: so it is not left to its mode.
         """
@@ -271,9 +271,9 @@ class _Planning:
     def hold_main_index(self) -> None:
         """Keep a run in a linked work tree from writing the main work tree's index.
 
-        Git on the host follows an index's entries out of its work tree, and runs what is configured there. It
-        replaces the index at each `git status`; only the launchers of sandboxes over the host's root bind it
-        again, so with an image it stays open, and the run's end reports such an entry.
+        Git on the host follows an index's entries out of its work tree, and runs programs configured there.
+        It replaces the index at each `git status`; only the launchers of sandboxes over the host's root bind
+        it again, so with an image it stays open, and the run's end reports such an entry.
         """
         for common in self._facts.git_worktree[1:] if self._root == "host" else ():
             path = f"{common}/index"
@@ -322,7 +322,7 @@ class _Planning:
         return state
 
     def _is_renamable(self, path: str) -> bool:
-        """Whether a directory lies in one where somebody inside may rename it."""
+        """Whether a directory lies in one where a program inside may rename it."""
         return self._state_at(parent(path)) == "writable" and self._state_at(path) == "writable"
 
 

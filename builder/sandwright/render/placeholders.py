@@ -135,7 +135,8 @@ def _of_root(policy: ResolvedPolicy, root: str) -> Iterator[Placeholder]:
 def files_in_the_way(policy: ResolvedPolicy) -> dict[str, PathRule]:
     """The files, FIFOs and sockets where a restricted name needs a directory, each with the name's rule.
 
-    No placeholder can be made below one. Somebody inside who may replace it by a directory can make the name.
+    No placeholder can be made below one. A program inside that may replace it by a directory can create the
+    name.
     """
     files = policy.filesystem
     restricted = (each for each in files.rules if each.kind in ("deny", "readonly") and not each.private)

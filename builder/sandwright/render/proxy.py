@@ -52,7 +52,7 @@ NEVER = (
     # Services of clouds for their machines: EC2 (metadata, EKS Pod Identity, names), Google, Oracle, Scaleway
     "fd00:ec2::/32", "fd20:ce::254/128", "fd00:c1::a9fe:a9fe/128", "fd00:42::42/128",
 )  # fmt: skip
-"""What is refused although a policy listed the very address: this machine, its link, multicast, metadata."""
+"""Addresses that are refused although a policy lists them: this machine, its link, multicast, metadata."""
 
 _Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -65,8 +65,8 @@ class ProxyPlace:
 
     `listen` is an address (an IPv6 one in brackets), `clients` are the networks that it answers. `log` and
     `cache_log` are files that it writes, `errors` is the directory of the pages: absolute paths of letters,
-    digits and `._+-`. `word` is an address that nobody else knows, which the relay says
-    that connections come from (PROXY protocol); without one, `clients` are answered as they are, or what
+    digits and `._+-`. `word` is a secret address, which the relay gives as
+    the source of connections (PROXY protocol); without one, `clients` are answered as they are, or what
     `clients_file` says with `acl sw_clients src …` but `acl sw_gateway src …`. `own_addresses` are
     the addresses of the machine itself, None where each start brings them. `hosts_file` and `nameservers` are
     squid's usual ones when absent and empty. `icmp`: this squid was built with its pinger, to be kept off.
@@ -113,7 +113,7 @@ def quote_squid(word: object) -> Quoted:
 
 
 def quote_name(name: object) -> Quoted:
-    """A name of a host that matches itself only: one with a dot in front would match what is below it."""
+    """A name of a host that matches itself only: one with a dot in front would also match names below it."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise RenderError(f"{name!r} is no name of a host")
     return Quoted(name)
@@ -211,7 +211,7 @@ def _unlisted_ranges(network: _Network, listed: Iterable[_Network]) -> list[_Net
 
 
 def _subtract_listed(network: _Network, listed: Iterable[_Network]) -> list[_Network]:
-    """What is left of a network without some addresses."""
+    """A network without some addresses."""
     remaining = [network]
     for address in listed:
         remaining = [part for each in remaining for part in _excluding(each, address)]

@@ -14,8 +14,8 @@ from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.proxyfacts import HOST, PORT
 
 LOCAL = "localhost,127.0.0.1,::1"
-"""What is asked without the proxy: the sandbox's own servers. Private networks are not in it: without a route
-they would only fail differently, and with the proxy the refusal says why."""
+"""Destinations without the proxy: servers in the sandbox. Private networks are not in it: without a route
+they would only fail differently, and through the proxy the refusal states the reason."""
 
 
 def proxy_environment(
@@ -34,7 +34,7 @@ def proxy_environment(
 
 
 def sandbox_environment(policy: ResolvedPolicy) -> dict[str, str]:
-    """What a sandbox with a localhost of its own is given: what the policy sets, and the way to the proxy."""
+    """The environment of a sandbox with a separate localhost: the policy's variables, and the proxy's."""
     environment = dict(policy.environment.set)
     return (
         {**environment, **proxy_environment(environment)} if policy.network.mode == "proxy" else environment

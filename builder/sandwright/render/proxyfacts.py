@@ -1,4 +1,4 @@
-"""What is fixed of every proxy, apart from what renders it: a session's start imports this alone."""
+"""The constants of every proxy, apart from its rendering: a session's start imports only this."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 HOST = "127.0.0.1"
-"""Where a sandbox with a localhost of its own finds the proxy."""
+"""The address of the proxy in a sandbox with a separate localhost."""
 
 PORT = 3128
 """Where a sandbox finds the proxy, on the localhost of a sandbox that has its own: squid's usual port."""

@@ -13,7 +13,7 @@ from sandwright.policy.uses import RenderFinding, check_expressible
 from sandwright.render.artifact import Artifact
 
 Renderer = Callable[[ResolvedPolicy], tuple[Artifact, ...]]
-"""Makes a method's artifacts of a policy. It is pure: what is known of the host are the policy's facts."""
+"""Makes a method's artifacts of a policy. It is pure: the policy's facts are its only input from the host."""
 
 
 @dataclass(frozen=True)

@@ -84,9 +84,9 @@ def _finalize(value: object) -> object:
 class _Compiled(jinja2.FileSystemBytecodeCache):
     """Compiled templates, beside the compiled form of this module: compiling costs more than rendering.
 
-    Whoever can write there can change this program already, which holds of no other place that is shared or
-    the user's: what is loaded is run. Where this process may not write, or is told to write no bytecode,
-    nothing is kept.
+    Loading the cache runs code, so it lies where only a process that can already change this program may
+    write; no other shared or user's directory has that property. Where this process may not write, or must
+    write no bytecode, there is no cache.
     """
 
     def dump_bytecode(self, bucket: jinja2.bccache.Bucket) -> None:
@@ -97,7 +97,7 @@ class _Compiled(jinja2.FileSystemBytecodeCache):
 
 
 def _bytecode_cache() -> _Compiled | None:
-    """What is kept of other runs; nothing where Python keeps no bytecode of this module."""
+    """The cache of earlier runs; none where Python caches no bytecode of this module."""
     folder = Path(cache_from_source(__file__)).parent
     if not folder.is_dir():
         return None
@@ -105,7 +105,7 @@ def _bytecode_cache() -> _Compiled | None:
 
 
 _FORM = 1
-"""To be raised when the options below change: what is kept depends on them."""
+"""Increase it when the options below change: the cached code depends on them."""
 
 
 @functools.cache
@@ -117,7 +117,7 @@ def _jinja_environment(room: Room) -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-        optimized=False,  # no filter is run when a template is compiled, so what is kept depends on none
+        optimized=False,  # no filter runs when a template is compiled, so the cached code depends on none
         bytecode_cache=_bytecode_cache(),
     )
     environment.filters.update(_FILTERS)

@@ -118,7 +118,7 @@ _ATTACHMENT = re.compile(r"sha(?:256|512)-[0-9a-f]{64}(?:\.(?:sig|att))?")
 
 
 def is_attachment(names: Sequence[str]) -> bool:
-    """Whether names in a layout are those of what is attached to an image, and not of an image."""
+    """Whether names in a layout belong to attachments of an image, and not to an image."""
     return bool(names) and all(_ATTACHMENT.fullmatch(name) for name in names)
 
 

@@ -294,7 +294,7 @@ class _File:
 
 
 def _dlopen_notes(data: bytes, end: str) -> Iterator[Dlopen]:
-    """The libraries of "FDO" notes; what is not of their form is no such note."""
+    """The libraries of "FDO" notes; notes of another form are ignored."""
     at = 0
     while at + 12 <= len(data):
         name_size, size, kind = struct.unpack_from(end + "III", data, at)

@@ -59,7 +59,7 @@ class ResolvedPath:
 
     @property
     def kind(self) -> str:
-        """What is there, in words."""
+        """The kind of file, in words."""
         if self.status is None:
             return "nothing"
         return KINDS.get(stat.S_IFMT(self.status.st_mode), "something unknown")

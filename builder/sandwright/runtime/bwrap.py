@@ -67,8 +67,8 @@ class BwrapRuntime:
 
 BWRAP = BwrapRuntime()
 
-_AS_USER = Variant("as the image's user, from a mount namespace of its own")
-_MAPPED = Variant("as root, mapped to the image's user, who then owns root's files and not its own")
+_AS_USER = Variant("as the image's user, from a separate mount namespace")
+_MAPPED = Variant("as root, mapped to the image's user, who then owns root's files and not the user's")
 _SCRIPT = 'mount --bind "$1" "$2" && shift 2 && exec "$@"'
 
 

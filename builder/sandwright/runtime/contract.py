@@ -115,7 +115,7 @@ class SandboxRuntime(Protocol):
         ...
 
     def discard(self, scratch: Path, host: MachineFacts) -> None:
-        """End what a session has left running whose owner was killed.
+        """End the leftover processes of a session whose owner was killed.
 
         Its processes, mounts and files in `scratch` are seen to by the caller.
         """

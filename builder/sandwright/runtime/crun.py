@@ -1,7 +1,7 @@
 """crun, which refuses hybrid cgroups (version 1.8.1: "cgroups in hybrid mode not supported").
 
-Where both hierarchies are mounted it is started in a mount namespace of its own, from which the second
-version is gone; the container then has the first.
+Where both hierarchies are mounted it is started in a separate mount namespace without version 2; the
+container then has version 1.
 """
 
 from __future__ import annotations

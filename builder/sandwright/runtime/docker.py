@@ -67,4 +67,4 @@ class DockerRuntime:
 
 DOCKER = DockerRuntime()
 
-_OWN = Variant("on a daemon of its own")
+_OWN = Variant("on a separate daemon")

@@ -19,7 +19,7 @@ class Memoised(Generic[T]):
         self._outcomes: dict[Hashable, Future[T]] = {}
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
-        """The outcome for `key`, of `make` if nobody asked before."""
+        """The outcome for `key`, of `make` on the first call."""
         with self._lock:
             first = key not in self._outcomes
             outcome = self._outcomes.setdefault(key, Future())

@@ -73,7 +73,7 @@ class OciRuntime:
         yield _OciSession(words, adapt, state, scratch, stop)
 
     def discard(self, scratch: Path, host: MachineFacts) -> None:
-        """Remove the containers whose state is there."""
+        """Remove the containers that have a state."""
         state = state_directory(scratch)
         containers = {found[0] for path in state.glob("*") if (found := _CONTAINER.search(path.name))}
         for container in sorted(containers):
@@ -105,7 +105,7 @@ class _OciSession:
 
     @property
     def _layer_mount_point(self) -> Path:
-        """The mount point of a start's own layer: each start has it in a mount namespace of its own."""
+        """The mount point of a start's layer: each start mounts it in a separate mount namespace."""
         return self.scratch / "layer"
 
     def _on_layer(self, config: Config) -> Config:

@@ -14,7 +14,7 @@ from sandwright.runtime.probe import PROBE
 
 PROGRAM = "probe"
 FORBIDDEN = "/open/sandwright-was-here"
-"""A file that nobody can create: its directory is open to anybody, and the root is read-only, so the error
+"""A file that can't be created: its directory is open to all users, and the root is read-only, so the error
 must be EROFS. gVisor checks permissions first and would answer EACCES elsewhere.
 """
 

@@ -24,7 +24,7 @@ RECORDS = "scratch"
 
 @contextlib.contextmanager
 def scratch_directory(parent: Path | None = None) -> Iterator[Path]:
-    """A temporary directory for runtimes. Gone at the end, with what is mounted in it.
+    """A temporary directory for runtimes. It is removed at the end, with the mounts in it.
 
     It is made in `parent`, absent in the directory of temporary files. A record says which it is. Its owner
     holds a lock on that, which the kernel releases however the owner ends. Raise HostError when it can't be
@@ -76,13 +76,13 @@ def _directory_identity(directory: Path) -> bytes:
 
 
 def stale_directories() -> list[Path]:
-    """Directories of ours whose owner was killed. They may still be in use by what it had started."""
+    """Our directories whose owner was killed. Processes that it started may still use them."""
     records = [record for record in sorted(_scratch_records().iterdir()) if record.is_file()]
     return [directory for record in records if (directory := _stale(record)) is not None]
 
 
 def _stale(record: Path) -> Path | None:
-    """The directory of a record that nobody holds, if it is that directory still."""
+    """The directory of a record without a lock, if it is still the same directory."""
     try:
         with record.open("rb") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -90,7 +90,7 @@ def _stale(record: Path) -> Path | None:
         directory = Path(os.fsdecode(content.split(b" ", 2)[2]))
         status = directory.lstat()
     except FileNotFoundError:
-        record.unlink(missing_ok=True)  # it is gone, and so is what is known of it
+        record.unlink(missing_ok=True)  # the directory is gone, so the record goes too
         return None
     except (OSError, IndexError):
         return None

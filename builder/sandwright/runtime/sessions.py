@@ -16,7 +16,7 @@ from sandwright.runtime.preflight import MissingRuntime, ReadyRuntime, check_run
 
 
 class Sessions:
-    """A context manager. May be asked from any thread; is closed by one, when nobody asks any more."""
+    """A context manager. Any thread may use it; one closes it, when no other uses it any more."""
 
     def __init__(self, host: MachineFacts, scratch: Path, stop: threading.Event) -> None:
         """`scratch` is an existing directory that is ours alone; `stop` calls every start off."""

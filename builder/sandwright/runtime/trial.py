@@ -32,7 +32,7 @@ class Failed:
 class Trial:
     """What the probe attempts: `allowed` must give `value`, and `denied` an answer without fault.
 
-    `fault` describes what is wrong with that answer, with an empty text for nothing.
+    `fault` describes the fault of that answer, empty for none.
     """
 
     allowed: Attempt

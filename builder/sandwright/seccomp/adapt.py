@@ -27,11 +27,11 @@ TYPE_MASK = 0xF
 """The type of a socket; above it lie SOCK_CLOEXEC and SOCK_NONBLOCK (linux/net.h)."""
 
 DATAGRAMS = (2, 3)
-"""SOCK_DGRAM, and SOCK_RAW, which Unix sockets take for the same: types of pairs whose ends can still be
-connected to, or send to, any other address (unix(7); net/unix/af_unix.c, unix_create, unix_dgram_sendmsg)."""
+"""SOCK_DGRAM, and SOCK_RAW, which Unix sockets treat alike: the ends of such pairs can still be connected
+to, or send to, any other address (unix(7); net/unix/af_unix.c, unix_create, unix_dgram_sendmsg)."""
 
 HIDDEN = ("socketcall", "io_uring_setup")
-"""Calls that make sockets whose family no filter sees: i386's, and io_uring's IORING_OP_SOCKET (Linux
+"""Calls that make sockets of a family that no filter sees: i386's, and io_uring's IORING_OP_SOCKET (Linux
 5.19)."""
 
 _UNIX = masked_comparison(0, AF_UNIX)
@@ -101,7 +101,7 @@ NEW_LISTENER = 1 << 3
 def with_notifications(profile: SeccompProfile) -> SeccompProfile:
     """A profile of the catalogue whose refusals ask a listener, but for ENOSYS, by which programs go on.
 
-    Nobody gets a listener of a newer filter: that is EBUSY, as the kernel says while there is another.
+    No program gets a listener of a newer filter: that fails with EBUSY, the kernel's error for a second one.
     """
     flag = masked_comparison(1, 0, NEW_LISTENER), masked_comparison(1, NEW_LISTENER, NEW_LISTENER)
     busy = Action(ActionKind.ERRNO, 16)

@@ -1,7 +1,7 @@
 """Compiles filters to programs of classic BPF: what `bwrap --seccomp` and the kernel take.
 
-The numbers of all ABIs of an architecture are cut into ranges that are treated alike, and found by halving.
-What is allowed whatever its arguments are is then decided by the number alone, so that the kernel remembers
+The numbers of all ABIs of an architecture are cut into ranges with equal treatment, and found by bisection.
+A call that is allowed with any arguments is then decided by the number alone, so that the kernel remembers
 it in a bitmap when the filter is loaded and does not run it again (since 5.11; kernel/seccomp.c,
 seccomp_cache_prepare).
 """
@@ -38,7 +38,7 @@ ARGUMENTS = 16
 
 @dataclass(frozen=True)
 class _Clause:
-    """What is answered when all comparisons hold."""
+    """The answer when all comparisons hold."""
 
     when: tuple[ArgumentComparison, ...]
     answer: int

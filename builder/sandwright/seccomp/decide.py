@@ -81,7 +81,7 @@ def _merged_wrongly(rules: Sequence[SeccompRule], *, overlap: bool) -> bool:
 
     It merges rules, and mixes up branches where one compares several arguments by more than equality, where
     two compare by more than equality, one of them by order, and where rules with different actions hold
-    together. What is none of these was compared with libseccomp 2.5.4, and was right.
+    together. All other cases were compared with libseccomp 2.5.4, and agreed.
     """
     if len(rules) < 2:
         return False

@@ -58,7 +58,7 @@ def read_profile(document: Document) -> SeccompProfile:
 
 
 class _Reader:
-    """Takes a profile apart and collects what is wrong; a wrong value is then replaced by a harmless one."""
+    """Parses a profile and collects its faults; a wrong value is replaced by a harmless one."""
 
     def __init__(self, document: Document) -> None:
         self._document = document
@@ -205,7 +205,7 @@ _OPERATORS: Mapping[str, ComparisonOperator] = {
 def kernel_version(text: str) -> tuple[int, int] | None:
     """The first two numbers of a version such as `4.8` or `6.18.44-cloud`, which is all that is compared.
 
-    None for what is no version.
+    None if it is not a version.
     """
     match = _VERSION.match(text)
     return (int(match[1]), int(match[2])) if match else None

@@ -9,7 +9,7 @@ from sandwright.seccomp.model import SeccompRule
 
 
 class Severity(Enum):
-    """How bad it is: what fails or lets through, what surprises, what is good to know."""
+    """The severity: fails or allows too much, surprises, good to know."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -18,7 +18,7 @@ class Severity(Enum):
 
 @dataclass(frozen=True)
 class SeccompFault:
-    """What is wrong and where: line and column from 1, or 0 for the whole profile. `code` names the kind."""
+    """A fault and its position: line and column from 1, or 0 for the whole profile. `code` names the kind."""
 
     line: int
     column: int

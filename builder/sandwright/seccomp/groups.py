@@ -58,7 +58,7 @@ def argument_rule(
 ) -> SeccompRule:
     """What happens to calls when all comparisons hold, and why. Raise ValueError like `comparison`.
 
-    gVisor can refuse only with EPERM; what is refused with another error is left to its kernel.
+    gVisor can refuse only with EPERM; refusals with another error are left to its kernel.
     """
     arguments = [each.argument for each in when]
     if not arguments:

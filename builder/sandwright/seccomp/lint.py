@@ -1,4 +1,4 @@
-"""Finds what is wrong with a seccomp profile: what engines refuse, ignore, or take for something else."""
+"""Finds faults of a seccomp profile: entries that engines refuse, ignore, or read differently."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def lint_profile(
 ) -> tuple[SeccompFault, ...]:
     """The faults of a profile, given as JSON text, in the order of its lines, each once.
 
-    What depends on the machine and on capabilities is judged for `arch` and `caps`. Raise DocumentError for
-    what is no profile.
+    Entries that depend on the machine and on capabilities are judged for `arch` and `caps`. Raise
+    DocumentError if it is not a profile.
     """
     profile = load_profile_json(text, file)
     chosen = [rule for rule in profile.rules if applies(rule, arch, caps, None)]

@@ -70,7 +70,7 @@ def _clone3(
         )
         yield _make_fault(where, Severity.ERROR, "clone3", message)
     elif answer.lets_run and not clone.lets_run:
-        message = "clone3 is allowed, so that what is refused by the flags of clone can be had there"
+        message = "clone3 is allowed, so programs can pass the flags there that are refused with clone"
         yield _make_fault(where, Severity.ERROR, "clone3", message)
 
 
@@ -120,7 +120,7 @@ def _selected(filter_: SeccompFilter, number: int, name: str) -> Action:
 def _lint_grants(
     filter_: SeccompFilter, rules: Sequence[SeccompRule], arch: Architecture
 ) -> Iterator[SeccompFault]:
-    """What is allowed outright although our default profile refuses it."""
+    """Calls that are allowed outright although our default profile refuses them."""
     refused = {
         name: shipped
         for name, (shipped, *_) in shipped_profile("default").rules().items()

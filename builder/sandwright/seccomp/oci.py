@@ -1,6 +1,6 @@
 """Writes profiles as JSON: for the engines, for `linux.seccomp` of an OCI configuration, and for gVisor.
 
-What is written holds for given architectures and one set of capabilities, so that it needs neither `archMap`
+The output holds for given architectures and one set of capabilities, so that it needs neither `archMap`
 nor `includes`, which the runtime specification does not have. Names that only some of the architectures know
 may stand in it: the engines leave out what a machine does not know.
 """

@@ -21,10 +21,10 @@ _FREE_PAIRS = tuple({0: family, 1: kind} for family in _WIDE for kind in DATAGRA
 
 
 def makes_unix_sockets(found: SeccompFilter) -> bool:
-    """Whether a filter may let a socket of AF_UNIX be made, or one whose making it can't see.
+    """Whether a filter may allow a socket of AF_UNIX, or one that it can't see.
 
     A pair counts when it is one of datagrams. An argument whose upper half is not 0 counts: socket(2) takes
-    an int. io_uring makes sockets without a system call of its own (IORING_OP_SOCKET, Linux 5.19).
+    an int. io_uring makes sockets without a separate system call (IORING_OP_SOCKET, Linux 5.19).
     """
     possible: Mapping[str, tuple[Mapping[int, int], ...]] = {
         "socket": tuple({0: family} for family in _WIDE),

@@ -1,8 +1,8 @@
 """Protected names outside the project, which mounts can't keep from being made: one stops the next run.
 
-A run keeps a record of the names that are not there while it goes on. When one is there at its end, the
-record stays, and no further run of the policy starts until somebody has removed the one or the other. A run
-that is killed leaves its record, too.
+A run records the protected names that don't exist while it goes on. If one exists at its end, the
+record stays, and no further run of the policy starts until the file or the record is removed. A killed
+run leaves its record, too.
 """
 
 import os
@@ -31,7 +31,7 @@ class GuardRecord:
 
 
 def check_absent_names(policy: str) -> None:
-    """Raise HostError when a run of this policy made such a name, and nobody has looked at it yet."""
+    """Raise HostError when a run of this policy created such a name, and its record still exists."""
     try:
         files = list(Path(_guard_directory()).iterdir())
     except OSError:

@@ -6,8 +6,8 @@ r"""Reads what the launcher recorded of a run: lines of JSON (`launcher/source/r
 | `real`, `found`, `kinds` | what it led to, where that is another; what was there; what was asked |
 | `connect`, `send`, `listen` | `tcp`, `udp`, `unix` or `other`; `address`, and `port` |
 | `call` | the number of a system call that `strict` doesn't allow |
-| `unresolved` | how often nobody could tell what a call names |
-| `host`, `port`, `refused` | what the proxy was asked for, and why it refused that; empty: it didn't |
+| `unresolved` | the number of calls with an unknown path |
+| `host`, `port`, `refused` | the request to the proxy, and the reason of a refusal; empty: allowed |
 | `end`, `calls`, `dropped` | the last line: how many calls with paths there were, and what found no room |
 
 Names are those of programs inside. A byte that is no printable ASCII is `\u00XX`.
@@ -28,7 +28,7 @@ from sandwright.errors import UsageError
 from sandwright.reading import open_named
 
 KINDS = ("read", "write", "create", "exec", "list", "look", "remove")
-"""What is asked of a path. `look`: only whether it is there, and what it is."""
+"""The access to a path. `look`: only its existence and kind."""
 
 CHANGES = frozenset({"write", "create", "remove"})
 
@@ -85,7 +85,7 @@ class RecordedCall:
 
 @dataclass(frozen=True)
 class UnresolvedCalls:
-    """Calls of which nobody could tell what they name."""
+    """The number of calls with an unknown path."""
 
     count: int
 
@@ -102,7 +102,7 @@ Entry = Access | Contact | RecordedCall | RequestedHost | UnresolvedCalls | LogE
 
 
 def read_access_log(file: Path) -> AccessLog:
-    """The record in a file. Raise UsageError for what is none."""
+    """The record in a file. Raise UsageError if it is malformed."""
     try:
         with open_named(file) as opened:
             return parse_access_log(io.TextIOWrapper(opened, encoding="ascii"))
@@ -113,7 +113,7 @@ def read_access_log(file: Path) -> AccessLog:
 
 
 def parse_access_log(lines: Iterable[str]) -> AccessLog:
-    """The log that lines say. Raise ValueError, KeyError, TypeError or AttributeError for what is none."""
+    """Parse a log's lines. Raise ValueError, KeyError, TypeError or AttributeError if malformed."""
     found = list(entries(lines))
     ends = [each for each in found if isinstance(each, LogEnd)]
     accesses = [each for each in found if isinstance(each, Access)]
@@ -184,7 +184,7 @@ def _contact(data: dict[str, Any]) -> Contact:
 
 
 def _unescape_name(escaped: str) -> str:
-    """A name as Python has it, of one whose characters are its bytes."""
+    """Python's form of a name whose characters are its bytes."""
     return os.fsdecode(escaped.encode("latin-1"))
 
 

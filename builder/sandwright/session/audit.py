@@ -34,7 +34,7 @@ from sandwright.errors import HostError, UsageError
 from sandwright.locking import lock_within
 
 NOTHING = "0" * 64
-"""What is before the first line."""
+"""The hash before the first line."""
 
 MAX_TEXT = 256
 """Characters of a text that a sandbox chooses."""
@@ -76,7 +76,7 @@ class AuditLog:
         status = os.fstat(self._fd)
         faults = {
             "is no regular file": not stat.S_ISREG(status.st_mode),
-            "belongs to somebody else": status.st_uid != os.geteuid(),
+            "belongs to another user": status.st_uid != os.geteuid(),
             "has another name elsewhere (a hard link)": status.st_nlink != 1,
             "may be read or written by others: chmod 600": bool(status.st_mode & 0o077),
         }
@@ -141,7 +141,7 @@ class AuditLog:
 
     @contextlib.contextmanager
     def _hold_lock(self) -> Iterator[None]:
-        """Alone in the file. Raise HostError when somebody else stays in it."""
+        """Hold the file's lock. Raise HostError when another process keeps it."""
         if not lock_within(self._fd, PATIENCE):
             raise HostError(f"another process holds the audit log {self.path}")
         try:
@@ -203,7 +203,7 @@ class AuditLine:
 
 
 def parse_line(line: bytes) -> AuditLine | None:
-    """A line of an audit log; None for what is none of ours."""
+    """A line of an audit log; None if it is not ours."""
     try:
         data = strictjson.loads_record(line)
     except (ValueError, RecursionError):

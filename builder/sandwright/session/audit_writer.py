@@ -66,7 +66,7 @@ class AuditWriter:
         self._thread.start()
 
     def finish(self, ended: RunEnded, hosts: Sequence[RunDenied], refusals: Path) -> None:
-        """Write that it has ended; say the head. What can't be written is said.
+        """Write the end of the run, and report the head. A failed write is reported.
 
         `hosts` is all that the proxy refused: its log went with it. The launcher wrote `refusals`.
         """
@@ -87,11 +87,11 @@ class AuditWriter:
             try:
                 self._write_new_events()
                 self._refused_by_proxy(self._proxied() if self._proxied else ())
-            except Exception:  # noqa: BLE001 - it is tried again, and what then fails at the end is said
+            except Exception:  # noqa: BLE001 - it is retried, and a failure at the end is reported
                 return
 
     def _try_write(self, work: Callable[[], None]) -> None:
-        """What can't be written is said; the run's end goes on."""
+        """A failed write is reported; the end of the run goes on."""
         try:
             work()
         except Exception as error:  # noqa: BLE001 - whatever it is, the rest is done

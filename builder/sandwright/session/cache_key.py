@@ -26,13 +26,13 @@ def file() -> str:
 
 
 def read() -> bytes | None:
-    """The key; None where there is none, or one that somebody else could know."""
+    """The key; None where there is none, or one that another user could know."""
     key = private_content(file())
     return key if len(key) == SIZE else None
 
 
 def private_content(path: str) -> bytes:
-    """The content of a plain file of this user's that nobody else can read or write; empty for any other."""
+    """The content of a regular file that only this user can read or write; empty for any other."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

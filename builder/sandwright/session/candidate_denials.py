@@ -1,6 +1,6 @@
 """Which recorded accesses may have been refused: the policy is resolved again for these alone.
 
-`session.explained` judges them. What is left out here was refused by no rule: the rule for the path's
+`session.explained` judges them. Calls left out here were refused by no rule: the rule for the path's
 nearest listed ancestor lets it be read, and nothing was to be changed, or lets it be written, and no
 protected name is on the way.
 """
@@ -20,7 +20,7 @@ _MOST = 20_000
 def candidate_denials(file: Path, context: PathContext) -> tuple[list[Access], int]:
     """The accesses that may have been refused, and how many calls with paths are unknown.
 
-    Raise OSError, and ValueError, KeyError, TypeError or AttributeError for what is no log.
+    Raise OSError, and ValueError, KeyError, TypeError or AttributeError for a malformed log.
     """
     found: list[Access] = []
     unknown, whole = 0, False

@@ -1,7 +1,7 @@
 """Finds what killed sessions left behind, and removes it; never what still runs, or isn't ours.
 
 Nearly all goes by itself: sandboxes die with their launcher, and a watching process outlives both and
-clears up. What is left is for when that was killed too, or the machine lost power.
+cleans up. Leftovers exist only when that was killed too, or the machine lost power.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def leftovers() -> list[Leftover]:
 
 
 def foreign_sessions() -> list[str]:
-    """The sessions of other pid namespaces and machines, whose leftovers can't be told from what runs."""
+    """The sessions of other PID namespaces and machines: leftovers look the same as running ones."""
     return [each.session for each in state.read_all() if liveness(each.process) == "elsewhere"]
 
 

@@ -67,12 +67,12 @@ class CommandSession:
         )
 
     def command(self) -> list[str]:
-        """What is started inside."""
+        """The command line inside."""
         words = self.prepared.start.argv0_override
         return [*words, *self.request.argv[1:]] if words else self.request.argv
 
     def relays_terminal(self) -> bool:
-        """Whether we give the launcher a terminal of its own: a native one makes it itself."""
+        """Whether we give the launcher a new terminal: a native launcher makes it itself."""
         prepared = self.prepared
         return not prepared.has_plan and prepared.start.terminal != "passed" and os.isatty(0) and os.isatty(1)
 

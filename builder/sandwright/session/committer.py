@@ -1,6 +1,6 @@
-"""What Git's configuration asks of a commit that can't be had inside: somebody who commits, a key that signs.
+"""Reports what a commit inside lacks: a committer's name, or the signing key in Git's configuration.
 
-aider wants to write somebody into .git/config where Git knows nobody. A signature needs the person's agent.
+aider writes a name into .git/config where Git knows none. A signature needs the user's agent.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from sandwright.inputs import LiveHost
 from sandwright.policy.resolved import ResolvedPolicy
 
 NEEDS = ("aider",)
-"""The agents that end where nobody is known. Others' commits fail, and Git says why."""
+"""The agents that exit without a committer's name. Others' commits fail with Git's message."""
 
 _KEYS = {"user.name", "user.email"}
 _ADD = '; and show it inside: filesystem.read: ["...", ~/.gitconfig]'

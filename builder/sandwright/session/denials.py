@@ -13,7 +13,7 @@ is JSON:
 | `error` | the name of the error that the program got; absent for `proxy`, `bridge` and `path` |
 | `access`, `how` | `read` or `write`; `hidden`, `masked`, `read-only` or `placeholder`; only for `path` |
 | `count` | how often; null for `path`, whose calls are not counted |
-| `field`, `source` | the policy's field that decided, and where its value stands |
+| `field`, `source` | the policy's field that decided, and the position of its value |
 | `edit` | the smallest edit of `sandbox.yaml` that allows it; null where none does |
 | `opens` | what else the edit opens |
 | `advice` | where no edit was tried: what else would allow it, or that nothing does; absent if unknown |

@@ -62,8 +62,8 @@ class Diagnosis:
 
     `ladder` are the methods of a new policy in the order in which they are tried, down to the one that
     starts; it is empty where methods were named. `fallback` are those that start in another form. `untold`
-    says for each method that starts which refusals a run of it is not told of, each with the reason.
-    `untried` are forms that were not started, each with the method whose place it takes, as that starts.
+    lists for each method that starts the refusals that a run of it can't report, each with the reason.
+    `untried` are forms that were not started, since the method that they replace starts.
     """
 
     surroundings: Surroundings
@@ -75,7 +75,7 @@ class Diagnosis:
 
     @property
     def held_back(self) -> bool:
-        """Whether what is around us keeps a method from working."""
+        """Whether our environment keeps a method from working."""
         return any(each.code in ("container-masks", "container-filter") for each in self.methods)
 
     def as_data(self) -> dict[str, Any]:
@@ -124,7 +124,7 @@ def unusable_directories() -> Iterator[str]:
 
 
 def unreported_denials(found: Sequence[Preflight]) -> dict[str, dict[Refused, str]]:
-    """By method that starts and refuses anything: the refusals that nobody tells of after a run, and why."""
+    """By method that starts and refuses anything: the refusals that a run doesn't report, and why."""
     declared = [registry.declaration(each.method) for each in found if each.ready]
     return {
         each.method: {refused: why for refused in REFUSED if (why := each.why_unreported(refused))}

@@ -17,7 +17,7 @@ HEAD = ("sandwright-entry", "1")
 
 @dataclass(frozen=True, kw_only=True)
 class CacheEntry:
-    """Each field of `fields.h`, in its order; what each means is said there."""
+    """Each field of `fields.h`, in its order. The comments there explain them."""
 
     questions: Words
     excepted: Words = ()

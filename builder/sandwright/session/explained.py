@@ -1,8 +1,8 @@
 """Which paths a run was refused, by what its launcher recorded of it (`launcher/source/recorded.c`).
 
-The record tells what programs asked of which path, and what was there. A path is told as refused where the
-policy's rules close it to what was asked, the rule belongs to no place of the sandbox's own, and this user
-could do the same outside. So what the host refuses too, or hasn't got, is not told.
+The record has the accesses of programs to each path, and the path's kind. A path is reported as refused where
+the policy's rules deny the access, the rule is not about one of the sandbox's private directories, and this
+user could do the same outside. So what the host refuses too, or hasn't got, is not told.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sandwright.session.access_log import CHANGES, Access
 from sandwright.session.denials import Denial, Denials, OmittedDenials, is_plain, printable_line
 
 MOST = 256
-"""Different paths that are told; further ones are counted."""
+"""The most different paths in a report; further ones are counted."""
 
 Way = Literal["read", "write"]
 Resolve = Callable[[list[str]], ResolvedPolicy]

@@ -1,4 +1,4 @@
-"""Runs a fleet: one command many times, each in a sandbox of its own, by a method that can."""
+"""Runs a fleet: one command many times, each in a new sandbox, with a method that supports it."""
 
 from __future__ import annotations
 

@@ -17,8 +17,8 @@ LARGEST = 16 << 20
 def read_rows(file: str) -> tuple[tuple[str, ...], ...]:
     """The rows of a file, one a line: words as a shell quotes them, or a JSON list of strings.
 
-    A line that begins with `[` is JSON. Nothing is expanded, `#` is a letter like others, and what is quoted
-    in one line ends in it. Blank lines are no rows. Raise DocumentError with every line that is wrong,
+    A line that begins with `[` is JSON. Nothing is expanded, `#` has no special meaning, and a quoted text
+    ends on its line. Blank lines are skipped. Raise DocumentError with every malformed line,
     UsageError for a file that is none.
     """
     rows: list[tuple[str, ...]] = []
@@ -55,7 +55,7 @@ def _read_rows_file(file: str) -> str:
 
 
 def _split_words(line: str) -> tuple[str, ...]:
-    """The words of a line. Raise ValueError that says what is wrong."""
+    """The words of a line. Raise ValueError with the fault."""
     if line.lstrip().startswith("["):
         try:
             found = strictjson.loads_record(line)

@@ -1,4 +1,4 @@
-"""Finds an agent's program on this host, to be seen by a sandbox whose root is an image's.
+"""Finds an agent's program on this host, to show it in a sandbox whose root is an image's.
 
 Only what a package manager keeps for this one program is taken: the npm package in whose directory it lies,
 the virtual environment of Python (pipx, uv), or the one file of a program that needs no other. The line by
@@ -39,7 +39,7 @@ class HostProgram:
 def find_host_program(name: str, policy: ResolvedPolicy, inputs: LiveHost) -> HostProgram | None:
     """The program that the caller's PATH has by a name; None where there is none, or it is the system's.
 
-    Nothing is taken from where the sandbox may write, since that would let it choose what the next run sees.
+    Nothing is taken from directories that the sandbox may write: it would choose the next run's program.
     Raise UsageError for a program whose directory holds a home or the project, or is hidden by the policy.
     """
     path = _on_path(name, policy, inputs)
@@ -96,7 +96,7 @@ def _on_path(name: str, policy: ResolvedPolicy, inputs: LiveHost) -> str:
 
 
 def _holder(real: str) -> str | None:
-    """The directory or file that is this program's own; None for one of the system, or of nobody."""
+    """The directory or file of this program alone; None for one of the system, or without a package."""
     parts = real.split("/")
     if "node_modules" in parts:
         first = parts.index("node_modules") + 1
@@ -124,7 +124,7 @@ def _base_installation(holder: str) -> tuple[str, ...]:
 
 
 def _script_interpreter(real: str) -> str:
-    """The name of what starts a script, `node`; empty for what is none."""
+    """The name of a script's interpreter, `node`; empty for another file."""
     line = _read_head(real).split(b"\n", 1)[0]
     words = os.fsdecode(line[2:]).split() if line.startswith(b"#!") else []
     names = [Path(word).name for word in words if not word.startswith("-")]

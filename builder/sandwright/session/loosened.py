@@ -27,7 +27,7 @@ def loosened(
     cwd: Path | str | None = None,
     inputs: LiveHost | None = None,
 ) -> Loosened:
-    """What a policy lets through whose project's file is `file`. Raise what resolving a policy raises.
+    """The grants of the policy in the project's file `file`. Raise what resolving a policy raises.
 
     `cwd` and `inputs` are those of `collect_facts`.
     """
@@ -52,7 +52,7 @@ def loosened(
 def _resolve_all(
     policies: tuple[MergedPolicy, ...], here: Callable[[MergedPolicy], ResolvedPolicy]
 ) -> list[ResolvedPolicy]:
-    """The policies on this machine; what is wrong in the user's own is told where it matters."""
+    """The policies on this machine. Faults in the user's policy are reported where it is used."""
     found = []
     for each in policies:
         try:

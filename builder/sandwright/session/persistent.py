@@ -1,8 +1,8 @@
 """Makes and removes what a policy keeps between runs, below `$STATE` and `$CACHE`.
 
 It is made before a sandbox is rendered, and once the policy is approved. A grant is a directory. What stays
-read-only in it is there from the first run on, so that no sandbox can make it: a file where the name has an
-ending, else a directory. No link is followed, and what is there stays as it is.
+read-only in it exists from the first run on, so that no sandbox can create it: a file where the name has an
+extension, else a directory. No link is followed, and existing files stay as they are.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def make_persistent(policy: MergedPolicy, project: str) -> bool:
-    """Make what is missing; give whether something was. Raise HostError for what can't be made."""
+    """Create missing paths; return whether there were any. Raise HostError where that fails."""
     found = missing(policy, project)
     for root, path, is_file in _entries_to_make(policy, project):
         _make_entry(root, path, is_file=is_file)

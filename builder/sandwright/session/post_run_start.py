@@ -19,7 +19,7 @@ _SET_BACK = 1_000_000_000
 
 
 class Clock:
-    """When a run began, in the time that file systems keep, and in one that nobody sets: in nanoseconds."""
+    """The start of a run, on the file systems' clock and on one that can't be set, in nanoseconds."""
 
     def __init__(self, began: int = 0, ticks: int = 0) -> None:
         """It begins now, or is that of another process."""

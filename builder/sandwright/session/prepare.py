@@ -66,8 +66,8 @@ _ROOMS: tuple[Room, ...] = ("oci", "seatbelt", "seccomp")
 def prepare(request: RunRequest, notify: Notify = quiet) -> CachedSandbox:
     """Prepare a request's sandbox, and store it in the render cache.
 
-    Raise SandwrightError for all that keeps it from being made: what is wrong in the policy, a method that
-    can't say it or does not work here, a directory that can't be written.
+    Raise SandwrightError for every obstacle: faults in the policy, a method that
+    can't express it or does not work here, a directory that can't be written.
     """
     inputs = LiveHost()
     user_dirs.private(user_dirs.cache())
@@ -84,7 +84,7 @@ def prepare(request: RunRequest, notify: Notify = quiet) -> CachedSandbox:
         seen = path_grant_layer(program.paths, what=f"{agent}, which is this host's")
         resolved = resolved_here(MergedPolicy.from_layers([*policy.layers, seen]), request, inputs)
     notes += [_about_agent(agent, program, resolved.image)] if agent and own_root else []
-    if agent and not registry.properties(backend.name).own_account:  # whose home isn't looked into
+    if agent and not registry.properties(backend.name).own_account:  # that account's home is not examined
         notes.append(committer.unknown(agent, resolved, inputs, own_root=own_root))
     unsigned = committer.unsigned(resolved, inputs, own_root=own_root)
     notes.append(unsigned)
@@ -197,7 +197,8 @@ def resolved_here(
 ) -> ResolvedPolicy:
     """The policy on this machine, for `run` and for `verify`. Raise UsageError where it could change us.
 
-    `project` is another directory than the request's policy is in, `other` what is made of the host's facts.
+    `project` is another directory than that of the request's policy, `other` a function that changes the
+    facts.
     """
     for directory in user_dirs.hidden_directories()[:2]:
         user_dirs.private(directory)
@@ -311,7 +312,7 @@ def _check_rendered(
 
 
 def _differs(path: Path, artifact: Artifact) -> bool:
-    """Whether something else is there, as a stranger's project may have a pipe, which nobody writes."""
+    """Whether it is not a regular file: a stranger's project may have a pipe without a writer."""
     try:
         return read_start(path, size=len(artifact.content) + 1) != artifact.content
     except OSError:

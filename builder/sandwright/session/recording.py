@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Recording:
-    """What is recorded of a run. `calls` are numbers of system calls, beside those with paths.
+    """A run's recording. `calls` are numbers of system calls, beside those with paths.
 
-    `looks`: calls that only look at what is there, such as stat(2), are recorded too.
+    `looks`: calls that only inspect a path, such as stat(2), are recorded too.
     `decisions` are the proxy's, once the run has ended.
     """
 

@@ -36,7 +36,7 @@ PLAN = "launch.plan"
 class SandboxStart:
     """What an entry of the cache keeps for Python alone.
 
-    `terminal_argv` is `argv` of the sandbox for a terminal of its own, `terminal` which that is
+    `terminal_argv` is `argv` of the sandbox for a new terminal, `terminal` the kind of terminal
     (`methods.contract.Terminal`). `proxy` is the plan of the proxy that the session starts, None without;
     `needs_bridge`: it starts a bridge. `notes` are what a person should know when it is rendered. Every run
     says `default_policy`, which policy holds where no file says one, and `retired`:
@@ -145,7 +145,7 @@ def store(identity: list[str], prepared: CachedSandbox, recording: Recording, *,
 
 
 def _sandbox(entry: CacheEntry) -> CachedSandbox:
-    """What an entry says. Raise ValueError for what is none."""
+    """Parse an entry. Raise ValueError if it is malformed."""
     return CachedSandbox(
         record=decode_record(SandboxRecord, f"{{{entry.record}"),
         start=decode_record(SandboxStart, entry.sandbox or ""),
@@ -169,7 +169,9 @@ def _entry(prepared: CachedSandbox, recording: Recording, *, trusted: bool) -> C
         environment=tuple(prepared.environment.items()),
         sessions=sessions,
         guards=os.path.join(user_dirs.cache(), "elsewhere"),
-        record=encode_record(prepared.record).decode()[1:],  # the front writes what is of one run before it
+        record=encode_record(prepared.record).decode()[
+            1:
+        ],  # the front writes the fields of one run before it
         report=tuple(post_run_argv(sessions)[:-1]) if alone else (),
         roots=scope.roots,
         closed=scope.closed,

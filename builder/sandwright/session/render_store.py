@@ -54,7 +54,7 @@ def store(artifacts: Iterable[Artifact]) -> Path:
             _share(part / each.name, each)
         part.rename(directory)
     except OSError as error:
-        if error.errno in (errno.EEXIST, errno.ENOTEMPTY):  # somebody was faster
+        if error.errno in (errno.EEXIST, errno.ENOTEMPTY):  # another process was faster
             return directory
         raise HostError(f"{directory} can't be written: {error.strerror}") from error
     finally:
@@ -63,7 +63,7 @@ def store(artifacts: Iterable[Artifact]) -> Path:
 
 
 def sweep_renderings(used: str) -> None:
-    """Remove the oldest of what is kept, and what a killed process left half-made.
+    """Remove the oldest entries, and incomplete ones of killed processes.
 
     Never `used`, nor what a session's record names: that launcher alone knows the session's placeholders.
     """

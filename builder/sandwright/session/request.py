@@ -26,8 +26,8 @@ class RunRequest:
     `cidfile` gets the engine's id of the container, without engine the session's. `telemetry` is a file that
     a line about the session is appended to (absent: what SANDWRIGHT_TELEMETRY names), `denials` one that gets
     what was refused, which `quiet` leaves out of standard error. `audit` is the audit log (`session.audit`),
-    which the sandbox is denied. `recording` is what is recorded of the run, None for nothing. With
-    `explained` it is told which paths were refused. `rendered` requires that the project holds the artifacts
+    which the sandbox is denied. `recording` selects the run's recording, None for none. With
+    `explained` refused paths are reported. `rendered` requires that the project holds the artifacts
     that the policy renders to.
     """
 
@@ -106,7 +106,7 @@ class RunRequest:
         return self.policy if near.startswith("..") else near
 
     def identity(self) -> list[str]:
-        """All that chooses what is rendered, but for what lies in files and on the host.
+        """All inputs of the rendering, except files and the host.
 
         The native front names the entry of a run without options in the same way (front/source/start.c).
         """

@@ -100,7 +100,7 @@ def _check_enforces(prepared: CachedSandbox, log: AuditLog) -> None:
     from sandwright.methods.registry import declaration  # noqa: PLC0415 - only for a log
 
     if not declaration(prepared.method).enforces:
-        raise UsageError(f"{prepared.method} keeps nobody away from the audit log {log.path}")
+        raise UsageError(f"{prepared.method} can't protect the audit log {log.path}")
 
 
 def _check_not_writable(what: str, path: str, prepared: CachedSandbox) -> None:
@@ -119,7 +119,7 @@ def _check_explained(prepared: CachedSandbox) -> None:
 
 
 def _check_program_visible(program: str, scope: ScanScope) -> None:
-    """Raise UsageError for a program below /tmp, where the sandbox has a directory of its own."""
+    """Raise UsageError for a program below /tmp, where the sandbox has a private directory."""
     path = os.path.normpath(program)
     if not path.startswith("/tmp/") or not os.path.exists(path):  # noqa: S108 - a name, nothing is made
         return
@@ -127,7 +127,7 @@ def _check_program_visible(program: str, scope: ScanScope) -> None:
     is_visible = any(path == each or path.startswith(f"{each}/") for each in below)
     if scope.roots and not is_visible:
         raise UsageError(
-            f"{program} is not there inside: the sandbox has an empty /tmp of its own. Put it into the "
+            f"{program} does not exist inside: the sandbox has a private, empty /tmp. Put it into the "
             "project, or list it in filesystem.read"
         )
 

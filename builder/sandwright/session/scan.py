@@ -1,11 +1,11 @@
 """Names what a run left that programs on the host may run: repositories, set-id files, settings of editors.
 
-Only names and what lstat(2) says are looked at. What is new or changed is known by the time of its last
-change (ctime), which nobody inside can set. A new link in a repository is removed if Git could write through
-it. Where the sandbox can't make set-id files, a plain file of no
-special name is passed over in a directory that did not change: lstat(2) is most of what a look costs. Set-id
-files that a look found are kept for the next, and once a day each file is looked at. A repository that was
-there before may be used inside: only links and what names programs count, so repositories are kept, too.
+The scan uses only names and lstat(2). It finds new or changed files by the time of their last change (ctime),
+which no program inside can set. A new link in a repository is removed if Git could write through it. Where
+the sandbox can't make set-id files, a plain file of no special name is passed over in a directory that did
+not change: lstat(2) is most of what a look costs. Set-id files that a look found are kept for the next, and
+once a day each file is looked at. A repository that was there before may be used inside: only links and what
+names programs count, so repositories are kept, too.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MOST_LINES = 50
 MOST_SILENT = 3
 """File systems that may not answer; then no more are looked at."""
 _FULL, _SET_ID = "full", "set-id"
-"""Of what is kept: when each file was looked at last, and what a set-id file is kept as."""
+"""Keys of the stored state: the time of the last scan of each file, and the copy of a set-id file."""
 _DAY = 86_400
 _PATIENCE = 3.0
 """Seconds beyond MOST_SECONDS until one is taken not to answer."""
@@ -137,7 +137,7 @@ class _Scan:
         self._until = time.monotonic() + MOST_SECONDS
 
     def run(self) -> None:
-        """Look at everything, what is higher first."""
+        """Scan everything, parents first."""
         self._known_files()
         waiting: list[_Directory] = []
         for root in self._where.roots:
@@ -324,7 +324,7 @@ class _Scan:
         try:
             names = [f"{path}/{each}" for each in os.listdir(path)] if os.path.isdir(path) else []
             if any(os.lstat(each).st_ctime_ns >= since for each in (path, *names)):
-                self._add(path, 2, "Git runs what is there")
+                self._add(path, 2, "Git runs files there")
         except OSError:
             pass
 

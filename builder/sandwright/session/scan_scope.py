@@ -75,7 +75,7 @@ class ScanRules:
         return tuple(self._endings)
 
     def tool(self, name: str, path: str) -> str | None:
-        """Which tool uses what is at a path, empty for any; None for none. `name` is its folded name."""
+        """The tool that uses a path, empty for any; None for none. `name` is its folded name."""
         if name in self._names_by_last:
             folded = _folded(path)
             return next((tool for end, tool in self._names_by_last[name] if folded.endswith(end)), None)
@@ -96,7 +96,7 @@ class ScanRules:
 
 
 def _folded(path: str) -> str:
-    """A path whose names are compared as file systems do that ignore case: what is there may be on one."""
+    """A path with folded names, as on file systems that ignore case: the path may be on one."""
     return "/".join(map(folded_name, path.split("/")))
 
 
@@ -106,5 +106,5 @@ def known_file(policy: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Text for a terminal: what is no printable character is spelled out."""
+    """Text for a terminal: other than printable characters are escaped."""
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)

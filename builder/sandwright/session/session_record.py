@@ -1,4 +1,4 @@
-"""What is recorded of a session while it runs (docs/state.md), and of what it runs in.
+"""The record of a session while it runs (docs/state.md), and of its sandbox.
 
 The native command writes such records, too: what holds for each run of a sandbox (`SandboxRecord`) is in its
 entry of the render cache, and `front/source/start.c` writes the rest.
@@ -73,7 +73,7 @@ class SandboxRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class SessionRecord(SandboxRecord):
-    """One session. `clock` is when it began, in the time of file systems and in one that nobody sets."""
+    """One session. `clock` is its start, on the file systems' clock and on one that can't be set."""
 
     session: str
     pid: int

@@ -64,7 +64,7 @@ def records() -> list[SessionRecord]:
 def forget(session: str, *, within: float = _LOOKING, notify: Callable[[str], None] = lambda _: None) -> bool:
     """Remove the record of a session of which nothing is left; give whether it is gone.
 
-    What is left is found by the record alone. It stays too where a file system doesn't answer `within` some
+    Leftovers are found by the record alone. The record stays where a file system doesn't answer `within` some
     seconds. `notify` gets the lines of the scan that the killed run did not do, which removes links in
     repositories. Raise HostError as `locked` does.
     """

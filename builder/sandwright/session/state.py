@@ -1,7 +1,7 @@
 """What runs: a file for each session in a directory of the user's own.
 
-A session is known by the process that runs it and the time at which that process started, as the number
-alone may be somebody else's by now.
+A session is identified by its process and the start time of that process, since the PID
+alone may belong to another process by now.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LONG = 60
 
 
 def directory() -> str:
-    """Where the files are. Raise HostError when it is not ours, or somebody else can replace it."""
+    """The directory of the files. Raise HostError when it is not ours, or another user can replace it."""
     return user_dirs.private(str(Path(user_dirs.private(user_dirs.runtime()), "sessions")))
 
 
@@ -72,14 +72,14 @@ def read(session: str) -> SessionRecord | None:
 def half_written() -> list[str]:
     """Files that a process had begun to write as records (`user_dirs.write`) when it was killed.
 
-    So are refusals (`denials`) and what was recorded (`recording`) that nobody has read for a minute, of
+    So are refusals (`denials`) and recordings (`recording`) that were not read for a minute, of
     sessions without a record; and damaged records, or those of other versions, whose process has ended.
     """
     return [str(path) for path in Path(directory()).iterdir() if _is_left(path)]
 
 
 def _is_left(path: Path) -> bool:
-    """What is younger than a minute may be of a process that can't be seen from here."""
+    """A file younger than a minute may belong to a process that is not visible from here."""
     if time.time() - _written(path) <= _LONG:
         return False
     match path.name.split("."):

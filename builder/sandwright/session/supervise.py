@@ -36,7 +36,7 @@ from sandwright.session.post_run import report_run
 
 @dataclass
 class _Observed:
-    """What is known of a run that its launcher doesn't report. `hosts` is None without a proxy."""
+    """The facts about a run that its launcher doesn't report. `hosts` is None without a proxy."""
 
     status: int | None = None
     hosts: list[RunDenied] | None = None
@@ -183,7 +183,7 @@ def _start_session_proxy(session: CommandSession, stack: ExitStack, plan: ProxyP
 def _refused_hosts(proxy: Proxy) -> list[RunDenied]:
     """What a proxy has refused until now; while it runs, as its log goes with it.
 
-    A name without an address was refused by nobody, nor what is no request.
+    A name without an address is not a refusal, and neither is a malformed request.
     """
     decisions = list(proxy.decisions())
     refused = (each for each in decisions if each.reason not in ("", "unresolved", "malformed"))

@@ -16,7 +16,7 @@ is in use. It holds no argument of the command and no variable: of the command o
 | `outcome` | `exited`, `signalled`, `time-up`, `refused` (by its launcher), `failed` (nothing was started) |
 | `status` | the exit status; null when nothing was started |
 | `enforced` | as `sandwright status` shows it: network, writable paths, limits, what is degraded |
-| `denials` | how often the session's proxy refused each HOST:PORT |
+| `denials` | the number of refusals of the session's proxy for each HOST:PORT |
 | `unreported` | in its place, why denials can't be told |
 """
 
@@ -72,7 +72,7 @@ def _denial_fields(
         return {"unseen": "nothing was started"}
     if record.enforced.network == "proxy":
         return {"unseen": f"the proxy of {record.method} is a container, whose log goes with it"}
-    return {"unseen": "no proxy ran, and what the kernel refuses it tells the program alone"}
+    return {"unseen": "no proxy ran, and the kernel reports its refusals to the program only"}
 
 
 def report_telemetry(

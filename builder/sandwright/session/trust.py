@@ -61,7 +61,7 @@ class Loosened:
         return f"{name} allows more than the preset default: {'; '.join(allows[:_SHOWN])}{rest}"
 
     def secrets(self) -> list[str]:
-        """The variables that look like secrets, and whose values are in paths."""
+        """The variables that look like secrets and have their values in paths."""
         return [each.removeprefix(_IN_PATHS) for each in self.allows if each.startswith(_IN_PATHS)]
 
     def log_lines(self) -> list[str]:

@@ -15,7 +15,7 @@ from sandwright.render.placeholders import git_directories
 from sandwright.session.scan_scope import ProtectedName, ScanScope
 
 _REPORTED = [each for each in NAMES if each.decision in ("protect", "existing", "report")]
-"""What is named though a run may write it, and which tool uses it."""
+"""Paths that are reported although a run may write them, and the tool that uses each."""
 
 _STATES = ("rebase-apply", "rebase-merge", "sequencer")
 """What Git on the host would continue in the main work tree; a run in a linked one has its own."""

@@ -46,7 +46,7 @@ class SetupStep(Protocol):
 
 @dataclass(frozen=True)
 class SetupPlan:
-    """What is to be done so that the wanted groups are there.
+    """The steps that install the wanted groups.
 
     `advice` is for the person: what has to be installed by hand on this kind of machine. `execute` may be
     called on an empty plan, and then does nothing.
@@ -63,7 +63,7 @@ class SetupPlan:
         return [*itertools.chain.from_iterable(step.describe() for step in self.steps), *self.advice]
 
     def execute(self, progress: Progress = SILENT) -> list[str]:
-        """Do all steps, in order; give what is worth knowing afterwards, such as packages that can't be had.
+        """Do all steps, in order; return remarks, such as unavailable packages.
 
         Raise HostError when rights are missing or a needed package is not offered, CommandFailed when a
         program fails. What was installed before that stays installed.
@@ -72,7 +72,7 @@ class SetupPlan:
 
 
 def plan_setup(groups: Iterable[str], host: MachineFacts) -> SetupPlan:
-    """Plan what is missing of the groups `build`, `smoke` and `test`. Looks only at `host` and at file names.
+    """Plan the missing parts of the groups `build`, `smoke` and `test`. Uses only `host` and file names.
 
     Raise UsageError for a group that there isn't.
     """
@@ -195,7 +195,7 @@ def _apt_steps(
 
 
 def _advice(missing: Sequence[Requirement], emulators: Sequence[Emulator], host: MachineFacts) -> list[str]:
-    """What to type, for machines whose packages we don't install; and what is not to be had there."""
+    """The commands to type, for machines whose packages we don't install; and the unavailable packages."""
     manager = host.package_manager
     if manager is None:
         names = [r.wants for r in missing] + [f"qemu-{e.machine}" for e in emulators]

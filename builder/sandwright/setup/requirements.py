@@ -87,7 +87,7 @@ REQUIREMENTS = (
     Requirement(
         "newuidmap",
         "build",
-        "maps user ids where nobody is root",
+        "maps user IDs without root",
         {"apt": "uidmap", "apk": "shadow-uidmap", "dnf": "shadow-utils"},
     ),
     Requirement(

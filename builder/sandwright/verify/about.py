@@ -70,7 +70,7 @@ def redact_values(text: str, document: Document) -> str:
 
 
 def _cut_span(text: str, begin: Position, end: Position | None) -> str:
-    """The text without what is from one position on, up to another: the key behind it, or the end."""
+    """The text without the part between two positions; the second is the next key's, or the end."""
     lines = text.splitlines(keepends=True)
     before = "".join([*lines[: begin[0] - 1], lines[begin[0] - 1][: begin[1] - 1]])
     if end is None:

@@ -44,7 +44,7 @@ _ENGINE = 60.0
 
 @dataclass(frozen=True)
 class Bridging:
-    """What is proved: a sandbox whose launcher knows the bridge, and the image that it runs on."""
+    """The subject: a sandbox whose launcher knows the bridge, and the image that it runs on."""
 
     subject: ProofSubject
     sandbox: RenderedSandbox
@@ -85,7 +85,7 @@ def skipped_bridge(method: str, reason: str) -> ProbeOutcome:
 
 
 def _alive_probes(case: Bridging) -> Iterator[Probe]:
-    """What is asked while the bridge runs."""
+    """The probes while the bridge runs."""
     tokens, control = case.bridged.tokens, (reads_plain(case.subject.fixture),)
     yield _probe(
         "two-tokens",
@@ -112,7 +112,7 @@ def _alive_probes(case: Bridging) -> Iterator[Probe]:
 
 
 def _search_probe(case: Bridging) -> Probe:
-    """That neither token is anywhere, by searches that find what is there."""
+    """Probes that neither token is anywhere. The searches are shown to find an existing file."""
     fixture, needle = case.subject.fixture, case.needle
     return _probe(
         "inside",
@@ -128,7 +128,7 @@ def _search_probe(case: Bridging) -> Probe:
 
 
 def _roots(case: Bridging) -> tuple[str, ...]:
-    """Where files are looked into: an image's whole root, else where a sandbox has something of its own."""
+    """Where the search reads files: an image's whole root, otherwise the sandbox's private directories."""
     subject, public = case.subject, case.bridged.bridge.public
     if subject.image_root:
         return ("/",)
@@ -137,7 +137,7 @@ def _roots(case: Bridging) -> tuple[str, ...]:
 
 
 def _dead_bridge_probe(case: Bridging) -> Probe:
-    """What is asked when the bridge is dead."""
+    """The probes after the bridge's death."""
     tokens = case.bridged.tokens
     return _probe(
         "gone",

@@ -25,7 +25,7 @@ class CanaryListener:
         return host, port
 
     def heard(self, word: str) -> bool:
-        """Whether somebody connected and sent `word`."""
+        """Whether a client connected and sent `word`."""
         return word.encode() in self._heard
 
     def listen(self) -> None:

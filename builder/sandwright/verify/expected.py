@@ -338,11 +338,9 @@ _TABLE: Mapping[str, _Row] = {
         "ENETUNREACH EHOSTUNREACH EADDRNOTAVAIL ETIMEDOUT",
     ),
     "net.behind.datagram": _Row(
-        "network.proxy", "what is sent there is answered by nobody", "ok ENETUNREACH EHOSTUNREACH"
+        "network.proxy", "packets there get no answer", "ok ENETUNREACH EHOSTUNREACH"
     ),
-    "net.unexposed": _Row(
-        "network.expose", "nobody of the host comes to a port that is not listed", "ETIMEDOUT"
-    ),
+    "net.unexposed": _Row("network.expose", "no program of the host reaches an unlisted port", "ETIMEDOUT"),
     "unix.unlisted": _Row(
         "network.no-sockets",
         "the socket is not listed",

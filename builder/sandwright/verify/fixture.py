@@ -1,4 +1,4 @@
-"""What is planted on the host for one method's run: files to read, write and fail at, and what grants them.
+"""Plants files on the host for one method's run: files to read, to write and to fail at, and their grants.
 
 The policy that is proved gets a layer for this run that grants these paths and nothing else; the report says
 so.

@@ -1,4 +1,4 @@
-"""What methods run on whose root is an image's: the policy's image where it is built, else an empty one.
+"""The image for methods whose root is an image's: the policy's image where it is built, else an empty one.
 
 The probe program is static and is mounted in, so that any root serves: one without a single program too.
 """
@@ -88,7 +88,7 @@ def provide(
 
 
 def _around(method: str, policy: ResolvedPolicy) -> Mapping[str, str]:
-    """What the engine needs whose container the sandbox is in."""
+    """The requirements of the engine whose container holds the sandbox."""
     inside = registry.properties(method).outer_container and policy.gvisor_engine != "none"
     return registry.backend(policy.gvisor_engine).environment(policy) if inside else {}
 
@@ -121,7 +121,7 @@ def _bare(policy: ResolvedPolicy, fixture: Fixture, programs: HostPrograms) -> P
     for rule in policy.filesystem.rules:
         kind = policy.facts.kind(rule.path)
         if rule.kind == "deny" and not policy.denies_image(rule.path):
-            continue  # nothing is mounted over what is the host's alone
+            continue  # nothing is mounted over paths that only the host has
         if rule.origin == "listed" and rule.path != "/" and kind is not None and kind != "symlink":
             _make_mount_point(root / rule.path[1:], directory=kind == "directory")
     for directory in programs.directories:

@@ -1,7 +1,7 @@
 """How runs begin and end: statuses, signals, time, and that nothing is left however the launcher ends.
 
-Each of these probes is a start of its own. What it expects stands beside it, as it is the launcher's
-contract: it exits as its command does, with 124 when time was up, with 125 when nothing was run.
+Each of these probes starts a new sandbox. The expected results stand beside it, as they are the launcher's
+contract: it exits as its command does, with 124 after the time limit, with 125 if it started nothing.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ def _timeout_outcome(runs: Runs, sandbox: RenderedSandbox) -> ProbeOutcome:
 
 
 def _signal_outcomes(runs: Runs, name: str, number: signal.Signals) -> Iterator[ProbeOutcome]:
-    """Start, see it alive, send the launcher a signal, and look for what is left of it."""
+    """Start, see it alive, send the launcher a signal, and look for leftovers."""
     about = f"nothing is left when the launcher gets {number.name}: no process, no mount, no directory"
     sandbox = runs.sandbox
     with process.start(
@@ -308,7 +308,7 @@ def _command_lines() -> dict[int, bytes]:
 
 
 def _wait_for_remains(runs: Runs) -> str:
-    """What is left of a run after some time, empty for nothing. Processes that stayed are ended."""
+    """The leftovers of a run after some time, empty for none. Remaining processes are ended."""
     until = time.monotonic() + GRACE
     while True:
         remains = "; ".join(_remains(runs))
@@ -325,7 +325,7 @@ def _names_ours(pid: int, runs: Runs) -> bool:
 
 
 def _run_processes(runs: Runs) -> dict[int, str]:
-    """Those that name a file of ours among their arguments, which nobody else's do."""
+    """Processes with one of our files among their arguments, which no others have."""
     own_pid, root = os.getpid(), os.fsencode(runs.subject.fixture.root)
     return {
         pid: line.replace(bytes(1), b" ").decode(errors="replace")[:200]
@@ -351,7 +351,7 @@ def _remains(runs: Runs) -> Iterator[str]:
 
 
 def _project_names(project: Path) -> frozenset[str]:
-    """What is in the project, two levels deep, and in its repository."""
+    """The entries of the project, two levels deep, and of its repository."""
     first = _list_directory(project)
     second = [path for each in first for path in _list_directory(each)]
     third = [path for each in second if each.parent.name == ".git" for path in _list_directory(each)]
@@ -359,7 +359,7 @@ def _project_names(project: Path) -> frozenset[str]:
 
 
 def _list_directory(directory: Path) -> list[Path]:
-    """What is in a directory; nothing in what is none, or goes at this moment."""
+    """The entries of a directory; none for another file, or if it disappears meanwhile."""
     try:
         return [] if directory.is_symlink() else list(directory.iterdir())
     except OSError:
@@ -367,7 +367,7 @@ def _list_directory(directory: Path) -> list[Path]:
 
 
 def _appeared(project: Path, before: frozenset[str]) -> list[str]:
-    """What is new in the project, but for covers that another session has there while it runs."""
+    """New files in the project, without the placeholders of another running session."""
     new = sorted(_project_names(project) - before)
     return (
         [each for each in new if not _may_be_placeholder(project / each)] if new and _in_use(project) else new

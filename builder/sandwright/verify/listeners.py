@@ -20,8 +20,8 @@ class CanaryListeners:
 
     `loopback` and `datagrams` are ports on 127.0.0.1. `address` and `port` are a way in from outside: an
     address of this host that is not its loopback's, empty where it has none. `path` is a Unix socket in a
-    directory that may be read, `later` another there that nobody could know of when artifacts were rendered,
-    `written` one like that in a directory that may be written, `abstract` the name of one that has no path.
+    readable directory, `later` another there that didn't exist when artifacts were rendered,
+    `written` one like that in a writable directory, `abstract` the name of one without a path.
     """
 
     loopback: int
@@ -40,7 +40,7 @@ class CanaryListeners:
         return any(canary.heard(word) for canary in self._all)
 
     def at(self, port: int) -> CanaryListener | None:
-        """One more on a port of the loopback; None where somebody else listens there."""
+        """One more on a port of the loopback; None where another process listens there."""
         try:
             listener = self._stack.enter_context(socket.create_server(("127.0.0.1", port)))
         except OSError:
@@ -50,7 +50,7 @@ class CanaryListeners:
         return canary
 
     def visitor(self, port: int, word: str) -> Visitor:
-        """Somebody who says a word to a port of the loopback until it is answered."""
+        """A client that sends a word to a port of the loopback until it gets an answer."""
         found = Visitor(port, self.address, word)
         self._stack.enter_context(_hearing(found))
         return found

@@ -39,7 +39,7 @@ AT_ONCE = 2
 
 
 def methods(request: str) -> tuple[str, ...]:
-    """The methods that somebody asked for: names between commas, or `all`. Raise UsageError for another."""
+    """The requested methods: names between commas, or `all`. Raise UsageError for an unknown one."""
     if request == "all":
         return tuple(METHODS)
     names = tuple(dict.fromkeys(name.strip() for name in request.split(",") if name.strip()))
@@ -133,7 +133,7 @@ def _not_travelling(resolve: Resolve, variable: str) -> str:
 
 
 def _with_work(proof: MethodProof, work: ProveWork | None, more: Sequence[str] = ()) -> MethodProof:
-    """A proof with what is done in projects besides; nothing of that where nothing starts."""
+    """A proof, with the probes of work in projects; without those where nothing starts."""
     if work is None or proof.outcomes[0].verdict is not Verdict.PASS:
         return proof
     outcomes = (*proof.outcomes, *work(proof.method, more))

@@ -54,7 +54,7 @@ class ProbeOutcome:
 
 @dataclass(frozen=True)
 class _Judged:
-    """One step with its answer. `wrong` is what is wrong with it, empty for nothing."""
+    """One step with its answer. `wrong` is its fault, empty for none."""
 
     step: ProbeStep
     expectation: Expected

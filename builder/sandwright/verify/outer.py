@@ -1,7 +1,7 @@
 """What of gVisor's outer container is proved from the host: the probes inside see the sandbox only.
 
-While a sandbox runs, its container's first process and its mounts are looked at in /proc, and programs are
-started beside it in the container. What is expected is written here, never taken from what is rendered.
+While a sandbox runs, its container's first process and its mounts are read from /proc, and programs are
+started beside it in the container. The expected values are constants here, never taken from the artifacts.
 """
 
 from __future__ import annotations

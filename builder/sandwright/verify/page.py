@@ -19,7 +19,7 @@ from sandwright.verify.verdict import Verdict
 
 _FOLDER = Path(__file__).parent
 _TOLD = 20
-"""Faults that are told beside the verdict."""
+"""Faults that are shown beside the verdict."""
 
 
 @dataclass(frozen=True)

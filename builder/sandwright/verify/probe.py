@@ -40,8 +40,8 @@ class ProbeStep:
     """An attempt, and the claim about it: a row of the table of expected results.
 
     Where it ends in `ok`, its value must be `value` (None: any), must hold `holds`, and none of `lacks`.
-    A `private` value is somebody's and goes into no report.
-    `breach` are answers that show that nothing holds it back, beside `ok`: the kernel's own.
+    A `private` value is personal data and goes into no report.
+    `breach` are answers that show that nothing prevents it, beside `ok`: the kernel's own errors.
     """
 
     attempt: Attempt
@@ -57,9 +57,9 @@ class ProbeStep:
 class Probe:
     """One thing to prove.
 
-    `name` is unique among a method's probes; `about` says in words what is proved. `check` looks at the host
-    when all is done, and gives what is wrong there. What `never` names must not have been made on the host,
-    and is removed if it was. One that is `alone` has a sandbox to itself, as it can disturb others.
+    `name` is unique among a method's probes; `about` describes the proved property. `check` looks at the host
+    at the end, and returns the faults there. The paths of `never` must not have been created on the host,
+    and are removed if they were. One that is `alone` has a sandbox to itself, as it can disturb others.
     """
 
     name: str

@@ -48,7 +48,7 @@ Weaken = Callable[[ProofSubject, tuple[Artifact, ...]], tuple[Artifact, ...]]
 
 
 Rendered = Callable[..., RenderedSandbox]
-"""Renders a policy under a name of its own, and gives the sandbox, with a bridge or without one."""
+"""Renders a policy under a new name, and returns the sandbox, with a bridge or without one."""
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,7 @@ def _remote_canary(stack: contextlib.ExitStack, method: str, policy: ResolvedPol
 
 
 def at_fixture(resolve: Resolve, fixture: Fixture) -> Resolve:
-    """The same, with what is planted as the project."""
+    """The same, with the planted files as the project."""
 
     def resolved(
         settings: Sequence[str], other: Callable[[HostFacts], HostFacts] = lambda facts: facts
@@ -202,7 +202,7 @@ def _bridging(
     rendered: Rendered,
     started_bridge: Bridged | None,
 ) -> Iterator[ProbeOutcome]:
-    """What is proved with one shim more, or why it can't be."""
+    """The proof with one more shim, or why it is impossible."""
     with contextlib.ExitStack() as stack:
         try:
             shim_policy = policy()
@@ -219,7 +219,7 @@ def _bridging(
 def _cloud(
     subject: ProofSubject, resolve: Resolve, settings: Sequence[str], rendered: Rendered
 ) -> Iterator[ProbeOutcome]:
-    """What is proved of cloud accounts, in a sandbox that is given them and in one that is not."""
+    """The proof of cloud accounts, in a sandbox with them and in one without."""
     planted_home = plant_home(subject.fixture)
     for mode, read, made in cloud_cases(planted_home):
         words = [*subject.fixture.settings(*read), *settings, f"credentials.cloud={mode}"]

@@ -85,7 +85,7 @@ class PolicyReport:
 
 
 def verdicts(report: PolicyReport) -> tuple[Verdict, ...]:
-    """Those that a report shows: what is not promised only where somebody promises less."""
+    """The rows of a report; unpromised ones only where a subject promises less."""
     less = any(each.verdict is Verdict.NOT_PROMISED for each in report.outcomes)
     return (*VERDICTS, Verdict.NOT_PROMISED) if less else VERDICTS
 

@@ -14,7 +14,7 @@ from sandwright.policy.installation import installed_directories
 
 @dataclass(frozen=True)
 class ReservedState:
-    """What is tried: files that hold this run's word, and directories that this user can write outside."""
+    """The tried paths: files that hold this run's word, and directories that this user can write outside."""
 
     hidden: tuple[Path, ...]
     state: tuple[Path, ...]

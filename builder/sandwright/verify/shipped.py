@@ -1,4 +1,4 @@
-"""Proves the presets that ship, each in a new project of its own."""
+"""Proves the shipped presets, each in a new project."""
 
 from __future__ import annotations
 

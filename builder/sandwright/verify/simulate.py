@@ -147,7 +147,7 @@ class _Asked:
 
 
 def _macos_questions(operation: str, words: list[str]) -> Iterator[tuple[str, _Resource]]:
-    """The operations that macOS asks about, each with its resource; none for what is not the profile's."""
+    """The operations that macOS asks about, each with its resource; none for steps outside the profile."""
     if operation in ("tcp", "udp"):
         host = "localhost" if words[0] == "127.0.0.1" else "*"
         yield "network-outbound", {"remote": f"{host}:{words[1]}", "proto": operation}

@@ -1,4 +1,4 @@
-"""What is proved: one method with one policy, and what was put on the host for that."""
+"""The subject of a proof: one method with one policy, and the files planted on the host."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class ProofSubject:
 
     @property
     def engine(self) -> str:
-        """The engine whose container the sandbox is, or is in; empty for none."""
+        """The engine of the container that is or holds the sandbox; empty for none."""
         if self.properties.engine:
             return self.method
         around = self.policy.gvisor_engine if self.properties.outer_container else "none"
@@ -79,7 +79,7 @@ class ProofSubject:
 
     @property
     def owner(self) -> int:
-        """Whose what is made inside is on the host: who started it, or the account that it runs as."""
+        """The owner, on the host, of files created inside: the caller, or the dedicated account."""
         return registry.backend(self.method).owner(self.policy)
 
     @property
@@ -100,7 +100,7 @@ _READ = ("PATH", "HOME", "USER")
 def canaries(policy: ResolvedPolicy) -> Canaries:
     """Variables to look for.
 
-    Of each pattern that passes one, of each that must not, one with nobody's name.
+    One for each pattern that passes one and for each that must not, with an unused name.
     """
     passed = {}
     for pattern in policy.environment.passed:

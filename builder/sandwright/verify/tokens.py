@@ -56,7 +56,7 @@ class Tokens:
 
 
 def tokens() -> Tokens:
-    """Tokens that nobody else has."""
+    """Unique tokens."""
     needle = f"sandwright-canary-{uuid.uuid4().hex[:16]}"
     return Tokens(needle, f"{needle}-A-{uuid.uuid4().hex}", f"{needle}-B-{uuid.uuid4().hex}")
 

@@ -19,7 +19,7 @@ class Verdict(StrEnum):
     SKIPPED = "skipped"
     """It was not tried, for the reason given."""
     NOT_PROMISED = "not-promised"
-    """Somebody else's sandbox does not promise it: what was seen is told, and counts neither way."""
+    """A foreign sandbox does not promise it: the observation is reported, and counts neither way."""
 
 
 @dataclass(frozen=True)

@@ -162,10 +162,10 @@ class _Following:
         if change.kind == "Job":
             self._fleet.check(change.item)
             if change.removed:
-                raise HostError(f"somebody deleted {self._fleet.where} before it was over")
+                raise HostError(f"{self._fleet.where} was deleted before it was over")
             if field(change.item, "spec", "suspend") is True:
                 raise HostError(
-                    f"{self._fleet.where} is suspended: its start was cut off, or somebody stopped it; "
+                    f"{self._fleet.where} is suspended: its start was interrupted, or it was stopped; "
                     "--remove ends it"
                 )
             self._tally.see_job(change.item)

@@ -1,6 +1,6 @@
 """The objects of a fleet, made of those of one run. Pure.
 
-A fleet has a namespace of its own, since the one of single runs holds one Pod. In all else it is the same.
+A fleet has a separate namespace, since that of single runs holds one Pod. Otherwise it is the same.
 """
 
 from __future__ import annotations

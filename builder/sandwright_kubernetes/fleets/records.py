@@ -1,6 +1,6 @@
 """Which fleets this user started from this machine: a file for each, by its name.
 
-With it a fleet is found again, by the Job's uid: a Job that merely bears its name is somebody else's.
+With it a fleet is found again, by the Job's UID: another Job may have the same name.
 """
 
 from __future__ import annotations

@@ -99,8 +99,8 @@ def _check_rights(connection: Connection, job: Json, order: FleetOrder) -> None:
 def _create_job(connection: Connection, job: Json) -> str:
     """Make the Job; give its uid. Raise NothingRan where one of that name is there, or it is made otherwise.
 
-    An answer may have been lost, and the request been made again: our session is in its labels, which nobody
-    knew before.
+    An answer may have been lost, and the request been made again: its labels have our session, which was
+    unknown to others.
     """
     metadata = job["metadata"]
     try:

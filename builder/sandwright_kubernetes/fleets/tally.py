@@ -92,7 +92,7 @@ class Tally:
         return sorted(self._pods.get(index, {}).values(), key=lambda each: each.attempt.number)
 
     def remaining(self, index: int) -> tuple[SeenPod | None, str]:
-        """What is to be said of an index whose Pod that counts was not seen, once the Job has ended."""
+        """The result of an index whose counted Pod was not seen, once the Job has ended."""
         seen = self.attempts(index)
         if index in self._completed:
             return None, "it succeeded, and its Pod was removed before it was seen"
@@ -134,7 +134,7 @@ class Tally:
 
 
 def indexes(ranges: str, count: int) -> set[int]:
-    """The numbers of a Job's list, `1,3-5,7`; those below `count`. What is none of it is left out."""
+    """The numbers of a Job's list, `1,3-5,7`, that are below `count`. Malformed parts are left out."""
     found: set[int] = set()
     for part in ranges.split(","):
         first, _, last = part.partition("-")

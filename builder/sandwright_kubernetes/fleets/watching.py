@@ -81,7 +81,7 @@ def list_all(connection: Connection, watched: Watched) -> Iterator[tuple[Json, s
 
 
 def with_query(path: str, query: Mapping[str, str]) -> str:
-    """A path with what is asked of it."""
+    """A path with its query."""
     return f"{path}?{urlencode(query)}"
 
 

@@ -1,4 +1,4 @@
-"""Puts what a command changed in a Pod into the project, where nobody changed it meanwhile.
+"""Applies a command's changes in a Pod to the project, where the project did not change meanwhile.
 
 Each path is looked up from the open project, one name at a time, and no link is followed. A file is replaced
 by rename, a new one appears by link(2), which replaces nothing. What differs from what travelled stays as it
@@ -40,7 +40,7 @@ class Applied:
 def apply_changes(
     project: int, unpacked: int, changes: ReturnedChanges, sent: Mapping[bytes, Recorded], rules: ProjectRules
 ) -> Applied:
-    """Apply what is unpacked below one open directory to another one. `sent` is what travelled.
+    """Apply the files unpacked below one open directory to another one. `sent` are the uploaded files.
 
     Raise HostError for what this machine can't do, such as a full disk; what was applied until then stays.
     """
@@ -75,9 +75,9 @@ class _Applying:
             record = self._sent[path]
             with self._open_parent(path) as (parent, name):
                 if parent is None or not _exists_at(parent, name):
-                    pass  # somebody removed it here, too
+                    pass  # it was removed here, too
                 elif not self._rules.takes(path):
-                    self._conflict(path, "the policy lets nobody remove it")
+                    self._conflict(path, "the policy denies its removal")
                     continue
                 elif record.kind is EntryKind.DIRECTORY:
                     self._remove_directory(parent, name, path)
@@ -129,7 +129,7 @@ class _Applying:
         return record is not None and self._matches_record(parent, name, record)
 
     def _is_unchanged(self, path: bytes, parent: int, name: bytes) -> bool:
-        """Whether what is here is what travelled; else it is a conflict."""
+        """Whether the local file is the uploaded one; otherwise it is a conflict."""
         record = self._sent.get(path)
         if record is None:
             if _exists_at(parent, name):
@@ -231,7 +231,7 @@ class _Applying:
 def _record_at(
     parent: int, name: bytes, kind: EntryKind, *, executable: bool | None = None
 ) -> Recorded | None:
-    """What is at a name, as it is recorded; None for another kind, or what can't be read."""
+    """The recorded form of the file with a name; None for another kind, or if it can't be read."""
     try:
         status = os.stat(name, dir_fd=parent, follow_symlinks=False)
         if kind is EntryKind.SYMLINK and stat.S_ISLNK(status.st_mode):

@@ -91,7 +91,7 @@ def exit_status(data: bytes) -> int:
     try:
         found = strictjson.loads_lenient(data)
     except (ValueError, RecursionError) as error:
-        raise HostError("how a program ended is told in no JSON") from error
+        raise HostError("the exit status of a program is not JSON") from error
     if text(found, "status") == "Success":
         return 0
     for cause in rows(found, "details", "causes"):

@@ -1,4 +1,4 @@
-"""The Job of a project that travels: a volume of its own, filled before the command and read after it.
+"""The Job of an uploaded project: a separate volume, filled before the command and read after it.
 
 Everything else stays as rendered: the mounts, which are of that volume then, and the command's container,
 which sees neither the image of the snapshot nor the programs beside it.

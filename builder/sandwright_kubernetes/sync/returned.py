@@ -1,8 +1,9 @@
 """What came out of a Pod, as an archive: hostile input, taken apart by what takes images apart.
 
 An archive is refused as a whole where our program would not have written it: other kinds than files,
-directories and links, xattrs, a name twice, a name below a link. A path that the policy lets nobody write is
-refused alone, and so is a link that leads out of the project. The rest is unpacked into an empty directory.
+directories and links, xattrs, a name twice, a name below a link. A path that the policy doesn't let programs
+write is refused alone, and so is a link that leads out of the project. The rest is unpacked into an empty
+directory.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ class _Reading:
             return None
         self._once(entry.path, entry.kind)
         if not self._takes(entry.path):
-            self.changes.refused.append((entry.path, "the policy lets nobody change it"))
+            self.changes.refused.append((entry.path, "the policy denies its change"))
             return None
         if entry.kind is EntryKind.SYMLINK and leads_out(entry.path, entry.link):
             self.changes.refused.append((entry.path, "it is a link that leads out of the project"))
@@ -111,10 +112,10 @@ class _Reading:
         if self._takes(hidden):
             self.changes.gone.append(hidden)
         else:
-            self.changes.refused.append((hidden, "the policy lets nobody remove it"))
+            self.changes.refused.append((hidden, "the policy denies its removal"))
 
     def _once(self, path: bytes, kind: EntryKind | None) -> None:
-        """Refuse a second entry of one name, and one below what is no directory."""
+        """Refuse a second entry of one name, and one below another kind than a directory."""
         if path in self._seen:
             self._reader.refuse(path, "it comes twice")
         self._seen[path] = kind
@@ -128,8 +129,8 @@ class _Reading:
 def leads_out(path: bytes, link: bytes) -> bool:
     """Whether a link may lead out of the directory that `path` is relative to.
 
-    It may go up only at its beginning, where the directories are real ones: behind a name, which may be
-    another link, nobody knows where `..` leads.
+    It may go up only at its beginning, where the directories are real ones: after a name, which may be
+    another link, the target of `..` is unknown.
     """
     if link.startswith(b"/"):
         return True

@@ -1,7 +1,7 @@
 """A project as it is now, for a Pod: what the policy shows of it goes into layers, and is recorded.
 
-The project is walked by open descriptors, one name at a time, and no link is followed. What is denied is
-looked at before and after: a file that is then, or was, at a denied path is not sent under another name.
+The project is walked by open descriptors, one name at a time, and no link is followed. Denied paths are
+read before and after: a file that was at a denied path either time is not sent under another name.
 Files of one directory are in one layer, out of `LAYERS`, so that the next run sends only the layers in which
 something has changed.
 """
@@ -94,7 +94,7 @@ def denied_files(root: int, rules: ProjectRules) -> set[Identity]:
 
 
 def _gather(above: int, name: bytes, path: bytes, rules: ProjectRules, found: set[Identity]) -> None:
-    """What is called `name` in an open directory, and all below it, without what is allowed again."""
+    """The entry `name` in an open directory, and all below it, without paths that are allowed again."""
     try:
         status = os.stat(name, dir_fd=above, follow_symlinks=False)
     except FileNotFoundError:
@@ -105,7 +105,7 @@ def _gather(above: int, name: bytes, path: bytes, rules: ProjectRules, found: se
         return
     try:
         inner = os.open(name, _DIRECTORY, dir_fd=above)
-    except OSError:  # nobody reads what we can't; or it is something else by now
+    except OSError:  # we can't read it, or it has become something else
         return
     try:
         for each in os.listdir(inner):  # noqa: PTH208 - by descriptor
@@ -161,7 +161,7 @@ class _Walk:
                     self._lead(below, inner, depth + 1)
 
     def _lead(self, directory: int, path: bytes, depth: int) -> None:
-        """Only what is shown below a directory that is hidden."""
+        """Only the visible paths below a hidden directory."""
         for name in sorted(map(os.fsencode, os.listdir(directory))):
             inner = path + b"/" + name
             if self._rules.shows(inner):

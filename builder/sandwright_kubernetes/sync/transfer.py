@@ -32,7 +32,7 @@ INCOMPLETE = 3
 """The exit status of our program where it left something out."""
 
 KEPT = ".conflicts"
-"""How the names of directories end that hold what is in conflict."""
+"""The suffix of directories with conflicting files."""
 
 _ATTEMPTS = 3
 _PAUSE = 1.0
@@ -157,7 +157,7 @@ def _request_changes(running: JobRun, archive: IO[bytes]) -> tuple[int, bytes]:
 
 
 def _keep_conflicts(applied: Applied, unpacked: Path, name: str) -> list[str]:
-    """Keep what is in conflict, where nobody looks for files of a project."""
+    """Keep conflicting files, outside the project."""
     if not applied.conflicts:
         return []
     destination = clusters_directory("travel") / f"{name}{KEPT}"
@@ -167,7 +167,7 @@ def _keep_conflicts(applied: Applied, unpacked: Path, name: str) -> list[str]:
 
 def _report_lines(changes: ReturnedChanges, applied: Applied) -> list[str]:
     return [
-        *_reason_lines("was not taken", changes.refused),
+        *_reason_lines("was not copied back", changes.refused),
         *_reason_lines("stays as it is here", applied.conflicts),
     ]
 

@@ -110,7 +110,7 @@ def test_links_and_second_names_lead_nowhere(tmp_path: Path) -> None:
     os.link(outside, tree / "second")
     os.mkfifo(tree / "fifo")
     assert share(tree, 4711) == [
-        "1 left as they are: a file has other names elsewhere, and may be somebody else's"
+        "1 left as they are: a file has other names elsewhere, and may be another user's"
     ]
     assert read_acl(outside).permissions(4711) is None
     assert read_acl(tmp_path).permissions(4711) is None

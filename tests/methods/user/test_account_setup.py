@@ -31,10 +31,10 @@ def test_nothing_is_done_before_a_yes(made: Callable[[], Project]) -> None:
     said = project.sandwright("account-setup")
     assert said.returncode == 3
     assert said.stdout.splitlines() == [
-        f"make the system account {project.account.name}, without a password or a shell",
-        f"make {own}: its home (0700), a place for the root of its runs, and record.json",
+        f"create the system account {project.account.name}, without a password or a shell",
+        f"create {own}: its home (0700), a directory for the root of its runs, and record.json",
         f"close {project.root} to all others (mode o-rwx), other projects' accounts among them",
-        f"share {project.root} and all in it with it (entries rwX, also for what is made there later)",
+        f"share {project.root} and all in it with it (entries rwX, also for new files)",
     ]
     assert not _is_there(project)
     assert {path: path.lstat().st_mode for path in before} == before
@@ -87,9 +87,7 @@ def test_a_way_to_the_project_is_opened_and_closed(made: Callable[[], Project]) 
     inner.root.mkdir(parents=True)
     (inner.root / "sandbox.yaml").write_text((project.root / "sandbox.yaml").read_text())
     plan = plan_account(inner.account, Workspace(inner.root, (), os.geteuid()))
-    assert (
-        f"let it pass through {project.home}, without seeing what is there (an entry --x)" in plan.describe()
-    )
+    assert f"let it pass through {project.home}, without listing it (an entry --x)" in plan.describe()
     try:
         with accounts_change():
             plan.execute()
@@ -235,7 +233,7 @@ def test_the_account_has_no_rights_over_our_own_state(made: Callable[[], Project
         (project.home / ".config/sandwright/policy.yaml").write_text("schema: 1\n")
         sharing.share(project.home / ".config/sandwright", uid)
         said = project.sandwright("account-setup", "--yes")
-        assert f"take its rights over {project.home}/.config/sandwright back" in said.stdout
+        assert f"revoke its rights over {project.home}/.config/sandwright" in said.stdout
         assert not read_acl(project.home / ".config/sandwright/policy.yaml").users
     finally:
         assert project.sandwright("account-remove", "--yes").returncode == 0

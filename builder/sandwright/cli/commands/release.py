@@ -112,7 +112,7 @@ COMMANDS = (
             MIRROR,
             *REGISTRY,
         ),
-        details="Moves tags last. Refuses an image whose smoke tests or proof did not pass for exactly this"
+        details="Moves tags last. Refuses an image unless its smoke tests and proof passed for exactly this"
         " digest.",
         example="sandwright publish debian registry.example/team --key cosign.key",
     ),

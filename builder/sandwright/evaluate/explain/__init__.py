@@ -1,7 +1,7 @@
 """One question, every method: what their artifacts decide, by which rule, and whether the policy says so too.
 
-A method's artifacts are rendered, read back as their consumer reads them, and asked; nobody looks at what the
-renderer meant. Each answer is then compared with the policy's own.
+A method's artifacts are rendered, read back as their consumer reads them, and evaluated, independently of the
+renderer. Each answer is then compared with the policy's.
 
     from sandwright.evaluate.explain.compare import explain_methods
 

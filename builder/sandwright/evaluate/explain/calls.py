@@ -87,7 +87,7 @@ def _profile_calls(profile: Callable[[], SeccompProfile], file: str, caps: Colle
         if call_number is None:
             return _unknown_call(question, arch)
         decision = decide(filter_of(machine), SeccompCall(NATIVE[machine], call_number, padded(question)))
-        runs = decision.action.lets_run and decision.action.kind is not ActionKind.TRACE  # nobody traces
+        runs = decision.action.lets_run and decision.action.kind is not ActionKind.TRACE  # there is no tracer
         return MethodVerdict(
             runs, f"the filter answers {decision.action}", _decision_position(decision, file)
         )

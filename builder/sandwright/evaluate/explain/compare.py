@@ -42,9 +42,9 @@ Status = Literal["agrees", "stricter", "looser", "disagrees", "refused", "not as
 """How an answer relates to the policy's.
 
 `agrees`: the same. `stricter`: denied although the policy allows it, and known to be. `looser`: allowed
-although the policy denies it, which the policy accepts, or is known of the method. `disagrees`: another
-answer, and nobody knows why. `refused`: rendering refuses the policy, so the method enforces nothing of it.
-`not asked`: the method decides nothing of the kind, or can't be asked.
+although the policy denies it; the policy accepts that, or it is a known difference of the method.
+`disagrees`: another answer, without a known reason. `refused`: rendering refuses the policy, so the method
+enforces nothing of it. `not asked`: the method decides nothing of the kind, or can't be asked.
 """
 
 
@@ -53,8 +53,8 @@ class Row:
     """What one method answers.
 
     `decision` is None where nothing is decided. `because` says why in words, `position` is the rule of the
-    artifact, `source` where the policy says what that rule stands for. `level` and `reason` are those of the
-    declaration, or what is known of a difference.
+    artifact, `source` the field of the policy behind it. `level` and `reason` are those of the
+    declaration, or of a known difference.
     """
 
     method: str

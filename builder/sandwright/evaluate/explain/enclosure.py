@@ -52,14 +52,14 @@ class Passing:
 class Enclosure(ReadBack):
     """What artifacts say of a sandbox.
 
-    `mounts` are in the order in which they are made, each with its place in an artifact. `network` is where
-    it is said which network the sandbox has, None for the host's. `environment` are the variables with
-    values. `isolated` is its isolation. `absent` are paths whose existence keeps the
-    launcher from starting. `proxied`: a session can bring in the way to a proxy. `localhost` are the ports of
-    the host's loopback that the one inside leads to, `expose` those inside that the host's leads to.
-    `sockets`: those of the host that are seen can be connected to, where `connects` is not None only these,
-    as the launcher connects. `proxy` is that among the artifacts, None where a session starts one. `brought`
-    are paths of the host that the method shows under every policy.
+    `mounts` are in the order in which they are made, each with its place in an artifact. `network` is the
+    position of the setting that chooses the sandbox's network, None for the host's. `environment` are the
+    variables with values. `isolated` is its isolation. `absent` are paths whose existence keeps the launcher
+    from starting. `proxied`: a session can bring in the way to a proxy. `localhost` are the ports of the
+    host's loopback that the one inside leads to, `expose` those inside that the host's leads to. `sockets`:
+    those of the host that are seen can be connected to, where `connects` is not None only these, as the
+    launcher connects. `proxy` is that among the artifacts, None where a session starts one. `brought` are
+    paths of the host that the method shows under every policy.
     """
 
     root: Root
@@ -146,7 +146,7 @@ class Enclosure(ReadBack):
         return self._made[0][1]
 
     def _shows(self, link: str, mounts: Mounts) -> bool:
-        """Whether a link of the host is seen; what is linked in a system's directories, images link too."""
+        """Whether a link of the host is visible. Images have the same links in the system's directories."""
         mount = mounts.governing(link)
         if mount is None:
             return link.split("/")[1] in _OF_IMAGES
@@ -185,7 +185,7 @@ class Enclosure(ReadBack):
             because = "the sandbox's localhost leads to the host's on this port"
             return MethodVerdict(allowed=True, because=because, position=self.localhost[str(question.port)])
         if question.host == "localhost":
-            because = "the sandbox has a localhost of its own"
+            because = "the sandbox has a separate localhost"
             return MethodVerdict(allowed=False, because=because, position=self.network)
         return MethodVerdict(
             allowed=False, because="a separate network without a route", position=self.network
@@ -198,7 +198,7 @@ class Enclosure(ReadBack):
         position = self.expose.get(str(question.port))
         if position is not None:
             return MethodVerdict(allowed=True, because="the host's localhost leads inside", position=position)
-        because = "the sandbox has a localhost of its own"
+        because = "the sandbox has a separate localhost"
         return MethodVerdict(allowed=False, because=because, position=self.network)
 
     def binds(self) -> list[tuple[Mount, ArtifactPosition]]:
@@ -223,7 +223,7 @@ class Enclosure(ReadBack):
     def way_to_proxy(self) -> MethodVerdict:
         """Whether the proxy can be reached: the session brings a socket to it into the sandbox's network."""
         return MethodVerdict(
-            self.proxied, "a network of its own, with no way out but to the proxy", self.network
+            self.proxied, "a separate network, from which only the proxy is reachable", self.network
         )
 
     def why_looser(self, policy: ResolvedPolicy, question: Asked) -> str:

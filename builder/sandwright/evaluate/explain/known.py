@@ -1,6 +1,6 @@
 """Where a method is known to differ from the policy, and why: the declaration, applied to one question.
 
-What is found here is no disagreement. Everything else is.
+Differences listed here are not disagreements. All others are.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def why_stricter(
     verdict: MethodVerdict,
     sandbox: ReadBack,
 ) -> str:
-    """Why a method denies what the policy allows; empty when nobody knows."""
+    """Why a method denies what the policy allows; empty if unknown."""
     for feature in features(policy, question):
         declared = declaration.of(feature)
         if declared.level == "stricter" and feature != "filesystem.protect":
@@ -156,7 +156,7 @@ def _is_empty(private: PathRule, question: Asked) -> bool:
 def why_looser(
     policy: ResolvedPolicy, question: Asked, findings: Mapping[str, RenderFinding], sandbox: ReadBack
 ) -> str:
-    """Why a method allows what the policy denies; empty when nobody knows."""
+    """Why a method allows what the policy denies; empty if unknown."""
     for feature in features(policy, question):
         found = findings.get(feature)
         if found and found.kind == "partly":

@@ -32,7 +32,7 @@ class ReadBack(ABC):
         return None
 
     def binds(self) -> Iterable[tuple[Mount, ArtifactPosition]]:
-        """The mounts of the host's paths, each with where it is said."""
+        """The mounts of the host's paths, each with its position."""
         return ()
 
     def passed(self) -> Iterable[str]:
@@ -44,9 +44,9 @@ class ReadBack(ABC):
         return None
 
     def why_stricter(self, policy: ResolvedPolicy, question: Asked) -> str | None:  # noqa: ARG002
-        """Why it denies what the policy allows; empty when nobody knows, None for the reasons of mounts."""
+        """Why it denies what the policy allows; empty if unknown, None for the reasons of mounts."""
         return None
 
     def why_looser(self, policy: ResolvedPolicy, question: Asked) -> str:  # noqa: ARG002
-        """Why it allows what the policy denies; empty when nobody knows."""
+        """Why it allows what the policy denies; empty if unknown."""
         return ""

@@ -2,7 +2,7 @@
 
 An `acl` line adds a value to a list, and any value of a list is enough; `any-of` and `all-of` join lists; an
 `http_access` line holds when each of its lists does (`!`: does not), and the first that holds decides
-(squid.conf.documented, 5.7). What a name's addresses are nobody knows here: they are taken to be public.
+(squid.conf.documented, 5.7). A name's addresses are unknown here: they are assumed to be public.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sandwright.render.proxy import ProxyPlace, squid_configuration
 FILE = "squid.conf"
 CLIENT = "127.0.0.1"
 PLACE = ProxyPlace(log="/run/proxy/access.log", cache_log="/run/proxy/cache.log", errors="/run/proxy/errors")
-"""Where a proxy could run: what is let through does not depend on it."""
+"""Where a proxy could run: the allowed requests don't depend on it."""
 _CLIENT = ipaddress.ip_address(CLIENT)
 _OF_HOSTS = frozenset(("dstdomain", "dstdom_regex"))
 _JOINED = frozenset(("any-of", "all-of"))

@@ -1,4 +1,4 @@
-"""What is asked of every method's artifacts, and what each of them answers."""
+"""The questions to every method's artifacts, and their answers."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ class Actions:
         return form
 
     def _message_filter(self, machine: Machine, form: Pair, environment: SchemeEnvironment) -> FormResult:  # noqa: ARG002
-        """`(apply-message-filter rule …)`: rules about the messages sent through what is allowed."""
+        """`(apply-message-filter rule …)`: rules about the messages sent through an allowed operation."""
         self._outer.append(self.rules)
         around, self.rules, self._around = self._around, [], []
         for body in elements(form.cdr, "the body"):

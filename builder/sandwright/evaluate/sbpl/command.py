@@ -186,8 +186,8 @@ def evaluate_batch(
     """Answer questions given as JSON lines with JSON lines, each as soon as its question is read.
 
     A profile that does not compile and a question that makes no sense give `"decision": "compile-error"` and
-    say why under `error`. A question may carry more than is asked of it, as what somebody expects; a key that
-    is nearly one of ours is none of that. Raise DocumentError, naming `file` and the line, for a line that is
+    say why under `error`. A question may have further keys, such as the expected answer; a key that
+    resembles one of ours is an error. Raise DocumentError, naming `file` and the line, for a line that is
     no question.
     """
     batch = _Batch(importer if importer is not None else FileImporter(), fragment=fragment)

@@ -34,7 +34,7 @@ _EXEC = frozenset({"process-exec*", "process-exec-interpreter"})
 
 @dataclass(frozen=True)
 class SbplDecision:
-    """What is decided and why. `level` is the operation whose rules decided: `operation` or one above it.
+    """The decision and its reason. `level` is the operation whose rules decided: `operation` or one above it.
 
     `link` is set when the operation fails because a symbolic link on the way may not be read; `operation` is
     then `file-read-metadata`, on that link. `note` explains a built-in decision.

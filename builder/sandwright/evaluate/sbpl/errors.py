@@ -20,7 +20,7 @@ class ProfileError(DocumentError):
 
 
 class SbplFault(Exception):
-    """Something that went wrong while a profile ran; where is added by whoever knows the form that ran."""
+    """An error while a profile ran; the caller that knows the form adds the position."""
 
     def __init__(self, message: str, span: Span | None = None) -> None:
         """`span` is the form at fault, if the one who raises knows it."""

@@ -21,12 +21,12 @@ IMPORT_DIRECTORIES = ("/System/Library/Sandbox/Profiles", "/usr/share/sandbox")
 """Where macOS looks for a profile that is imported by a relative name."""
 
 READ_AS_FIRST = (2, 3)
-"""Versions of the language that profiles of Apple's name; nobody describes what else they mean."""
+"""Versions of the language in Apple's profiles; their other meanings are not documented."""
 
 _KINDS = ("unbound variable", "this list is never closed", "imports itself")
-_UNQUOTED = "; nothing of what is imported is quoted: give it as the profile to see more"
+_UNQUOTED = "; imported text is not quoted: pass the imported file as the profile to see more"
 ASSUMED = "(assumed)"
-"""The name of what is put before a fragment, in places."""
+"""The name, in positions, of the text before a fragment."""
 
 _MAX_IMPORTS = 20
 _NOTHING = (

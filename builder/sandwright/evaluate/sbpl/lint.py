@@ -1,4 +1,4 @@
-"""Looks for what is likely wrong in a profile, by its text and by asking the evaluator.
+"""Looks for likely mistakes in a profile, in its text and with the evaluator.
 
 Each finding has a code of the catalogue in `seatbelt/README.md`, a severity, and a place.
 """

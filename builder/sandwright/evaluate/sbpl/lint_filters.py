@@ -116,7 +116,7 @@ _PATH_REGEXES: tuple[tuple[str, Callable[[str], object], str], ...] = (
     ("L11", re.compile(r"/\*/|/\*\.|/\*\Z").search, "in a regex * repeats what stands before it"),
     ("L12", _EXTENSION.search, "an unescaped . matches any character"),
 )
-"""What is likely wrong in a regex of a path."""
+"""Likely mistakes in a regex of a path."""
 
 
 def _lint_combinations(subject: LintedProfile) -> Iterator[SbplFinding]:

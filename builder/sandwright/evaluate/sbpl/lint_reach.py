@@ -28,7 +28,7 @@ def _decide_for(subject: LintedProfile, operation: str, path: str) -> SbplDecisi
 
 
 def _lint_renamable(subject: LintedProfile) -> Iterator[SbplFinding]:
-    """What is protected but can be moved away with a directory above it; what can't be read, even alone."""
+    """Protected paths that can be moved away with a directory above; for reading, also without one."""
     for rule in subject.profile_rules:
         hidden = any(name.startswith(("file-read", "file*")) for name in rule.operations)
         is_allowed_write = any(name.startswith(("file-write", "file*")) for name in rule.operations)
@@ -83,7 +83,7 @@ def _lint_writable(subject: LintedProfile) -> Iterator[SbplFinding]:
                 continue
             span = test.span or rule
             if deep and _decide_for(subject, "process-exec*", probed).allowed:
-                message = f"what is written below {readable(path)} can be executed"
+                message = f"files written below {readable(path)} can be executed"
                 yield subject.find(span, "L22", "warning", message)
             started = _executable_by_host(subject, path, deep=deep)
             if started:

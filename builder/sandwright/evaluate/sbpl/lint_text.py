@@ -81,7 +81,7 @@ def _params(subject: LintedProfile) -> Iterator[SbplFinding]:
 def _lint_version(subject: LintedProfile) -> Iterator[SbplFinding]:
     number = subject.profile.version
     if number > 1:
-        message = f"version {number} is read as version 1 here: nobody describes what else it means"
+        message = f"version {number} is read as version 1 here: its other meanings are not documented"
         yield subject.find(subject.profile.version_span, "L35", "info", message)
 
 

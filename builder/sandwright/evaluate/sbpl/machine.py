@@ -1,7 +1,7 @@
 """Runs Scheme: expressions, tail calls without a growing stack, and limits that always end a run.
 
 Evaluation is written as generators which *yield* the sub-expressions they need; `Machine.run` keeps the
-waiting ones on a stack of its own. So the depth of a profile's recursion is a number we choose, not Python's.
+waiting ones on a separate stack. So we choose the limit of a profile's recursion, not Python.
 """
 
 from __future__ import annotations

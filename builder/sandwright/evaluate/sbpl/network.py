@@ -22,7 +22,7 @@ class AddressPattern:
     port: int | None
 
     def matches(self, endpoint: Endpoint | None, transport: str) -> bool:
-        """Whether an endpoint of a connection over `transport` is meant. None: one nobody chose yet."""
+        """Whether an endpoint of a connection over `transport` is meant. None: not chosen yet."""
         if self.protocol not in ("ip", transport):
             return False
         if endpoint is None:

@@ -1,4 +1,4 @@
-"""Resolves a path as the kernel does, from what is known of links: no file system is looked at.
+"""Resolves a path as the kernel does, from a table of links, without the file system.
 
 Filters see the resolved path. Each symbolic link that is walked through needs `file-read-metadata` on itself
 (measured on macOS 14.4.1 by Protonk/sandbox-boostrap), so the links are reported too.

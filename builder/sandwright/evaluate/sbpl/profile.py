@@ -33,7 +33,7 @@ class SbplProfile:
 
 
 PRELUDE = "(version 1)\n(deny default)\n"
-"""What is assumed to stand before a fragment."""
+"""The text that is assumed before a fragment."""
 
 
 def compile_profile(

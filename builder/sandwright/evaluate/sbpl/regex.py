@@ -50,7 +50,7 @@ class RegexProgram:
 
 @dataclass(slots=True)
 class _Part:
-    """What is known of a piece of a pattern: see RegexProgram."""
+    """The properties of a piece of a pattern: see RegexProgram."""
 
     nullable: bool
     first: int

@@ -72,5 +72,5 @@ class Span(NamedTuple):
 
     @property
     def text(self) -> str:
-        """What is written there, as text."""
+        """The source text there."""
         return readable(self.source.octets[self.start : self.end])

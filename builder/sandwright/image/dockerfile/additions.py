@@ -1,7 +1,7 @@
 """The archive of what a definition adds to its base or packages: directories, links, files.
 
-An engine unpacks it in the image (`ADD`), so it follows the links that the base has and leaves alone what is
-not named. Owners are numbers there. Who is not in the definitions' own accounts can only be somebody that
+An engine unpacks it in the image (`ADD`), so it follows the base's links and leaves other
+paths alone. Owners are numbers there. An owner outside the definitions' accounts must be one that
 every Debian has.
 """
 
@@ -103,7 +103,7 @@ def additions(
 ) -> list[Addition]:
     """What the definition adds, in the embedded builder's order: later ones may lie in earlier.
 
-    `bases` are the definitions below it, nearest first; `epoch` is the time of everything, in seconds; `init`
+    `bases` are the definitions below it, nearest first; `epoch` is the time of every file, in seconds; `init`
     is the program of `config.init`. Raise BuildError for an owner whose number isn't known.
     """
     users, groups = _known_accounts(definition, bases)

@@ -45,7 +45,7 @@ class EngineBuiltImage:
 
 @dataclass(frozen=True)
 class BuildRequest:
-    """What is to be built, and of what.
+    """An image to build, with its inputs.
 
     `catalogue` has the definitions, `names` those wanted, none meaning all; a base that is not among them
     comes from the embedded builder. `builder` is another image for the first stages, pinned by digest, absent

@@ -44,7 +44,7 @@ class DockerfileContext:
             with output_folder(f"{directory}/{DOCKERFILE}") as (folder, _):
                 empty = not os.listdir(folder)  # noqa: PTH208 - a descriptor
             if not empty:
-                raise BuildError(f"{directory} is not empty: a context needs a directory of its own")
+                raise BuildError(f"{directory} is not empty: a context needs an empty directory")
             for name, content in sorted(self.files.items()):
                 _write_with_time(content, f"{directory}/{name}", self.epoch)
 

@@ -156,7 +156,7 @@ def _definition(definition: ImageDefinition, packages: Sequence[LockedPackage]) 
 
 
 def _unpack_order(packages: Sequence[LockedPackage]) -> list[LockedPackage]:
-    """Whose word counts on a directory comes last: base-files, before it the first by name."""
+    """The package that decides a directory's metadata comes last: base-files, before it the first by name."""
     backwards = sorted(packages, reverse=True)
     return sorted(backwards, key=lambda each: each.name == BASE)
 

@@ -34,8 +34,8 @@ class Recipe:
     """What a Dockerfile is rendered from, beside the definition.
 
     `builder` is the image that the first stages run on, `base` that of a derived image; both as `FROM` takes
-    them. `config` is what containers do by default in the end, with what the base says. `checksums` is the
-    SHA-256 of the file that holds those of the packages. `additions` describes what is added, a line each.
+    them. `config` is the resulting default of containers, with the base's settings. `checksums` is the
+    SHA-256 of the file with the packages' checksums. `additions` describes the added files, a line each.
     `user` is the user that the definition sets.
     """
 
@@ -87,7 +87,7 @@ def _template_kind(definition: ImageDefinition) -> str:
 
 
 def _container_settings(definition: ImageDefinition, whole: Config, user: str | None) -> dict[str, object]:
-    """What containers do by default; what is absent is left to the base, as in the embedded builder.
+    """The defaults of containers; absent settings stay the base's, as in the embedded builder.
 
     ENTRYPOINT drops the command of the base, so where it stands, CMD does.
     """

@@ -1,7 +1,7 @@
 """Compares two images file by file: what the embedded builder makes with what an engine makes.
 
-Each is read from its layers, upper over lower; nothing is unpacked. What is allowed to be different is a
-table, `KNOWN`, each row with its reason. Anything else is a fault of one of the two ways.
+Each is read from its layers, upper over lower; nothing is unpacked. The table `KNOWN` lists the allowed
+differences, each with its reason. Any other difference is a fault of one of the two builders.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _LINKER_CACHE = b"etc/ld.so.cache"
 
 @dataclass(slots=True)
 class FileFacts:
-    """What is at a path. `linked` are all its names, where it has several.
+    """The entry at a path. `linked` are all its names, where it has several.
 
-    `content` is the SHA-256 of a file's bytes; `meaning` that of what they say, where that can be said in
-    other bytes too: of the linker's cache, whose records count.
+    `content` is the SHA-256 of a file's bytes; `meaning` that of their meaning, where other bytes can have
+    the same one: for the linker's cache it covers the records.
     """
 
     kind: str
@@ -75,7 +75,7 @@ class KnownDifference:
 
 
 def read_files(image: Image) -> dict[bytes, FileFacts]:
-    """Path → what is there, of the whole image. Raise what reading its layers raises."""
+    """Path → entry, of the whole image. Raise what reading its layers raises."""
     layered, held = LayeredTree("the image"), MemoryBudget()
     facts: dict[bytes, FileFacts] = {}
     for layer in image.layers:

@@ -322,7 +322,8 @@ static void settle(void)
             _exit(0);
         step = 1 + (int)(milliseconds() - began) / 8;
         if (milliseconds() > began + SETUP)
-            forbid("the sandbox's mounts were not made in time%s", "");
+            forbid("the sandbox's %s mounts were not made in time; list directories with many repositories in filesystem.readonly",
+                   xasprintf("%zu", plan.count));
     }
 }
 

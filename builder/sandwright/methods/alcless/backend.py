@@ -47,5 +47,5 @@ class Alcless(Launched):
         return Preflight(self.name, "ready", "each project needs an instance: `set-up` that is rendered", "")
 
     def send_signal(self, launcher: int, number: int) -> Delivery:
-        """Signal the launcher, which ends what runs as the account: nobody else may."""
+        """Signal the launcher, which alone may end the account's processes."""
         return signal_all([launcher], number)

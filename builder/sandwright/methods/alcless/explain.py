@@ -1,4 +1,4 @@
-"""Reads the variables of alcless' launcher back: what is copied, what comes back, and the environment."""
+"""Reads the variables of alcless' launcher back: copied paths, returned paths, and the environment."""
 
 from __future__ import annotations
 

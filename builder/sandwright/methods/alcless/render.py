@@ -1,9 +1,9 @@
 """Renders what runs a command as an account of alcless, on macOS, on a copy of the project.
 
 alcless (github.com/AkihiroSuda/alcless, Apache-2.0) makes an account for each *instance*, and runs commands
-in it by `alclessctl shell`. It copies the current directory there and back by itself; that is not used
-(`--plain`), since all that changed would come back. Here the launcher copies: without what is denied, and
-back without what may only be read. One instance serves one project, so that no project sees another's copy.
+in it by `alclessctl shell`. It can copy the current directory there and back; that is not used
+(`--plain`), since all changes would come back. Here the launcher copies: without denied paths, and
+back without read-only paths. One instance serves one project, so that no project sees another's copy.
 """
 
 from __future__ import annotations
@@ -77,6 +77,6 @@ def _unguarded(policy: ResolvedPolicy, project: str) -> Iterator[str]:
 
 
 def _rsync_pattern(path: str, project: str) -> str:
-    """A path as rsync's filters have it: from the root of what is copied, without wildcards (rsync(1))."""
+    """A path as rsync's filters have it: from the root of the copy, without wildcards (rsync(1))."""
     inner = path.removeprefix(project)
     return _WILD.sub(r"\\\1", inner) if _WILD.search(inner.replace("\\", "")) else inner

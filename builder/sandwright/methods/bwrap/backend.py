@@ -65,7 +65,7 @@ class Bwrap(Launched):
     def leftovers(self, running: Iterable[str]) -> Iterator[Leftover]:  # noqa: ARG002 - by processes
         """Those that wait for ever to be let go, as all that could do it was killed at once.
 
-        Where somebody is left, it ends them within moments.
+        It ends remaining processes within moments.
         """
         found = [int(entry.name) for entry in Path("/proc").glob("[0-9]*") if _is_forsaken(int(entry.name))]
         deadline = time.monotonic() + _GRACE

@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from sandwright.methods.properties import Answers
 
 EXPECTED: Mapping[str, Answers] = {
-    "unix.unlisted": Answers("ECONNREFUSED", "over it lies a device, to which nobody listens"),
+    "unix.unlisted": Answers("ECONNREFUSED", "a device covers it, and no process listens there"),
     "unix.later": Answers("EACCES", "the launcher connects to none on a read-only mount that is not listed"),
     "unix.written": Answers("EACCES", "the launcher connects to none that is bound in the host's network"),
     "unix.abstract": Answers(
         "ECONNREFUSED EACCES",
-        "in a network namespace of one's own nobody has it; in the host's the launcher connects to none",
+        "a separate network namespace doesn't have it; in the host's, the launcher doesn't connect to it",
     ),
     "privilege.identity": Answers(
-        "EINVAL EPERM", "a user namespace has one user, so there is nobody of that number"
+        "EINVAL EPERM", "the user namespace has one user, so the number doesn't exist"
     ),
 }
 """By claim of `sandwright.verify.expected`."""

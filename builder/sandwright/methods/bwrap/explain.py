@@ -95,7 +95,7 @@ def _parse_options(content: bytes) -> Iterator[tuple[str, ...]]:
 
 
 def _mounts(options: Sequence[tuple[str, ...]]) -> Iterator[tuple[Mount, ArtifactPosition]]:
-    """In the order in which they are made, with what is made read-only at the end."""
+    """In mount order, with read-only remounts at the end."""
     closed = {words[1] for words in options if words[0] == "--remount-ro"}
     modes = (words[1] if words[0] == "--perms" else "" for words in options)
     for before, words in zip(("", *modes), options, strict=False):

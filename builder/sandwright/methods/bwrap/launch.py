@@ -22,7 +22,7 @@ GITIGNORES = 9
 
 _MOST_GITIGNORES = 64
 _LEAST_FILES = 256
-"""Those that resources.files has to allow: bwrap needs some of its own beside them."""
+"""The descriptors for which resources.files needs room: bwrap opens some besides."""
 
 MAX_ARGUMENTS = 8900
 """bwrap refuses more than 9000 arguments, those of files included (bubblewrap.c, MAX_ARGS); some are the
@@ -57,7 +57,7 @@ def bwrap_launcher(
     if count > MAX_ARGUMENTS:
         refused = (
             f"bubblewrap takes {MAX_ARGUMENTS} arguments, and this policy needs {count}: "
-            "name fewer paths, or take another method"
+            "name fewer paths, or choose another method"
         )
         launch = dataclasses.replace(launch, refused=refused)
     purpose = "runs a command in the sandbox"

@@ -1,7 +1,7 @@
 """Renders the arguments with which bubblewrap makes the sandbox, its filter, and the launcher.
 
 The arguments are in a file that bwrap reads through `--args`, each ended by NUL, in phases: namespaces and
-process, mounts in the order of the plan, what is read-only only once all mounts are made, environment. The
+process, mounts in the order of the plan, read-only remounts once all mounts are made, environment. The
 launcher starts bwrap with an empty environment, since `--clearenv` leaves the launcher's in /proc/1/environ
 (containers/bubblewrap#725). User namespaces inside are refused by the filter, in every profile:
 `--disable-userns` does the same but needs bwrap 0.8 and a /proc/sys that can be written, which containers
@@ -106,8 +106,8 @@ def _add_mount(mount: Mount, bwrap: BwrapArguments) -> None:
 def _placeholder(placeholder: Placeholder, bwrap: BwrapArguments) -> None:
     """A directory is made, and lies under an empty one in memory: a fifth of what a bind costs bubblewrap.
 
-    Nothing is done to one that is there already; `launch` has seen whose that is. Whoever lifts the mode of
-    what lies over it writes there to the sandbox's own memory, and nothing of it reaches the host.
+    An existing one is left alone; `launch` has checked its owner. A program that changes the mode of
+    the cover writes to the sandbox's memory there, and nothing reaches the host.
     """
     if placeholder.entry == "directory":
         bwrap.directory(placeholder.path, mode=MARKED).tmpfs(placeholder.path, mode=PLACEHOLDER_MODE)
@@ -123,7 +123,7 @@ mounted over it, and of its `.gitignore`."""
 
 
 def _kernel_settings(bwrap: BwrapArguments) -> None:
-    """Read-only, whoever starts it: for these the kernel asks who one is outside and not for capabilities.
+    """Read-only for every caller: for these the kernel checks the user outside, and not capabilities.
 
     Root stays root there, whose core_pattern runs programs on the host. bwrap covers some of them by itself,
     /proc/sys not.

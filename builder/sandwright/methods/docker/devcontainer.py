@@ -32,19 +32,19 @@ from sandwright.render.filters import oci_filter
 from sandwright.render.without_placeholders import plan_without_placeholders
 
 PLACE = ".sandbox/devcontainer"
-"""Where `render` writes it in a project: a place that the sandbox can't write, unlike `.devcontainer`, whose
-`initializeCommand` the tool runs on the host."""
+"""Where `render` writes it in a project. The sandbox can't write there, unlike in `.devcontainer`: the tool
+runs its `initializeCommand` on the host."""
 
 FOLDER = "${localWorkspaceFolder}"
 
 _SUPPORT: Mapping[str, Support] = {
     **support.DECLARATION.support,
-    "filesystem.absent": Support("cannot", "a development container has nobody to make what a mount lies on"),
+    "filesystem.absent": Support("cannot", "no launcher creates the mount points of a development container"),
     "filesystem.protect": Support(
         "partly", "the directory of a repository is read-only as a whole; what doesn't exist yet can be made"
     ),
     "network.proxy": Support(
-        "stricter", "a development container has no network: nobody brings the proxy in"
+        "stricter", "a development container has no network, and no launcher connects it to the proxy"
     ),
     "environment.pass": Support("stricter", "no variable of the host is passed to a development container"),
     "credentials.shims": Support(
@@ -101,7 +101,7 @@ def _container_files(policy: ResolvedPolicy, made: Container) -> Iterator[Artifa
 
 
 def _devcontainer_json(policy: ResolvedPolicy, made: Container) -> Json:
-    """What is the same wherever the project lies."""
+    """The part that is independent of the project's path."""
     project = policy.canonical(policy.facts.project)
     document: Json = {
         "name": project.rpartition("/")[2] or "sandbox",
@@ -168,7 +168,7 @@ def _mount_strings(policy: ResolvedPolicy, made: Container) -> Iterator[str]:
     places = {each.target for each in made.binds} | {*made.folders}
     for path in dict.fromkeys([*made.scratch, *([home] if home and home not in places else [])]):
         if ":" in path:
-            raise RenderError(f"Docker takes no colon in a directory of its own: {path!r}")
+            raise RenderError(f"Docker takes no colon in a tmpfs directory: {path!r}")
         owner = ",uid={},gid={}".format(*made.user) if path == home and made.user is not None else ""
         yield f"--tmpfs={path}:{scratch_options()}{owner}"
 

@@ -32,7 +32,7 @@ _KEYS: Shape = {
     "remoteEnv": OneOf(({"SSH_AUTH_SOCK": ""},)),
     "customizations": {"vscode": {"settings": OneOf((SETTINGS,))}},
 }
-"""What is rendered (containers.dev). Commands for the host, features, mounts and all else are refused."""
+"""The rendered keys (containers.dev). Commands for the host, features, mounts and all others are refused."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""gVisor's runsc on an unpacked image, on the host or in a container of its own."""
+"""gVisor's runsc on an unpacked image, on the host or in an outer container."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ EXPECTED: Mapping[str, Answers] = {
     "kernel.write": Answers(
         "EROFS EACCES ENOENT", "the settings are the sentry's own, few, and not to be written"
     ),
-    "kernel.no-order": Answers("ENOENT EIO", "the sentry has a sysrq-trigger of its own that takes no order"),
+    "kernel.no-order": Answers("ENOENT EIO", "the sentry emulates sysrq-trigger, and ignores commands"),
     "kernel.rights": Answers(
         "EACCES EROFS ENOENT", "the settings are the sentry's own, few, and not to be written"
     ),

@@ -14,7 +14,7 @@ def render_gvisor(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
     """What `render_runtime` makes for runsc, and for one with `gvisor.engine` what `render_in_engine` makes.
 
     With `network.mode: proxy` it runs with `--network=host` in a network namespace that `launch` makes, which
-    has a loopback and no way out: the port that leads to the proxy is brought in by whoever runs the session.
+    has a loopback and no other interface: the session passes in the port that leads to the proxy.
     """
     if policy.gvisor_engine != "none":
         return render_in_engine(policy)
@@ -32,5 +32,5 @@ def _refuse_special_files(policy: ResolvedPolicy) -> None:
         if kind in names:
             raise RenderError(
                 f"{rule.source}: {rule.kind} {rule.written or rule.path}: {names[kind]}, "
-                "and gVisor mounts files and directories only: take another method, or leave it out"
+                "and gVisor mounts files and directories only: choose another method, or leave it out"
             )

@@ -11,7 +11,7 @@ to 80, and with 96 once a shell had started others."""
 
 
 def refuse_few_threads(policy: ResolvedPolicy, who: str) -> None:
-    """Refuse a limit of processes that gVisor, whose threads count too, can't live with."""
+    """Refuse a limit of processes that is too low for gVisor, since its threads count too."""
     pids = policy.resources.pids
     if pids is not None and pids < LEAST_PIDS:
         raise RenderError(

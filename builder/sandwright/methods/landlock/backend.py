@@ -48,7 +48,7 @@ class Landlock(Launched):
         return signal_all([launcher], number)
 
     def leftovers(self, running: Iterable[str]) -> Iterator[Leftover]:  # noqa: ARG002
-        """Directories of runs whose launcher and monitor were both killed; the kernel has ended the rest."""
+        """Directories of runs whose launcher and monitor were both killed. The kernel ends the processes."""
         for directory in abandoned_directories(self.name):
             temporary = Path(TEMPORARY, directory.name)
             if temporary.is_dir() and not temporary.is_symlink() and temporary.stat().st_uid == os.geteuid():

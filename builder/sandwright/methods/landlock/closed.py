@@ -85,7 +85,7 @@ def _path_call_rules() -> Iterator[SeccompRule]:
         why="The launcher judges the path by the plan of mounts, and makes the call.",
     )
     yield _deny("fchmodat2 openat2", why="Other names for these.", action=ENOSYS)
-    yield _deny("futimesat name_to_handle_at", why="Nobody asks for them.")
+    yield _deny("futimesat name_to_handle_at", why="Programs don't need them.")
 
 
 def _attributes(*, owners: bool = False) -> Iterator[SeccompRule]:
@@ -102,7 +102,7 @@ def _attributes(*, owners: bool = False) -> Iterator[SeccompRule]:
         yield _deny(
             names,
             masked_comparison(argument, SET_USER_ID, SET_USER_ID),
-            why="Whoever runs such a file becomes its owner, and any file of this user's may be meant.",
+            why="Such a file gives its caller the rights of its owner, and may be any file of this user.",
         )
     for request in FLAGS:
         yield _deny(

@@ -62,7 +62,7 @@ EXPECTED: Mapping[str, Answers] = {
         "EPERM ENOSYS", "in Podman's containers their own filter answers first, where ours asks"
     ),
     "privilege.bound": Answers(
-        "", "who isn't root can't empty the bounding set; no_new_privs lets nobody take from it"
+        "", "only root can empty the bounding set; no_new_privs keeps programs from gaining from it"
     ),
     "inside": Answers("", "there are no namespaces"),
     "outside.list": _unenforced("process.kernel"),
@@ -75,8 +75,8 @@ EXPECTED: Mapping[str, Answers] = {
     "kernel.memory": Answers("EACCES EPERM", "the file is root's, and needs a capability"),
     "kernel.hidden": _unenforced("process.kernel"),
     "kernel.interface": _unenforced("process.kernel"),
-    "process.environ": Answers("EACCES EPERM", "Landlock lets nobody look into a process outside"),
-    "net.own": Answers("EACCES EPERM", "there is no loopback of one's own, and no server"),
+    "process.environ": Answers("EACCES EPERM", "Landlock denies access to processes outside"),
+    "net.own": Answers("EACCES EPERM", "there is no separate loopback, and no server"),
     "net.interfaces": _unenforced("process.kernel"),
     "net.loopback": Answers("EACCES", "Landlock grants no port"),
     "net.datagram": Answers("EPERM", "the filter makes no datagram sockets"),

@@ -51,7 +51,7 @@ def rule_mounts(content: bytes) -> Iterator[tuple[Mount, ArtifactPosition]]:
 
 
 def _combined_calls(rendered: Rendered) -> Calls:
-    """A call is made when both filters let it; the refusal of the policy's own is told first."""
+    """A call runs when both filters allow it; the refusal of the policy's filter is reported first."""
     policy_calls, closed = (
         calls.of_bpf(rendered.artifact(name).content, name) for name in ("seccomp.bpf", "closed.bpf")
     )

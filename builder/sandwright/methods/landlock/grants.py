@@ -1,8 +1,8 @@
 """What a policy grants of the host's files, as the launcher reads it: `rules`, words that end with NUL.
 
 Each grant is two words, what and a path: `hide`, `read`, `write`, `device`, `terminal`. The most specific
-path wins, but nothing is said below a path that may be written: Landlock grants all of it. A directory of
-which something is hidden is granted entry by entry when the sandbox starts (launcher/source/grants.c), so
+path wins, but there are no grants below a writable path: Landlock grants all of it. A directory with
+hidden entries is granted entry by entry when the sandbox starts (launcher/source/grants.c), so
 that a hidden name that doesn't exist yet stays hidden too.
 """
 

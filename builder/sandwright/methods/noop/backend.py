@@ -1,4 +1,4 @@
-"""The method that enforces nothing, for whoever named it and gave a reason."""
+"""The method that enforces nothing. A policy must name it and give a reason."""
 
 from __future__ import annotations
 

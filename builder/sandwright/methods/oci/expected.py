@@ -10,10 +10,10 @@ from sandwright.methods.shared import containers
 EXPECTED: Mapping[str, Answers] = {
     **containers.EXPECTED,
     "privilege.identity": Answers(
-        "EINVAL EPERM", "a user namespace has one user, so there is nobody of that number"
+        "EINVAL EPERM", "the user namespace has one user, so the number doesn't exist"
     ),
     "image.file": Answers("ENODATA ENOENT", "the runtime masks it with the null device"),
-    "unix.unlisted": Answers("ECONNREFUSED", "over it lies a device, to which nobody listens"),
+    "unix.unlisted": Answers("ECONNREFUSED", "a device covers it, and no process listens there"),
     "unix.written": Answers("ok", "declared: only known sockets are hidden, and programs may have their own"),
     "unix.later": Answers("ok", "declared: only known sockets are hidden, and programs may have their own"),
 }

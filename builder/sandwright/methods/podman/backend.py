@@ -68,7 +68,7 @@ class Podman(EngineBackend):
         yield "status", TUN
 
     def preflight(self, host: MachineFacts, *, limit: float = LIMIT) -> Preflight:
-        """As all engines; and say what its networks lack where nobody is root: the trial has none."""
+        """As all engines. Without root it also reports missing network programs; the trial has no network."""
         found = super().preflight(host, limit=limit)
         found = replace(found, runtime=self.runtime_version(host)) if found.ready else found
         lacking = () if host.is_root else tuple(_missing_parts(host))

@@ -10,13 +10,13 @@ from sandwright.methods.shared import containers
 EXPECTED: Mapping[str, Answers] = {
     **containers.EXPECTED,
     "privilege.identity": Answers(
-        "EINVAL EPERM", "a user namespace has one user, so there is nobody of that number"
+        "EINVAL EPERM", "the user namespace has one user, so the number doesn't exist"
     ),
     "root.inside": Answers("ok", "declared: the command has UID 0 of the host, without capabilities"),
     "net.outside": Answers("ENETUNREACH EADDRNOTAVAIL", "engines switch IPv6 off, so that it has no address"),
     "image.file": Answers("ENODATA ENOENT", "the runtime masks it with the null device"),
     "unix.unlisted": Answers(
-        "EACCES ECONNREFUSED", "over it lies a file that nobody may write, or listens to"
+        "EACCES ECONNREFUSED", "a file covers it that can't be written, and no process listens there"
     ),
     "unix.written": Answers("ok", "declared: only known sockets are hidden, and programs may have their own"),
     "unix.later": Answers("ok", "declared: only known sockets are hidden, and programs may have their own"),

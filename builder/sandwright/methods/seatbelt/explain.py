@@ -180,7 +180,7 @@ def _evaluate_operation(evaluator: Evaluator, operation: str, resource: Resource
     position = rule.position
     because = f"{decision.operation} by a rule with a filter"
     if decision.stage == "unfiltered rule":
-        because = f"{decision.operation} by what is left over"
+        because = f"{decision.operation} by an unfiltered rule"
     return MethodVerdict(
         decision.allowed, because, ArtifactPosition("profile.sb", short, position.line, position.column)
     )

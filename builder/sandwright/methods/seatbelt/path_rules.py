@@ -230,7 +230,7 @@ class _Placing:
         return Filter("regex", f"^{self._filter_below(path, prefix)}$")
 
     def _allow_traversal(self) -> None:
-        """What is walked through: directories above what can be read, and links."""
+        """Traversed paths: directories above readable paths, and links."""
         found: dict[str, None] = {"/etc": None, "/tmp": None, "/var": None}  # noqa: S108 - links' names
         for path in sorted(self._granted_paths["read"] | self._granted_paths["write"]):
             found.update(dict.fromkeys(self._native_path(each) for each in ancestors(path)))

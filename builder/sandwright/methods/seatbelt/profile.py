@@ -114,7 +114,7 @@ def tag(policy: ResolvedPolicy) -> str:
 
 
 def temporary(policy: ResolvedPolicy) -> str:
-    """The temporary directory that programs are told of."""
+    """The value of TMPDIR for programs."""
     return native(policy.canonical(policy.facts.tmp), policy)
 
 

@@ -41,7 +41,7 @@ def quote_sbpl(value: object) -> Quoted:
 
 
 def quote_comment(value: object) -> Quoted:
-    """Text for the rest of a line after `;`: what is not printable ASCII becomes `?`, so the line goes on."""
+    """Text for the rest of a line after `;`: all but printable ASCII becomes `?`, so the line doesn't end."""
     return Quoted("".join(each if " " <= each <= "~" else "?" for each in str(value))[:200])
 
 

@@ -1,6 +1,6 @@
 """Renders what macOS' sandbox-exec needs: a profile, and the launcher that starts a command under it.
 
-What is known of Seatbelt is written in `seatbelt/README.md`. Nothing here was run on a Mac: profiles are
+`seatbelt/README.md` lists the facts about Seatbelt. Nothing here was run on a Mac: profiles are
 proved with the evaluator in `sandwright.evaluate.sbpl`.
 """
 

@@ -1,6 +1,6 @@
 """Patterns for all the names that a file system takes for the same.
 
-Filters compare bytes. For something that exists the kernel reports the stored spelling, but what is denied
+Filters compare bytes. For an existing file the kernel reports the stored spelling, but a denied path
 may not exist yet: on a volume that ignores case, `.GIT/hooks` would be made beside the rule and found as
 `.git/hooks`. So what takes rights away matches every spelling, and what gives them only the one.
 """

@@ -1,4 +1,4 @@
-"""Puts rendered artifacts into a directory that nobody else can write."""
+"""Puts rendered artifacts into a directory that no other user can write."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every method whose root is an image's makes of a policy, as far as all make the same of it."""
+"""Renders the parts of a policy that are the same for all methods whose root is an image's."""
 
 from __future__ import annotations
 
@@ -60,6 +60,6 @@ EXPECTED: Mapping[str, Answers] = {
     ),
     "kernel.cgroup": Answers("ENOENT", "no control groups are mounted"),
     "git.symlink": Answers("", reasons.GIT_LINKS),
-    "unix.abstract": Answers("ECONNREFUSED", "in a network namespace of one's own nobody has it"),
+    "unix.abstract": Answers("ECONNREFUSED", "a separate network namespace doesn't have it"),
 }
 """By claim: the answers that all of them must give."""

@@ -1,4 +1,4 @@
-"""Runtimes from whose containers a program is known to get out, by the version that they say themselves."""
+"""Versions of runtimes with known escapes from their containers, by the output of `--version`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KNOWN = (
 
 
 def escapes(output: str) -> tuple[str, str] | None:
-    """What is known of the runtime that said its version, and what helps; None when nothing is.
+    """The known escape of a runtime's version, and its remedy; None without one.
 
     A distribution that mended its own package keeps the number, so it may be told for nothing.
     """

@@ -25,8 +25,8 @@ HOW_TO_BUILD = "sandwright build-images --name {}, or set SANDWRIGHT_BUILD to wh
 def rootfs(policy: ResolvedPolicy, inputs: LiveHost, *, notify: Notify = quiet) -> Path:
     """The root file system of a policy's image, unpacked if it has not been.
 
-    Raise HostError when the image is nowhere, with the command that makes it; when it lies where the
-    sandbox could write, as what is there decides what the next one sees; and when it may be a stranger's.
+    Raise HostError when the image is missing, with the command that builds it; when the sandbox could
+    write there, since the image decides what the next sandbox sees; and when it may come from a stranger.
     """
     if configured := os.environ.get(ROOTFS):
         inputs.ask("variable", ROOTFS)
@@ -173,7 +173,7 @@ def _outputs(policy: ResolvedPolicy) -> Iterator[Path]:
 
 
 def _refuse_foreign_build(output: Path) -> None:
-    """Raise HostError for a build that nobody named and that may have come with a project.
+    """Raise HostError for a build that was not named and that may have come with a project.
 
     An engine would have it under our name for it, in every project's sandboxes and as their proxy.
     """

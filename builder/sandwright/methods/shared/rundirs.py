@@ -25,7 +25,7 @@ _STARTING = 10.0
 
 
 def abandoned_directories(method: str) -> Iterator[Path]:
-    """The directories of a method's runs that nobody looks after any more."""
+    """The directories of a method's runs without a launcher."""
     for directory in _run_directories():
         lines = _owner_lines(directory)
         if len(lines) >= _LINES and lines[0] == method and _owners_ended(lines[1:]):

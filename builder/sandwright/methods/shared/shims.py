@@ -1,8 +1,9 @@
 """Where the shims of `credentials.shims` appear in a sandbox, method by method.
 
-Shims and the bridge's socket lie in one directory, which the session makes new for each run: `bin/NAME` for each
-program, `shim`, `sandwright-enter` and `socket`. A shim finds the socket beside its own file, so the directory may
-be seen at any path. It is always read-only inside; a read-only mount doesn't hinder a connection.
+Shims and the bridge's socket lie in one directory, which the session makes new for each run: `bin/NAME` for
+each program, `shim`, `sandwright-enter` and `socket`. A shim finds the socket beside its own file, so the
+directory may be seen at any path. It is always read-only inside; a read-only mount doesn't hinder a
+connection.
 
 | method | seen at | by | reached through |
 |---|---|---|---|
@@ -11,20 +12,22 @@ be seen at any path. It is always read-only inside; a read-only mount doesn't hi
 | gvisor | PLACE | a read-only bind mount | as with bwrap |
 | seatbelt | its own path on the host | rules for the directory and the socket, by the parameter SHIMS | the socket |
 | user, alcless | nowhere | the bridge serves only its owner, and the account is another user | – |
-| kubernetes, compose, devcontainer | nowhere | nobody runs a session there, and no bridge | – |
-| noop | nowhere | it keeps nobody from the program itself | – |
+| kubernetes, compose, devcontainer | nowhere | there is neither a session nor a bridge | – |
+| noop | nowhere | programs can use the real one | – |
 
-Every row is brought in by the method's launcher, when a session says where the directory is (SANDWRIGHT_SHIMS);
-without that it starts nothing. The program inside that is called `gh` is the shim or none at all.
+Every row is brought in by the method's launcher, when a session says where the directory is
+(SANDWRIGHT_SHIMS); without that it starts nothing. The program inside that is called `gh` is the shim or none
+at all.
 
-Two methods go through the loopback. bwrap's filter refuses to make Unix sockets when the policy lists none, since
-with the host's files in sight any of their sockets could be connected to; runsc connects to none of the host's
-without `--host-uds=open`, which would open them all. With shims both stay as they are. `sandwright-enter` makes a TCP
-listener in the sandbox's network namespace, before anything of the sandbox runs there, and hands it to the bridge
-through a socket that it inherited, and closes that. The bridge takes connections there, from inside this one
-namespace and nowhere else. For runsc the namespace is one that the launcher makes and `--network=host` then means,
-as with a proxy. With `network.mode: host` there is no such loopback, and no filter that lets containers make Unix
-sockets either: then `shim_plan` refuses the policy, unless it lists sockets itself.
+Two methods go through the loopback. bwrap's filter refuses to make Unix sockets when the policy lists none,
+since with the host's files in sight any of their sockets could be connected to; runsc connects to none of the
+host's without `--host-uds=open`, which would open them all. With shims both stay as they are.
+`sandwright-enter` makes a TCP listener in the sandbox's network namespace, before anything of the sandbox
+runs there, and hands it to the bridge through a socket that it inherited, and closes that. The bridge takes
+connections there, from inside this one namespace and nowhere else. For runsc the namespace is one that the
+launcher makes and `--network=host` then means, as with a proxy. With `network.mode: host` there is no such
+loopback, and no filter that lets containers make Unix sockets either: then `shim_plan` refuses the policy,
+unless it lists sockets itself.
 """  # noqa: E501 - a table
 
 from __future__ import annotations
@@ -43,7 +46,7 @@ PLACE = "/.sandwright"
 runtime makes the mount point."""
 
 BROUGHT_IN = frozenset({"bwrap", "docker", "podman", "oci", "gvisor", "seatbelt"})
-"""The methods whose launchers bring the shims in, and whose sessions have a bridge."""
+"""The methods with shims in the sandbox, and a bridge in the session."""
 
 Reach = Literal["socket", "loopback", "none"]
 
@@ -102,7 +105,7 @@ def _bridge_obstacle(policy: ResolvedPolicy, method: str, location: ShimPlace) -
     if location.reach == "none" and method in ("bwrap", "gvisor"):
         return (
             f"with network.mode host and without network.unix_sockets, {method}'s sandbox has neither Unix "
-            "sockets nor a loopback of its own"
+            "sockets nor a separate loopback"
         )
     if location.reach == "none":
         return (

@@ -72,7 +72,7 @@ def _write_value(head: str, value: Any, indent: str) -> Iterator[str]:  # noqa: 
 
 
 def _is_block(text: str) -> bool:
-    """Whether a text can stand in lines of its own, as it is (YAML 1.2, 8.1.2): for files."""
+    """Whether a text can be a literal block scalar, unchanged (YAML 1.2, 8.1.2): for files."""
     lines = text.split("\n")
     return (
         len(lines) > 2

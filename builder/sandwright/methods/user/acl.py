@@ -27,7 +27,7 @@ _ENTRY = struct.Struct("<HHI")
 class AccessList:
     """Permissions of a file: of its owner, its group, others, and users and groups by number.
 
-    `mask` is None where nobody else is named, as in a file's mode.
+    `mask` is None where no other user is named, as in a file's mode.
     """
 
     owner: int
@@ -51,7 +51,7 @@ class AccessList:
         return replace(self, group=group, mask=mask, users=users, groups=groups)
 
     def without(self, uid: int) -> AccessList:
-        """The same without a user. Nobody else loses or gains by it."""
+        """The same without a user. Other users' rights stay."""
         users = {each: entry_permissions for each, entry_permissions in self.users.items() if each != uid}
         if not users and not self.groups and self.mask is not None:
             return replace(self, group=self.group & self.mask, mask=None, users={})
@@ -71,7 +71,7 @@ def of_mode(mode: int) -> AccessList:
 
 
 def decode_acl(value: bytes) -> AccessList:
-    """A list of an attribute's value. Raise ValueError for what is none."""
+    """The list in an attribute's value. Raise ValueError if it is malformed."""
     if len(value) < 4 or (len(value) - 4) % _ENTRY.size or int.from_bytes(value[:4], "little") != _VERSION:
         raise ValueError("this is no access control list of version 2")
     single: dict[int, int] = {}

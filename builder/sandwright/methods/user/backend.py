@@ -62,7 +62,7 @@ class User(Launched):
                 self.name, "no-root", reason, "allow this user `sudo` without a password, or run it as root"
             )
         found = judged(self.name, try_out(_Trial(), HOST_ROOT, limit=limit), _explain_failure)
-        each = "each project needs an account of its own, once"
+        each = "each project needs an account, set up once"
         return Preflight(self.name, "ready", each, SET_UP) if found.ready else found
 
     def environment(
@@ -79,7 +79,7 @@ class User(Launched):
         return {}
 
     def send_signal(self, launcher: int, number: int) -> Delivery:
-        """Signal the launcher, which hands it to the command: nobody else may."""
+        """Signal the launcher, which alone may signal the command."""
         return signal_all([launcher], number)
 
 

@@ -57,7 +57,7 @@ def _parse_steps(content: bytes) -> Iterator[tuple[str, ...]]:
 
 
 def _mounts(steps: Sequence[tuple[str, ...]]) -> Iterator[tuple[Mount, ArtifactPosition]]:
-    """In the order in which they are made, with what is made read-only at the end."""
+    """In mount order, with read-only remounts at the end."""
     closed = {step[1] for step in steps if step[0] == "readonly"}
     for step in steps:
         mount = _mount(step)
@@ -78,7 +78,7 @@ def _mount(step: tuple[str, ...]) -> Mount | None:
             return Mount(target, "tmpfs", writable=mode != PLACEHOLDER_MODE)
         case ("ignored", target):
             return Mount(target, "tmpfs")
-        case ("dev" | "proc" | "try" as name, target):  # what is tried is made read-only below /proc
+        case ("dev" | "proc" | "try" as name, target):  # optional paths below /proc are made read-only
             return Mount(target, "dev" if name == "dev" else "proc", writable=name != "try")
         case ("symlink", text, target):
             return Mount(target, "symlink", source=text, entry="symlink")

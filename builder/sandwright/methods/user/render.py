@@ -90,13 +90,13 @@ def render_for(policy: ResolvedPolicy, account: DedicatedAccount) -> tuple[Artif
 
 
 def _account_environment(policy: ResolvedPolicy, account: DedicatedAccount) -> dict[str, str]:
-    """What is set: the home is the account's, unless the policy says otherwise."""
+    """The variables: HOME is the account's, unless the policy sets it."""
     home = {"HOME": account.home or "/nonexistent"}
     return {**home, **authority_environment(policy), **sandbox_environment(policy)}
 
 
 def _step_words(policy: ResolvedPolicy, plan: MountPlan, account: DedicatedAccount) -> Iterator[str]:
-    """The steps of `launcher/source/user.c` with their words. What is read-only is so once all is mounted."""
+    """The steps of `launcher/source/user.c`, with arguments. Read-only remounts come after all mounts."""
     mounts = _mounts_with_home(plan, account)
     memory = {
         mount.target for mount in mounts if mount.kind in ("tmpfs", "mask") and mount.entry == "directory"
@@ -136,7 +136,7 @@ def _mounts_with_home(plan: MountPlan, account: DedicatedAccount) -> list[Mount]
 
 
 def _in_memory(path: str, memory: set[str], on_host: set[str]) -> bool:
-    """Whether what is nearest above a path is the sandbox's own, where a mount point has to be made."""
+    """Whether the nearest mount above a path is the sandbox's, where a mount point has to be made."""
     return next((above in memory for above in ancestors(path) if above in memory or above in on_host), False)
 
 

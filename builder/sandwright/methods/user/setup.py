@@ -1,8 +1,8 @@
 """Plans an account for a project, and its end: steps that say what they will do, and then do it.
 
-What is made is written down in a file of root's beside the account's home, so that the end takes back that
-and nothing else: the rights that were given, the mode of the project's directory, whose the project's files
-are.
+A file of root's beside the account's home records each step, so that removal undoes exactly these:
+the granted rights, the mode of the project's directory, the owner of the project's
+files.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class AccountPlan:
         return [line for step in self.steps for line in step.describe()]
 
     def execute(self, progress: Progress = SILENT) -> list[str]:
-        """Do all steps; give what is worth knowing.
+        """Do all steps; return remarks for the user.
 
         What was done before one fails stays done, and is done no second time.
         """
@@ -152,14 +152,14 @@ def _read_account_record(account: DedicatedAccount) -> _Record | None:
 
 
 def _check_tree(tree: Path) -> None:
-    """Refuse what is no place for an account to write in."""
+    """Refuse a directory in which an account must not write."""
     if not tree.is_dir():
         raise UsageError(f"{tree} is no directory, and can't be shared")
     owner = tree.stat().st_uid
     if len(tree.parts) <= 2 or any(tree == Path(each.pw_dir) for each in pwd.getpwall()):
         raise UsageError(f"{tree} is too much to share with an account: take a directory in it")
     if os.geteuid() not in (0, owner):
-        raise UsageError(f"{tree} belongs to somebody else, who has to share it")
+        raise UsageError(f"{tree} belongs to another user, who has to share it")
 
 
 def _making(account: DedicatedAccount, workspace: Workspace) -> Iterator[AccountStep]:
@@ -174,24 +174,24 @@ def _making(account: DedicatedAccount, workspace: Workspace) -> Iterator[Account
     )
     base = Path(account.home).parent
     if uid is None:
-        says = f"make the system account {account.name}, without a password or a shell"
+        says = f"create the system account {account.name}, without a password or a shell"
         yield AccountStep((says,), lambda: _useradd(account))
     if before != record or not base.is_dir():
-        says = f"make {base}: its home (0700), a place for the root of its runs, and {RECORD}"
+        says = f"create {base}: its home (0700), a directory for the root of its runs, and {RECORD}"
         yield AccountStep((says,), lambda: _make_directories(account, record))
     for directory in passed:
-        says = f"let it pass through {directory}, without seeing what is there (an entry --x)"
+        says = f"let it pass through {directory}, without listing it (an entry --x)"
         yield AccountStep((says,), _through(account, directory))
     if project.stat().st_mode & stat.S_IRWXO:
         says = f"close {project} to all others (mode o-rwx), other projects' accounts among them"
         yield AccountStep((says,), _restrict_others(project, 0))
     for tree in workspace.trees:
         if uid is None or sharing.read_acl(tree).permissions(uid) != 7:
-            says = f"share {tree} and all in it with it (entries rwX, also for what is made there later)"
+            says = f"share {tree} and all in it with it (entries rwX, also for new files)"
             yield AccountStep((says,), _sharing(account, tree, workspace.closed))
     for path in sorted(map(Path, workspace.closed)):
         if uid is not None and path.exists() and sharing.read_acl(path).permissions(uid) is not None:
-            yield AccountStep((f"take its rights over {path} back",), _take_ownership(path, uid))
+            yield AccountStep((f"revoke its rights over {path}",), _take_ownership(path, uid))
 
 
 def _closed_parents(trees: Sequence[Path], uid: int) -> list[Path]:
@@ -216,9 +216,9 @@ def _make_directories(account: DedicatedAccount, record: _Record) -> Sequence[st
         _run_as_root("install", "-d", "-m", mode, str(directory))
     whose = ("-o", str(user.pw_uid), "-g", str(user.pw_gid))
     _run_as_root("install", "-d", "-m", "0700", *whose, account.home)
-    # Git works in nobody else's repository, unless it is told to (CVE-2022-24765).
+    # Git refuses a repository of another user without this setting (CVE-2022-24765).
     config = f'[safe]\n\tdirectory = "{_in_git(record.project)}"\n'.encode("utf-8", "surrogateescape")
-    # What is in its home it may have made: nothing of root's is done there.
+    # The account may have made anything in its home, so root does nothing there.
     become = ("setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups", "--")
     write = 'PATH=/usr/bin:/bin; set -C; rm -rf "$1"; cat >"$1"'
     _run_as_root(*become, "/bin/sh", "-c", write, "sh", f"{account.home}/.gitconfig", stdin=config)
@@ -261,7 +261,7 @@ def _removing(account: DedicatedAccount, uid: int | None, record: _Record) -> It
     base, project = Path(account.home).parent, Path(record.project)
     for tree in filter(Path.is_dir, map(Path, record.shared)):
         if uid is not None:
-            says = (f"give its files in {tree} to the owner of that", f"take its rights over {tree} back")
+            says = (f"give its files in {tree} to the owner of {tree}", f"revoke its rights over {tree}")
             yield AccountStep(says, _take_ownership(tree, uid))
     if record.project and project.is_dir():
         others = f"{record.mode & stat.S_IRWXO:o}"
@@ -271,7 +271,7 @@ def _removing(account: DedicatedAccount, uid: int | None, record: _Record) -> It
         )
     for directory in filter(Path.is_dir, map(Path, record.passed)):
         if uid is not None and sharing.read_acl(directory).permissions(uid) is not None:
-            yield AccountStep((f"let it pass through {directory} no more",), _keeping_out(directory, uid))
+            yield AccountStep((f"stop letting it pass through {directory}",), _keeping_out(directory, uid))
     if uid is not None:
         yield AccountStep((f"remove the system account {account.name}",), lambda: _userdel(account.name))
     if base.exists():
@@ -282,7 +282,7 @@ def _take_ownership(tree: Path, uid: int) -> Callable[[], Sequence[str]]:
     def does() -> Sequence[str]:
         owner = tree.stat()
         whose = f"{owner.st_uid}:{owner.st_gid}"
-        # Whoever works there may put a link in a directory's place meanwhile, and another's file in a file's.
+        # A process there may meanwhile replace a directory with a link, and a file with another user's file.
         chown = ("chown", "-h", f"--from={uid}", whose, "{}", "+")
         _run_as_root("find", str(tree), "-xdev", "-uid", str(uid), "-execdir", *chown, limit=_TREE)
         return [f"{tree}: {each}" for each in sharing.unshare(tree, uid)]
@@ -310,6 +310,6 @@ def _userdel(name: str) -> Sequence[str]:
 
 
 def _run_as_root(*words: str, stdin: bytes | None = None, check: bool = True, limit: float = _LIMIT) -> None:
-    """Run a program as root. Raise HostError where nobody lets us, CommandFailed, ToolMissing."""
+    """Run a program as root. Raise HostError without the right to, CommandFailed, ToolMissing."""
     argv = words if os.geteuid() == 0 else ("sudo", "-n", "--", *words)
     process.run(*argv, stdin=stdin, check=check, timeout=limit)

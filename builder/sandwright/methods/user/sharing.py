@@ -1,6 +1,6 @@
-"""Gives an account rights over a tree, and takes them again: no link is followed, nobody else's file touched.
+"""Gives an account rights over a tree, and revokes them: it follows no link and touches no other user's file.
 
-Whoever runs this may be root, and the tree may hold what a hostile command made. Each file is opened by its
+The caller may be root, and the tree may hold files of a hostile command. Each file is opened by its
 name in a directory that is open already, without following links, and is looked at before anything is
 changed: what belongs neither to the tree's owner nor to the account stays as it is.
 """
@@ -22,7 +22,7 @@ _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _DEEPEST = 400
 """Directories in each other that are gone through: each takes a descriptor, and a part of Python's stack."""
 
-_CROWDED = "a file has other names elsewhere, and may be somebody else's"
+_CROWDED = "a file has other names elsewhere, and may be another user's"
 
 
 @dataclass
@@ -41,7 +41,7 @@ class Left:
 
 
 Change = Callable[[int, os.stat_result], None]
-"""What is done to one file or directory, by its descriptor."""
+"""The change to one file or directory, by its descriptor."""
 
 
 def share(tree: Path, uid: int, closed: Collection[str] = ()) -> list[str]:
@@ -123,7 +123,7 @@ def _changed(tree: Path, owners: set[int], change: Change, closed: Collection[st
     skipped = Left({})
     for descriptor, status in _open_tree(tree, skipped, closed):
         if status.st_uid not in owners:
-            skipped.add("they belong to somebody else")
+            skipped.add("they belong to another user")
         elif not stat.S_ISDIR(status.st_mode) and status.st_nlink > 1:
             skipped.add(_CROWDED)
         else:

@@ -22,7 +22,7 @@ from sandwright.setup.requirements import how_to_get
 
 @dataclass(frozen=True)
 class Vm(Bwrap):
-    """The row of User-Mode Linux: what is left of a run is what is left of bubblewrap's."""
+    """The row of User-Mode Linux. The leftovers of a run are those of bubblewrap."""
 
     name: str = "vm"
 
@@ -49,7 +49,7 @@ class Vm(Bwrap):
         return _missing_program(self.name, self.programs(), host)
 
     def trial(self) -> Mapping[str, str]:
-        """What the launcher of a trial is told besides."""
+        """Further arguments of a trial's launcher."""
         return {}
 
 

@@ -1,4 +1,4 @@
-"""What the probes must see in a kernel of its own, where it differs from what they see elsewhere."""
+"""The answers that probes must get from a separate kernel, where they differ from other methods'."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Mapping
 
 from sandwright.methods.properties import Answers
 
-_OTHERS = Answers("ECONNREFUSED", "nobody of the kernel inside listens there, and sockets are its own")
+_OTHERS = Answers("ECONNREFUSED", "the kernel inside has separate sockets, and no process inside listens")
 
 EXPECTED: Mapping[str, Answers] = {
     "foreign-abi": Answers(
         "EBADF", "User-Mode Linux takes the number as one of 64-bit calls, and so does the filter inside"
     ),
-    "family.six": Answers("ok EAFNOSUPPORT", "in this kernel IPv6 is a module, which nobody loads"),
+    "family.six": Answers("ok EAFNOSUPPORT", "in this kernel IPv6 is a module, which is not loaded"),
     "net.outside": Answers("ENETUNREACH EAFNOSUPPORT", "there is no way out, and no IPv6"),
     "kernel.absent": Answers("ENOENT EACCES EROFS", "the kernel inside has it, covered or read-only"),
     "kernel.no-order": Answers("ENOENT EACCES EROFS", "the kernel inside has it, covered or read-only"),
-    "process.environ": Answers("EACCES", "nobody inside can look at the first process"),
+    "process.environ": Answers("EACCES", "no program inside can read the first process"),
     "unix.unlisted": _OTHERS,
     "unix.later": _OTHERS,
     "unix.written": _OTHERS,

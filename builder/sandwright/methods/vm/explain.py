@@ -34,7 +34,7 @@ def read_vm(rendered: Rendered, policy: ResolvedPolicy) -> Enclosure:
 
 
 def read_vm_landlock(rendered: Rendered, _policy: ResolvedPolicy) -> Enclosure:
-    """The mounts by which the supervisor judges each path (`read_landlock_rules`: what is behind it).
+    """The mounts by which the supervisor judges each path (`read_landlock_rules`: the paths behind it).
 
     Raise DocumentError for a kind of mount that the launcher doesn't know.
     """
@@ -81,7 +81,7 @@ class LandlockRules(Enclosure):
         if mount is not None and (
             mount.target == "/proc" or (mount.writable and tree.changes_host(mount.target))
         ):
-            return "the supervisor holds what is restricted in it"
+            return "the supervisor enforces the restrictions in it"
         return ""
 
 

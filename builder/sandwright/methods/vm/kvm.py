@@ -56,7 +56,7 @@ def render_vm_kvm(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
 
 @dataclass(frozen=True)
 class VmKvm(Vm):
-    """The row of QEMU: what is left of a run is what is left of bubblewrap's."""
+    """The row of QEMU. The leftovers of a run are those of bubblewrap."""
 
     name: str = "vm-kvm"
 

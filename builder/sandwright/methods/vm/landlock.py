@@ -1,4 +1,4 @@
-"""Renders what starts a kernel of its own under Landlock, where no namespace can be made.
+"""Renders the start of a separate kernel under Landlock, where no namespace can be made.
 
 The plan of mounts is the same as inside bubblewrap. It is made by the first process in that kernel, and held
 outside by the launcher's supervisor, which makes each call of the kernel's process that names a path
@@ -65,4 +65,4 @@ def render_vm_landlock(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
             links=tuple((each.target, each.source) for each in plan.mounts if each.kind == "symlink"),
         ),
     )
-    return *files, *launch_program(policy, launch, files, "runs a command with a kernel of its own")
+    return *files, *launch_program(policy, launch, files, "runs a command with a separate kernel")

@@ -1,8 +1,8 @@
-"""Renders what starts a kernel of its own inside bubblewrap's sandbox.
+"""Renders the start of a separate kernel inside bubblewrap's sandbox.
 
 The sandbox is that of `bwrap` for the same policy, but that it has no network whatever the policy says, and
-another filter: the kernel's process traces (ptrace), and connects to nobody. The policy's own filter is put
-on inside, by the first process there.
+another filter: the kernel's process traces (ptrace), and makes no connections. The policy's filter is
+loaded inside, by the first process there.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def render_vm(
     if len(arguments) > MAX_ARGUMENTS:
         refused = "bubblewrap takes fewer arguments than this policy needs"
         launch = dataclasses.replace(launch, refused=refused)
-    purpose = "runs a command with a kernel of its own"
+    purpose = "runs a command with a separate kernel"
     return *files, *launch_program(policy, launch, files, purpose, inside=LAUNCH_VM)
 
 
@@ -109,5 +109,5 @@ def memory(policy: ResolvedPolicy | None) -> int:
     if is_preset(policy, "memory"):
         size = min(size, MEMORY)
     if size < LEAST:
-        raise RenderError(f"{source}: resources.memory: a kernel of its own needs {LEAST}MiB")
+        raise RenderError(f"{source}: resources.memory: a separate kernel needs {LEAST}MiB")
     return size

@@ -1,1 +1,1 @@
-"""From an image to a runtime's bundle: its configuration, its user, and what is mounted in it."""
+"""From an image to a runtime's bundle: its configuration, its user, and its mounts."""

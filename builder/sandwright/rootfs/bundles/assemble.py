@@ -77,8 +77,8 @@ def bundle(
 
     `platform` and `ref` choose one where there are several. With `minimal`, the programs to keep, the
     root holds only what they need; `keep`, `drop`, `trace` and `dependencies` are those of
-    `minimal.Wanted`. See `source.open_image`, `bundle.write_bundle` and `minimal.write_minimal_bundle`
-    for what is raised.
+    `minimal.Wanted`. `source.open_image`, `bundle.write_bundle` and `minimal.write_minimal_bundle`
+    list the exceptions.
     """
     if not minimal and (keep or drop or trace or dependencies):
         raise UsageError("what to keep, drop or trace goes with the programs of a minimal bundle")

@@ -72,7 +72,7 @@ def write_bundle(
 
     The root file system is unpacked into `store`, unless this image's is there. `command` stands for that
     of `settings`. `rootless` None means: when we are not root. With `settings.writable` the bundle gets a
-    root of its own, since the shared one must stay as it is. What is there with the same content is not
+    private root, since the shared one must stay as it is. Existing files with the same content are not
     written again.
     """
     settings = settings if command is None else replace(settings, command=tuple(command))

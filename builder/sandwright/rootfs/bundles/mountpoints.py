@@ -199,7 +199,7 @@ class _MountPoints:
 
 @contextlib.contextmanager
 def _time_kept(fd: int) -> Iterator[int]:
-    """Give a directory's modification time in ns, for what is made in it, and set it again at the end."""
+    """Yield a directory's modification time in ns, for new entries, and restore it at the end."""
     before = os.fstat(fd).st_mtime_ns
     yield before
     os.utime(fd, ns=(before, before))

@@ -51,11 +51,11 @@ class DockerArchive:
         self._rows = [mapping(row, f"{where}: [{number}]") for number, row in enumerate(listed)]
 
     def select(self, platform: Platform | None, ref: str | None) -> SavedImage:
-        """The image that fits. See `source.open_image` for what is raised."""
+        """The matching image. `source.open_image` lists the exceptions."""
         return self.images()[choose(map(_candidate, self._images()), platform, ref, self.name)]
 
     def select_all(self, platform: Platform | None, ref: str | None) -> list[ImageCandidate]:
-        """Every image that fits. See `source.list_images` for what is raised."""
+        """Every matching image. `source.list_images` lists the exceptions."""
         return choose_all(map(_candidate, self._images()), platform, ref, self.name)
 
     def images(self) -> dict[str, SavedImage]:

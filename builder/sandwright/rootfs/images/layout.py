@@ -75,7 +75,7 @@ class LayoutReader:
             raise ArchiveRefused(f"{self.name}: oci-layout: imageLayoutVersion must be '1.0.0'")
 
     def select(self, platform: Platform | None, ref: str | None) -> SelectedImage:
-        """The image that fits, checked. See `source.open_image` for what is raised."""
+        """The matching image, checked. `source.open_image` lists the exceptions."""
         leaves = self._leaves()
         candidates = list(
             self._leaf_candidates(
@@ -102,7 +102,7 @@ class LayoutReader:
             )
 
     def select_all(self, platform: Platform | None, ref: str | None) -> list[ImageCandidate]:
-        """Every image that fits. See `source.list_images` for what is raised."""
+        """Every matching image. `source.list_images` lists the exceptions."""
         leaves = self._leaves()
         for leaf in leaves:
             self._check_system(leaf.descriptor)
@@ -221,7 +221,7 @@ class LayoutReader:
         )
 
     def _read_verified(self, descriptor: Descriptor, limit: int) -> bytes:
-        """A blob whose size and digest are right."""
+        """A blob, with size and digest checked."""
         path = descriptor.path
         self._check_descriptor_size(path, descriptor)
         content = blobs.read(self._place, path, limit=limit)

@@ -78,7 +78,7 @@ class DependencyClosure:
         self._follow_all()
 
     def folder(self, path: bytes, detail: str) -> None:
-        """Keep a directory without what is in it, if it is there."""
+        """Keep a directory without its entries, if it exists."""
         self._books.keep(path, Reason("declared", None, detail))
         self._follow_all()
 
@@ -98,7 +98,7 @@ class DependencyClosure:
                 self._books.ask("names in directories that the traced run listed", folder, folder + b"/**")
 
     def selection(self) -> Selection:
-        """What is kept by now, and what is open."""
+        """The selection so far, and the open paths."""
         if not self._packages.exists:
             self._books.ask("package data: the image has no package database", b"/var/lib/dpkg")
         return self._books.selection(self._programs)
@@ -206,7 +206,7 @@ class DependencyClosure:
             if why:
                 self._books.leave_out(path, why)
             elif self._holds_something(path):
-                continue  # a directory comes with what is kept in it; an empty one is data itself
+                continue  # kept entries bring their directory along; an empty directory is data itself
             elif self._books.keep(path, Reason("package", parent, package)) is None:
                 self._books.leave_out(path, f"package {package} lists it, and the image does not have it")
 

@@ -12,7 +12,7 @@ from sandwright.rootfs.securejoin import ResolvedPath, Root
 
 
 class Ledger:
-    """The books of one selection. `new` are kept paths that nobody has looked into yet, oldest first."""
+    """The books of one selection. `new` are kept paths that were not examined yet, oldest first."""
 
     def __init__(self, root: Root, drop: Iterable[bytes]) -> None:
         """`drop` are patterns of paths that are never kept."""
@@ -91,7 +91,7 @@ class Ledger:
         self._kept[path][reason] = None
 
     def _missing_lines(self, names: set[bytes]) -> Iterator[str]:
-        """What is missing, one line a thing: a library that is kept after all, as one of `names`, is not."""
+        """Missing paths, one line each, without libraries that are kept under one of their `names`."""
         askers: dict[str, list[bytes]] = {}
         for (asker, name), what in self._missing.items():
             if name not in names:

@@ -178,7 +178,7 @@ def _minimal(image: Image, full: Rootfs, selection: Selection, store: Path, *, r
 def _with_command(
     image: Image, root: Root, selection: Selection, settings: BundleOptions
 ) -> tuple[BundleOptions, list[str]]:
-    """Settings whose program is kept: the image's own where it is, else the first that was asked for.
+    """Settings with a kept program: the image's if it is kept, otherwise the first requested one.
 
     Raise BuildError for a command of the caller that is not kept.
     """

@@ -13,7 +13,7 @@ from sandwright.resources import data_json
 class KeepRule:
     """Files that go with a file: for paths that match `when` whole, `keep`, and the questions of `ask`.
 
-    `links` are kept where they are links, without what is in the directory they may lead to. All of them, and
+    `links` are kept where they are links, without the entries of a target directory. All of them, and
     the pairs (pattern, question) of `ask`, may hold references to groups of `when`.
     """
 

@@ -40,8 +40,8 @@ class Selection:
     """The outcome. `kept` maps each path to the reasons that led to it, the first first.
 
     `left_out` are paths that belong to something kept and were not, with the reason; `missing` are things
-    that a kept file names and the image doesn't have. Directories on the way are not listed: they hold
-    what is kept.
+    that a kept file names and the image doesn't have. Parent directories are not listed: kept files
+    bring them along.
     """
 
     programs: tuple[bytes, ...]
@@ -61,7 +61,7 @@ class Selection:
                 break
             current = reason.parent
         if not lines and any(kept.startswith(path.rstrip(b"/") + b"/") for kept in self.kept):
-            return [f"{path_text(path)}: a directory that holds what is kept"]
+            return [f"{path_text(path)}: a directory with kept files"]
         return lines
 
     def whynot(self, path: bytes) -> str:
@@ -80,7 +80,7 @@ class Selection:
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Selection:
-        """The inverse of `as_dict`, for whoever asks a bundle's why.json later."""
+        """The inverse of `as_dict`, for later questions about a bundle's why.json."""
         kept = {path.encode(): tuple(map(_decode_reason, rows)) for path, rows in document["kept"].items()}
         questions = document["questions"]
         return cls(

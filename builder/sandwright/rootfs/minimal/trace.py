@@ -8,17 +8,21 @@ command.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import platform
 import re
 import tempfile
 from collections import deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from sandwright import process
 from sandwright.errors import BuildError
 from sandwright.render.bubblewrap import BwrapArguments
+from sandwright.render.filters import shipped_filter
+from sandwright.render.restricted import host_architecture
 
 _READ_ONLY = """
 for each in null zero full random urandom tty; do
@@ -63,15 +67,19 @@ def trace(rootfs: Path, run: TracedCommand, *, timeout: float = 300.0) -> Trace:
     strace or bubblewrap, CommandFailed when the time is up.
     """
     strace, bwrap = process.which("strace", hint=_HINT), process.which("bwrap", hint=_HINT)
-    with tempfile.TemporaryDirectory(prefix="sandwright-trace-") as folder:
+    with tempfile.TemporaryDirectory(prefix="sandwright-trace-") as folder, sandbox(rootfs, run) as words:
         result = process.run(
             *readonly_devices(),
             *(strace, "-ff", "-qq", "-xx", "-y", "--pidns-translation", "-s", "4096", "-e", _CALLS),
             *("-e", "signal=none", "-o", f"{folder}/t"),
-            *(bwrap, *sandbox(rootfs, run)),
+            *(bwrap, *words.argv),
             timeout=timeout,
             check=False,
+            pass_fds=words.pass_fds,
         )
+        if f"bwrap: Can't chdir to {run.cwd}:" in result.stderr and run.cwd != "/":
+            # the namespace maps one user, so that the home of another is closed even to root
+            return trace(rootfs, replace(run, cwd="/"), timeout=timeout)
         if not result:
             text = f"{result.stderr}{result.stdout.decode(errors='replace')}".strip()[-2000:]
             raise BuildError(f"the traced run of {' '.join(run.argv)} ended with {result.status}\n{text}")
@@ -91,14 +99,27 @@ def readonly_devices() -> list[str]:
     return [*probe, "sh", "-c", _READ_ONLY, "sh"]
 
 
-def sandbox(rootfs: Path, run: TracedCommand) -> list[str]:
-    """The arguments of bubblewrap for a run in a root file system, which is read-only."""
+@dataclass(frozen=True)
+class SandboxWords:
+    """Arguments of bubblewrap, and the descriptors that they name."""
+
+    argv: list[str]
+    pass_fds: tuple[int, ...]
+
+
+@contextlib.contextmanager
+def sandbox(rootfs: Path, run: TracedCommand) -> Iterator[SandboxWords]:
+    """The arguments of bubblewrap for a run in a read-only root file system, with the `default` filter."""
     bwrap = BwrapArguments().unshare("all").supervise().drop_capabilities()
     bwrap.bind(str(rootfs), "/").proc("/proc").dev("/dev").tmpfs("/tmp")  # noqa: S108
     bwrap.clear_environment().chdir(run.cwd).environment(run.environment.items())
     if run.user is not None:
         bwrap.unshare("user").user(*run.user)
-    return bwrap.command(run.argv).words
+    with os.fdopen(os.memfd_create("filter"), "w+b") as filter_:
+        filter_.write(shipped_filter("default", host_architecture(platform.machine())))
+        filter_.seek(0)
+        bwrap.seccomp(filter_.fileno())
+        yield SandboxWords(bwrap.command(run.argv).words, (filter_.fileno(),))
 
 
 @dataclass

@@ -35,8 +35,8 @@ class Copied:
 def copy_paths(source: Root, paths: Iterable[bytes], destination: Path) -> Copied:
     """Make `destination`, a new directory, with `paths` of `source` in it and the directories above them.
 
-    Paths are absolute and free of links but for their last component. A directory comes without what is
-    in it. Raise HostError when the disk is full or the caller may not make what is there.
+    Paths are absolute and free of links but for their last component. A directory comes without its
+    entries. Raise HostError when the disk is full or the caller may not create such a file.
     """
     destination.mkdir(mode=0o700)
     with Root(destination) as target:

@@ -99,14 +99,15 @@ class _Trial:
         """The end of a command line in a root; None when it does not end."""
         # In `/`: the user namespace maps one user, so that the home of another is closed even to root.
         command = TracedCommand(argv, self.environment, "/", self.user)
+        bwrap = process.which("bwrap", hint="minimal roots are tried in bubblewrap")
         try:
-            return process.run(
-                *readonly_devices(),
-                process.which("bwrap", hint="minimal roots are tried in bubblewrap"),
-                *sandbox(rootfs, command),
-                timeout=_TIMEOUT,
-                check=False,
-            )
+            with sandbox(rootfs, command) as words:
+                return process.run(
+                    *(*readonly_devices(), bwrap, *words.argv),
+                    timeout=_TIMEOUT,
+                    check=False,
+                    pass_fds=words.pass_fds,
+                )
         except CommandFailed:
             return None
 

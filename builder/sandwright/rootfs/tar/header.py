@@ -82,7 +82,7 @@ def record(key: bytes, value: bytes) -> bytes:
 
 
 def nanoseconds(value: bytes) -> int:
-    """A PAX time (decimal seconds with a fraction) in nanoseconds; what is finer is cut off."""
+    """A PAX time (decimal seconds with a fraction) in nanoseconds; finer digits are cut off."""
     match = _SECONDS.fullmatch(value)
     if match is None:
         raise ValueError(f"a time in its PAX header is {value[:40]!r}")

@@ -1,4 +1,4 @@
-"""Bounds the memory for what is kept of an image's members, whatever it says and however it is packed."""
+"""Bounds the memory for an image's members, whatever its headers claim and however it is packed."""
 
 from __future__ import annotations
 
@@ -22,6 +22,4 @@ class MemoryBudget:
         """Keep so many bytes. Raise EntryRefused when they are too many."""
         self._left -= size
         if self._left < 0:
-            raise EntryRefused(
-                f"what is kept of it and of those before it takes more than {self._most} bytes"
-            )
+            raise EntryRefused(f"it and the members before it need more than {self._most} bytes of memory")

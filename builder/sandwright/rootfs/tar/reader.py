@@ -170,7 +170,7 @@ class TarReader:
         return block
 
     def _pieces(self, keep: int = 0) -> Iterator[bytes]:
-        """What is left of the current member's stored content, but for the last bytes."""
+        """The rest of the current member's stored content, except the last bytes."""
         while self._left > keep:
             if self._at == len(self._buffer):
                 self._need()
@@ -247,7 +247,7 @@ class TarReader:
         return data
 
     def _skip(self) -> None:
-        """Pass over what is left of the current member."""
+        """Skip the rest of the current member."""
         skip = self._left + self._pad
         while skip > len(self._buffer) - self._at:
             skip -= len(self._buffer) - self._at

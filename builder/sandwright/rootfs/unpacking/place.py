@@ -1,7 +1,7 @@
 """Puts the members of an archive into a tree: content, owner, mode, xattrs, times.
 
 Everything is done to open descriptors, or to one name in an open directory without following it; so a hard
-link to a symbolic link changes nothing outside (CVE-2021-32760). What is already there is removed first,
+link to a symbolic link changes nothing outside (CVE-2021-32760). An existing file is removed first,
 never written into: it may have other names.
 """
 
@@ -23,7 +23,7 @@ from sandwright.rootfs.unpacking.tree import OpenDirectory, RootfsTree
 Owners = Literal["root", "rootless"]
 
 OWNER = "user.rootlesscontainers"
-"""The xattr in which rootless tools keep whose a file should be: umoci, PRoot and runROOTLESS read it."""
+"""The xattr in which rootless tools record a file's owner: umoci, PRoot and runROOTLESS read it."""
 
 _UNCHANGED = (1 << 32) - 1
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -79,7 +79,7 @@ class TarExtractor:
     ) -> None:
         mode = entry.mode
         closed = not (self._root or mode & 0o200) and (entry.uid or entry.gid or entry.xattrs)
-        first = mode & 0o777 | (0o200 if closed else 0)  # whoever is not root needs it for xattrs
+        first = mode & 0o777 | (0o200 if closed else 0)  # a user other than root needs it for xattrs
         try:
             fd = os.open(name, _CREATE, first, dir_fd=parent.fd)
         except FileExistsError:
@@ -148,7 +148,7 @@ class TarExtractor:
     def _hardlink(self, parent_path: bytes, name: bytes, entry: TarEntry) -> None:
         """A further name for what the merged tree has as `entry.link`, whose owner and mode stay.
 
-        The directory of the target is held by a descriptor of its own while that of the name is looked up.
+        A second descriptor holds the target's directory while that of the name is looked up.
         """
         folder, _, target = entry.link.rpartition(b"/")
         found = self._tree.existing(folder)
@@ -234,7 +234,7 @@ class TarExtractor:
                 self._note_owner(entry)
 
     def _note_owner(self, entry: TarEntry) -> None:
-        self._missing.add("owner not reproduced: it belongs to whoever unpacked it", entry.path)
+        self._missing.add("owner not reproduced: it belongs to the user who unpacked it", entry.path)
 
     def _set_xattrs(self, target: int | Path, entry: TarEntry) -> None:
         for key, value in sorted(entry.xattrs.items()):
@@ -250,7 +250,7 @@ class TarExtractor:
 
 
 def default_owners() -> Owners:
-    """What suits the caller: "root" for root, unless its user namespace has nobody else to give files to."""
+    """The caller's mode: "root" for root, unless its user namespace has no other users."""
     if os.geteuid() != 0:
         return "rootless"
     with contextlib.suppress(FileNotFoundError):

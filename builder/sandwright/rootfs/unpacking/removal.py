@@ -15,7 +15,7 @@ _LOOK = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 @dataclass(slots=True)
 class _Level:
-    """A directory on the way down: its name in the one above, its identity, and what is left to go into."""
+    """A directory on the way down: its name in its parent, its identity, and its remaining subdirectories."""
 
     name: str
     identity: tuple[int, int]
@@ -42,7 +42,7 @@ def open_directory(name: bytes | str, parent: int) -> tuple[int, os.stat_result]
 
 
 def remove(name: bytes | str, parent: int) -> None:
-    """Remove what is called `name` in the open directory `parent`, with all that is below it.
+    """Remove the entry `name` in the open directory `parent`, with everything below it.
 
     Raise FileNotFoundError when there is nothing.
     """
@@ -56,7 +56,7 @@ def remove_tree(name: bytes | str, parent: int) -> None:
     """Remove the directory called `name` in the open directory `parent`, with all that is below it.
 
     It goes down into one directory after another and back up through `..`, so that depth costs no
-    descriptors. Nobody else may be at work below it.
+    descriptors. No other process may change anything below it.
     """
     top = os.fsdecode(name)
     fd, _ = open_directory(top, parent)
@@ -74,7 +74,7 @@ def remove_tree(name: bytes | str, parent: int) -> None:
             if levels:
                 fd = _move(fd, os.open("..", OPEN_DIRECTORY, dir_fd=fd))
                 if _inode_identity(fd) != levels[-1].identity:
-                    raise HostError(f"{top}: somebody moved directories in it while it was being removed")
+                    raise HostError(f"{top}: directories in it were moved while it was being removed")
                 os.rmdir(level.name, dir_fd=fd)
     finally:
         os.close(fd)
@@ -82,7 +82,7 @@ def remove_tree(name: bytes | str, parent: int) -> None:
 
 
 def _unlink_files(name: str, fd: int) -> _Level:
-    """Unlink what is not a directory, and say which directories there are."""
+    """Unlink all files but directories, and return the directories."""
     if os.fstat(fd).st_mode & 0o300 != 0o300:
         os.fchmod(fd, 0o700)
     level = _Level(name, _inode_identity(fd), [])

@@ -70,7 +70,7 @@ def stored_rootfs(store: Path, name: str, make: Callable[[Path], Mapping[str, An
 
 
 def _complete(rootfs: Path, record: Path) -> StoredRootfs | None:
-    """What is there; None where it is none of ours, as a link, which may lead to the machine's own root."""
+    """The stored tree; None where it is not ours, like a link, which may lead to the machine's root."""
     try:
         if not (stat.S_ISDIR(rootfs.lstat().st_mode) and stat.S_ISREG(record.lstat().st_mode)):
             return None
@@ -182,7 +182,7 @@ def _on_disk(directory: Path) -> None:
 def _private(store: Path) -> None:
     """Create the store, closed to other users: images hold setuid programs (CVE-2021-41091, -41103).
 
-    One that is open and has something in it is refused: it is somebody else's, or came with a project.
+    One that others can open and that is not empty is refused: it is another user's, or came with a project.
     """
     store.mkdir(parents=True, exist_ok=True, mode=0o700)
     status = store.stat()

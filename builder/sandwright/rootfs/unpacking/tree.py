@@ -46,7 +46,7 @@ class OpenDirectory:
             self._chmod(self.mode | _OWNER)
 
     def set_mode(self, mode: int) -> None:
-        """Give it `mode`. Until it is closed the owner keeps all rights; the root lets nobody else in."""
+        """Give it `mode`. Until it is closed the owner keeps all rights; the root admits no other user."""
         self.mode = mode
         self._chmod(mode | _OWNER if self.path else _OWNER)
         self.inherits = bool(mode & stat.S_ISGID)
@@ -69,8 +69,8 @@ class RootfsTree:
     """The directories below one root, found by path, a bounded number of them open.
 
     Paths are those of entries: relative, normalised, and as written, so that a component may be a symbolic
-    link. Nobody else may be at work below the root. `close` finishes all directories; `abandon` only lets
-    go of them.
+    link. No other process may change anything below the root. `close` finishes all directories; `abandon`
+    only lets go of them.
     """
 
     def __init__(self, root: int, *, limits: ArchiveLimits = DEFAULT) -> None:
@@ -111,11 +111,11 @@ class RootfsTree:
         return self._open.get(_join(parent, name)) or self._hold(parent, name)
 
     def names(self, directory: OpenDirectory) -> list[bytes]:
-        """What is in a directory."""
+        """The entries of a directory."""
         return [os.fsencode(name) for name in os.listdir(directory.fd)]  # noqa: PTH208 - not by path
 
     def clear(self, parent: OpenDirectory, name: bytes) -> None:
-        """Remove what is called `name`, with all that is below it. Raise FileNotFoundError for nothing."""
+        """Remove the entry `name`, with everything below it. Raise FileNotFoundError for nothing."""
         mode = os.stat(name, dir_fd=parent.fd, follow_symlinks=False).st_mode
         if stat.S_ISDIR(mode):
             self._close_below(_join(parent, name))
@@ -206,7 +206,7 @@ class RootfsTree:
         return self._open[head], ahead
 
     def _above(self, current: OpenDirectory) -> OpenDirectory:
-        """The parent of a directory; the root is its own. Nobody else moves directories here."""
+        """The parent of a directory; the root's is the root. No other process moves directories here."""
         if current is self.root:
             return current
         parent = current.path.rpartition(b"/")[0]

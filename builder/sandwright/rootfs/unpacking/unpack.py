@@ -41,7 +41,7 @@ _ENDINGS = {"gzip": "gzip", "zstd": "zstd", "plain": "tar", "xz": "xz"}
 
 @dataclass(frozen=True)
 class UnpackReport:
-    """What was unpacked, and what is to be known about it.
+    """The unpacked tree, and remarks about it.
 
     `entries` and `bytes` count the archives' members and length. `contained` is what was read differently
     from how it was written, or had no effect. `missing` is what the image has and the root file system has

@@ -80,7 +80,7 @@ def request_line(attempt: Attempt, index: int, *, word: str) -> str:
 def parse_answers(output: bytes, count: int, *, word: str, why: str = "") -> list[ProbeAnswer]:
     """The answers in the program's output, one for each of `count` attempts; other output is passed over.
 
-    `why` is said of each that has none.
+    `why` is the reason for each that has none.
     """
     found: dict[str, ProbeAnswer] = {}
     for answered in output.decode(errors="replace").splitlines():

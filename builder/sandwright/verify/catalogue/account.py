@@ -1,4 +1,4 @@
-"""What an account of its own keeps apart, beside mounts and the filter: the probes of `user` alone."""
+"""The probes of `user` alone: the separation by a dedicated account, beside mounts and the filter."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def probes(subject: ProofSubject) -> Iterator[Probe]:
 
 
 def _both_ways(made: Path, word: str) -> str | None:
-    """Whoever started it reads what the account made, and adds to it."""
+    """The user who started it reads the account's files, and adds to them."""
     try:
         with made.open("r+b") as file:
             content = file.read()

@@ -14,7 +14,7 @@ from sandwright.verify.probe import Family, Probe, ProbeStep
 from sandwright.verify.subject import ProofSubject, step
 
 _SHARED = Path("/tmp")  # noqa: S108 - inside, and on the host
-"""Where everybody's temporary files are, unless the sandbox has a directory of its own there."""
+"""The shared temporary directory, unless the sandbox has a private one there."""
 
 
 def probes(subject: ProofSubject) -> Iterator[Probe]:
@@ -224,7 +224,7 @@ def creation_attempts(path: Path, other: Path) -> Iterator[ProbeStep]:
 
 
 def find_created(names: Sequence[Path], mine: Path) -> str | None:
-    """What is there of names that must not be made; a cover of another session is nothing."""
+    """The existing paths among names that must not be created, without another session's placeholders."""
     mine.unlink(missing_ok=True)
     found = [
         str(path) for path in names if os.path.lexists(path) and not is_placeholder(str(path), path.lstat())
@@ -261,7 +261,7 @@ def _temporary_probe(subject: ProofSubject) -> Probe:
 def _not_temporary(subject: ProofSubject, path: Path) -> str:
     """Why a path is no temporary file of the host's that is not shown otherwise."""
     if subject.properties.copies_project:
-        return "what is planted is the project, which is there"
+        return "the planted files are in the project, which is shown"
     return "" if str(path).startswith("/tmp/") else "this host's temporary directory is not /tmp"  # noqa: S108
 
 

@@ -133,7 +133,7 @@ def _git_links(write: Path) -> Probe:
 
 
 def _moves(write: Path, name: str) -> tuple[ProbeStep, ...]:
-    """What is not restricted can be moved; and a file of the probe's own."""
+    """Unrestricted paths can be moved; and so can a file of the probe."""
     return (
         step("works", "mkdir", write / name),
         step("works", "rename", write / name, write / f"{name}-moved"),

@@ -1,7 +1,7 @@
 """The paths that the policy itself names: each rule is attempted where it holds.
 
-Nothing that belongs to anybody is changed, even in a sandbox that holds nothing back: files are opened to be
-written without a byte, modes are set to what they are, and what is created has a name of ours.
+No user's file is changed, even in a sandbox that enforces nothing: files are opened for
+writing without writing a byte, modes are set to their current value, and new files have our names.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ def probes(subject: ProofSubject) -> Iterator[Probe]:
 
 
 _TRIED = 3
-"""Of what is in a denied directory."""
+"""The number of probed entries of a denied directory."""
 
 _PLACES, _NAMES = 4, 4
 """Directories, and names in each, that are tried: all are alike."""
 
 
 def _by_cover(rules: list[PathRule], subject: ProofSubject) -> tuple[dict[str, list[Path]], list[PathRule]]:
-    """Of rules for what doesn't exist, the names that somebody could make in the project, and the rest.
+    """Of rules for missing paths, the names that a program could create in the project, and the rest.
 
     While a sandbox runs, something empty lies in the place of such a name (render/placeholders.py).
     """
@@ -174,7 +174,7 @@ def _probe(
 
 
 def _unique(directory: str, subject: ProofSubject) -> Path:
-    """A path in a directory that is nobody's."""
+    """A path in a directory without a rule."""
     return Path(directory) / f".sandwright-{subject.word}"
 
 
@@ -187,7 +187,7 @@ def _hidden_steps(rule: PathRule, subject: ProofSubject, *, masked: bool) -> Ite
     elif not subject.policy.filesystem.tree.allows("read", str(path.parent)) or _is_private(
         path.parent, subject
     ):
-        yield step("hidden.attributes", "stat", path)  # what is above is hidden already
+        yield step("hidden.attributes", "stat", path)  # its parent is hidden already
     elif subject.policy.facts.kind(rule.path) == "directory":
         yield from (step("hidden.attributes", "stat", each) for each in inside)
         names = tuple(os.fsencode(each.name) for each in inside if each.parent == path)
@@ -199,7 +199,7 @@ def _hidden_steps(rule: PathRule, subject: ProofSubject, *, masked: bool) -> Ite
 
 
 def _of_image(rule: PathRule, inside: Sequence[Path], subject: ProofSubject) -> Iterator[ProbeStep]:
-    """What is denied where an image's root is: of the image too, or of the host alone by a preset."""
+    """The denied paths with an image's root: in the image too, or only on the host, by a preset."""
     path = Path(rule.path)
     if not subject.policy.denies_image(rule.path):
         claim = "image.own" if _in_image(rule.path) else "foreign"
@@ -218,7 +218,7 @@ def _is_private(path: Path, subject: ProofSubject) -> bool:
 
 
 def _denied_entries(directory: Path, opened: Sequence[str]) -> Iterator[Path]:
-    """What is in a denied directory, or on the way to what is opened in it, which is there inside.
+    """The entries of a denied directory, or parents of reopened paths in it, which exist inside.
 
     Some have nothing, which then says nothing, and that is all that can be asked.
     """
@@ -235,7 +235,7 @@ def _denied_entries(directory: Path, opened: Sequence[str]) -> Iterator[Path]:
 
 
 def _readable(rule: PathRule) -> Iterator[ProbeStep]:
-    """What whoever runs this may read without a sandbox; else only that it is there."""
+    """Paths that this user may read without a sandbox; for others only the existence is probed."""
     path = Path(rule.path)
     if not os.access(path, os.R_OK):
         yield step("works", "stat", path)
@@ -246,7 +246,7 @@ def _readable(rule: PathRule) -> Iterator[ProbeStep]:
 
 
 def _unwritable(rule: PathRule, subject: ProofSubject) -> Iterator[ProbeStep]:
-    """What whoever runs this may do without a sandbox, as else nothing is learnt of the sandbox."""
+    """Attempts that succeed for this user without a sandbox: others would prove nothing about the sandbox."""
     path = Path(rule.path)
     with contextlib.suppress(OSError):  # a simulated Mac's path need not be there
         status = path.lstat()
@@ -269,7 +269,7 @@ def _writable_probe(rule: PathRule, subject: ProofSubject) -> Probe:
 
 
 def _absent_probe(rules: list[PathRule], subject: ProofSubject) -> Probe:
-    """Denied paths that nobody has here: they aren't there, and nothing can be made where they would be."""
+    """Denied paths that don't exist on this machine: nothing can be created there either."""
     tree = subject.policy.filesystem.tree
     steps: list[ProbeStep] = []
     places: dict[str, None] = {}
@@ -301,7 +301,7 @@ def _absent_probe(rules: list[PathRule], subject: ProofSubject) -> Probe:
 
 
 def _in_image(path: str) -> bool:
-    """Whether an image can have something of its own there."""
+    """Whether an image can have a file there."""
     return path.split("/")[1] in ("bin", "dev", "etc", "lib", "proc", "run", "sbin", "sys", "usr", "var")
 
 

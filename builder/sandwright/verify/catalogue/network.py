@@ -138,7 +138,7 @@ def _proxy_probe(subject: ProofSubject) -> Probe:
 
 
 def _beside_proxy(subject: ProofSubject) -> bool:
-    """Whether the sandbox is in an engine's network that has nobody in it but the proxy."""
+    """Whether the sandbox is in an engine's network with only the proxy."""
     return bool(subject.engine) and subject.policy.network.mode == "proxy"
 
 

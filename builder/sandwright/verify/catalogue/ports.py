@@ -13,7 +13,7 @@ from sandwright.verify.probe import Family, Probe, ProbeStep
 from sandwright.verify.subject import ProofSubject, step
 
 _PATIENCE, _SILENCE = 8000, 1500
-"""Milliseconds in which somebody comes who may, and in which nobody comes who may not."""
+"""Milliseconds in which an allowed client must connect, and in which a denied one must not."""
 
 
 def probes(subject: ProofSubject) -> Iterator[Probe]:
@@ -45,7 +45,7 @@ def _exposed(subject: ProofSubject, port: int) -> Probe:
 def _visited(visitor: Visitor, answer: str) -> str | None:
     if visitor.elsewhere:
         return "the server was reached on another address of the host, too"
-    return None if visitor.answer == answer.encode() else "nobody on the host got the server's answer"
+    return None if visitor.answer == answer.encode() else "no client on the host got the server's answer"
 
 
 def _unexposed(subject: ProofSubject) -> Probe:
@@ -57,12 +57,12 @@ def _unexposed(subject: ProofSubject) -> Probe:
         "a server inside on a port that is not listed is not reached",
         (step("net.unexposed", "serve", "127.0.0.1", port, word, _SILENCE),),
         (step("works", "loopback", "127.0.0.1"),),
-        check=lambda: "somebody on the host got the server's answer" if visitor.answer else None,
+        check=lambda: "a client on the host got the server's answer" if visitor.answer else None,
     )
 
 
 def _localhost(subject: ProofSubject, port: int) -> Probe:
-    """Somebody who listens there already is only connected to."""
+    """If a server listens there already, the probe only connects to it."""
     canary, word = subject.listeners.at(port), uuid.uuid4().hex
     return Probe(
         f"network/localhost: {port}",

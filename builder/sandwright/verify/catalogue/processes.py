@@ -228,7 +228,7 @@ _HIDDEN_BY_SOME = (
     "/proc/vmallocinfo", "/sys/devices/virtual/powercap", "/sys/fs/pstore", "/sys/kernel/debug",
     "/sys/kernel/notes", "/sys/kernel/tracing", "/sys/kernel/vmcoreinfo",
 )  # fmt: skip
-"""What is hidden of /proc and /sys, and what versions of Docker that are in use show of it."""
+"""The hidden paths of /proc and /sys, and those of them that current versions of Docker show."""
 
 
 def _interface_probes(subject: ProofSubject) -> Iterator[Probe]:

@@ -1,7 +1,7 @@
 """What the filter of system calls refuses, whatever rights one has.
 
-Each call is made with arguments by which the kernel itself would answer otherwise: a filter's EPERM is told
-from the kernel's own. Numbers and expected errors are written down here; they are not read from a profile.
+Each call is made with arguments for which the kernel itself would return another error, which tells a
+filter's EPERM from the kernel's. Numbers and expected errors are constants here, not read from a profile.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ def _without_set_id(file: Path) -> str | None:
 
 
 def _special(subject: ProofSubject, *, arm: bool, fixed: bool) -> Iterator[Probe]:
-    """`fixed`: what is started may ask for fixed addresses, as some bootstraps do."""
+    """`fixed`: programs may request fixed addresses, as some bootstraps do."""
     yield _probe(
         "clone3",
         "clone3 returns ENOSYS, so that C libraries use clone, whose flags a filter can check",

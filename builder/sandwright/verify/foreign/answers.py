@@ -1,4 +1,4 @@
-"""What must come of each attempt in a sandbox of somebody else's, whose ways to deny we don't choose.
+"""The required result of each attempt in a foreign sandbox. We don't choose how it denies.
 
 A denial counts whichever error says it, as long as it is one by which a sandbox denies. That the error is not
 this host's own is seen by making the same attempts outside (`sandwright.verify.foreign.host_control`).
@@ -70,7 +70,7 @@ _ANSWERS: Mapping[str, str] = {
 
 
 def expected_answer(claim: str, name: str) -> Expected:  # noqa: ARG001 - as `expected` is called
-    """What a claim expects of somebody else's sandbox. Raise KeyError for a claim that is in no row."""
+    """The expected answers of a foreign sandbox for a claim. Raise KeyError for a claim without a row."""
     row = default_expectation(claim)
     answers = _ANSWERS.get(claim) or _ANSWERS.get(row.like)
     return replace(row, answers=tuple(answers.split())) if answers else row

@@ -26,7 +26,7 @@ SHIPPED = Path(__file__).with_name("shipped")
 """A file of promises for each subject that ships, by its name."""
 
 GENERIC = "generic"
-"""The promises of a command of which nothing else is said."""
+"""The default promises of a command."""
 
 PLACES = ("root", "bin", "read", "write", "files", "image", "path")
 """The names that are replaced: see docs/subject.md."""
@@ -98,13 +98,13 @@ class Promises:
     """Where the command starts; absent: where sandwright was started."""
 
     root: Literal["host", "image"] = "host"
-    """Whose files are at its root."""
+    """The owner of the files at its root."""
 
     image: Annotated[str, ValueCheck(_engine)] = ""
     """The engine that is given an empty image, `{image}`."""
 
     policy: dict[str, Any]
-    """What it was told, as sandbox.yaml says it; what is planted for the run is granted besides."""
+    """Its settings, in the form of sandbox.yaml; the run's planted files are granted in addition."""
 
     not_promised: Annotated[dict[str, str], ValueCheck(_reasons)] = field(default_factory=dict)
     """Features of policies, or names of probes in which `*` stands for anything, with the reason."""
@@ -129,7 +129,7 @@ def shipped_subjects() -> tuple[str, ...]:
 
 
 def policy_text(promises: Promises) -> str:
-    """The policy as a document of its own."""
+    """The policy as a separate document."""
     return yaml.safe_dump({"schema": 1, "extends": [], **promises.policy}, sort_keys=False)
 
 

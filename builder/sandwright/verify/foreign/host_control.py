@@ -24,7 +24,7 @@ from sandwright.verify.prove import answers_of
 from sandwright.verify.verdict import Verdict
 
 _OF_THE_HOST = {"mount": "mnt", "umount": "mnt", "pivot": "mnt", "sethostname": "uts"}
-"""What would change this host where root attempts it without that namespace of its own."""
+"""Attempts that would change this host if root made them without that separate namespace."""
 
 
 def changed_namespaces(probe: Probe) -> set[str]:

@@ -1,4 +1,4 @@
-"""Proves somebody else's sandbox command: plants, writes its settings, starts it, attempts, judges."""
+"""Proves a foreign sandbox command: plants, writes its settings, starts it, attempts, judges."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def prove_subject(promises: Promises, words: Sequence[str]) -> PolicyReport:
 def _prove_stage(promises: Promises, command: Sequence[object]) -> Iterator[ProbeOutcome]:
     """The verdicts: whether it starts, then on each probe, then on runs as a whole.
 
-    What is red is attempted once more, each by itself and on newly planted files, as a breach takes away what
-    others look at; the second verdict counts.
+    Failed probes are repeated, each alone and on newly planted files, since a breach may remove files that
+    other probes need; the second verdict counts.
     """
     with stage(promises, command) as (subject, sandbox):
         control = control_outcomes(
@@ -122,7 +122,7 @@ def _again(outcome: ProbeOutcome, promises: Promises, command: Sequence[object])
 
 
 def _catalogue_probes(subject: ForeignSubject, sandbox: SubjectSandbox) -> Iterator[Probe]:
-    """The catalogue's, but for paths that no list names: nobody told the subject of those."""
+    """The catalogue's probes, without unlisted paths: the subject has no setting for those."""
     unlisted = {
         f"files/{each.kind}: {each.path}"
         for each in subject.policy.filesystem.rules
@@ -134,7 +134,7 @@ def _catalogue_probes(subject: ForeignSubject, sandbox: SubjectSandbox) -> Itera
 
 
 def _runnable_control(step: ProbeStep) -> ProbeStep:
-    """A control; who refuses all sockets, a server of its own too, is seen to run by what needs none.
+    """A control. A sandbox that refuses all sockets, also a server inside, gets one without sockets.
 
     That the attempt itself would work is seen outside.
     """

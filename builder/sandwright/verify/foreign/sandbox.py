@@ -1,4 +1,4 @@
-"""Starts somebody else's sandbox command with the probe program, and ends all that it started."""
+"""Starts a foreign sandbox command with the probe program, and ends all processes that it started."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class SubjectSandbox(RenderedSandbox):
             self.end_all()
 
     def end_all(self) -> None:
-        """End what is left of it: processes that hold this run's word, or name a planted file.
+        """End its leftovers: processes that hold this run's word, or name a planted file.
 
         One may start another while they are listed, and the kernel takes a moment to end one.
         """
@@ -95,7 +95,7 @@ class SubjectSandbox(RenderedSandbox):
 
 @dataclass
 class _Exchange:
-    """What is sent to a command and read of it, until it ends, its time is up, or it wrote too much."""
+    """Send a command its input and read its output, until it ends, its time is up, or it wrote too much."""
 
     stdin: IO[bytes]
     stdout: IO[bytes]

@@ -72,7 +72,7 @@ def _plant_fixture(promises: Promises) -> Iterator[Fixture]:
 
 
 def resolve_promised(promises: Promises, fixture: Fixture) -> ResolvedPolicy:
-    """The policy that it was given, with what is planted."""
+    """The sandbox's policy, with the planted files."""
     base_layer = layer(policy_text(promises), file=f"{promises.name}: policy")
     added = run_layer(fixture.settings())
     merged = MergedPolicy.from_layers([base_layer, *([added] if added else [])])

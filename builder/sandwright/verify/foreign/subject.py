@@ -1,4 +1,4 @@
-"""A subject that is somebody else's command: what the catalogue's probes ask about it, from its promises."""
+"""A subject that is a foreign command: it answers the catalogue's questions from its promises."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _NOTHING = Promises(schema_version=1, name="", about="", policy={})
 
 @dataclass(frozen=True)
 class ForeignSubject(ProofSubject):
-    """What is proved of a command: it has no row in the table of methods."""
+    """The subject of a command, which has no row in the table of methods."""
 
     promises: Promises = _NOTHING
 
     @property
     def properties(self) -> Properties:
-        """Those of the plainest method, but for whose root it has."""
+        """Those of the plainest method, except the kind of root."""
         return Properties(root=self.promises.root, verifiable=True)
 
     @property

@@ -1,1 +1,1 @@
-"""Proves that an image with `config.init` maps its user: who one is inside, and whose the new files are."""
+"""Proves that an image with `config.init` maps its user: the user inside, and the owner of new files."""

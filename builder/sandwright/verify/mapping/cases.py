@@ -93,7 +93,7 @@ def _read_only_cases(entry: PasswdEntry, accounts: AccountFiles) -> Iterator[Map
     caller = ExpectedUser(*CALLER, NAMED[0], NAMED[0], NAMED[1])
     yield MappingCase("read-only: the account as it is", itself, read_only=True)
     yield MappingCase(
-        "read-only: numbers that nobody knows",
+        "read-only: unknown numbers",
         f"/etc/passwd knows no number {CALLER[0]}, and can't be changed",
         requested_ids=CALLER,
         read_only=True,

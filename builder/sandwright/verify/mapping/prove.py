@@ -110,7 +110,7 @@ def _image_cases(layout: Path, image: Image, store: Path) -> tuple[tuple[Mapping
 
 
 def fault(session: Session, image: MappedImage, case: MappingCase, lookup: Lookup, scratch: Path) -> str:
-    """Start a case, and describe what is not as it must be; empty for nothing."""
+    """Start a case, and describe its faults; empty for none."""
     with tempfile.TemporaryDirectory(dir=scratch) as name:
         work = Path(name)
         work.chmod(0o777)

@@ -73,7 +73,7 @@ class SeenUser:
     status: Mapping[str, str]
 
     def rights(self, *, of_root: bool) -> str:
-        """What is held of rights that should be gone: empty when nothing is, and new ones are forbidden.
+        """The remaining rights that should be gone: empty if there are none, and new ones are forbidden.
 
         `of_root`: it was started as root, which can empty the bounding set too. gVisor's older releases say
         nothing of new privileges.

@@ -1,4 +1,4 @@
-"""What is started in an image to learn about it: its own Python, with `in_image_checks.py` as its program."""
+"""Inspects an image from inside: starts the image's Python with `in_image_checks.py`."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ class ImageProgram:
 
 @dataclass(frozen=True)
 class Outside:
-    """What is outside of the sandbox: the host's kernel release, and its mount namespace as links name it."""
+    """Facts outside of the sandbox: the host's kernel release, and the link of its mount namespace."""
 
     kernel: str
     mount_namespace: str

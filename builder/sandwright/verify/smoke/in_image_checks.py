@@ -270,7 +270,7 @@ OF_THE_IMAGE = (programs, tls)
 
 
 def main() -> int:
-    """Make all attempts. Each is said when it was made, so that a hanging one is known by what is missing."""
+    """Make all attempts. Each is reported at once, so that the first missing one is the one that hangs."""
     settings = ast.literal_eval(sys.argv[1])
     word = settings["second"] + settings["first"]
     if settings["emulated"]:

@@ -99,7 +99,7 @@ class ImageReport:
         return next((row for row in self.rows if (row.image, row.platform, row.runtime) == key), None)
 
     def explain(self) -> list[str]:
-        """A line for each thing that is not a pass. The same reason under several images is told once."""
+        """A line for each thing that is not a pass. The same reason under several images is reported once."""
         explained: dict[tuple[str, str, str], list[str]] = {}
         for row in self.rows:
             if row.verdict is not Verdict.PASS:

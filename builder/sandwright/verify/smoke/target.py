@@ -1,4 +1,4 @@
-"""What is to be smoke-run, and what it takes to start it: a bundle, an archive, and what must be seen."""
+"""The target of a smoke run and the inputs of its start: a bundle, an archive, and the expected values."""
 
 from __future__ import annotations
 

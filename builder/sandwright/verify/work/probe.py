@@ -63,7 +63,7 @@ class WorkLimit:
 class WorkProbe:
     """One thing that people do in a project, with real programs.
 
-    It has a project of its own with the directories `kept` (read-only) and `secret` (denied), and `outside`
+    It has a new project with the directories `kept` (read-only) and `secret` (denied), and `outside`
     beside it. With a method that can't close what lies in a project, links lead to such places beside it.
     Scripts are for `sh -eu`, and start in the project.
     """

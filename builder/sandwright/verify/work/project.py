@@ -1,4 +1,4 @@
-"""The project that a probe of work has, what is closed to it, and the settings that close it."""
+"""The project of a probe of work, its denied and read-only paths, and the settings for them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sandwright.policy.declaration import Declaration
 from sandwright.verify.work.probe import NearestDenial
 
 BESIDE = NearestDenial(script="echo x >kept/file")
-"""What is denied in the place of what a method can't deny."""
+"""The denied path instead of one that a method can't deny."""
 
 _INSIDE = ("filesystem.readonly", "filesystem.deny-inside")
 _CONFIGURATION = 'filesystem.protect=[".git/config", ".git/objects/info/alternates"]'

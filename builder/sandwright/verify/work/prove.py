@@ -57,7 +57,7 @@ def prove_work(
 ) -> Iterator[ProbeOutcome]:
     """The verdicts on some probes of work (absent: all that ship) with one method.
 
-    A method that can't enforce what a probe needs, or that has accounts of its own, skips it with the reason.
+    A method that can't enforce a probe's needs, or that has dedicated accounts, skips it with the reason.
     """
     probes = work_probes() if probes is None else probes
     if registry.properties(method).own_account:

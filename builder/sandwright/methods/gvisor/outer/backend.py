@@ -45,7 +45,7 @@ def engine_backend(name: str) -> EngineBackend:
 
 @dataclass(frozen=True)
 class OuterGvisor(Launched):
-    """gVisor in an engine's container: a method of its own to who tries it out and starts it.
+    """gVisor in an engine's container: a separate method for trial and start.
 
     In a policy it is `method: gvisor` with `gvisor.engine`.
     """
@@ -95,7 +95,7 @@ class OuterGvisor(Launched):
         return judged(self.name, failed, self.explained)
 
     def _missing_requirement(self, host: MachineFacts) -> Preflight | None:
-        """What is not there: the engine, or the image in it."""
+        """The missing part: the engine, or the image in it."""
         if not any(name in host.programs for name in self.programs()[:1]):
             return Preflight(self.name, "program-missing", f"{self.engine} is not installed")
         if dead := self._engine_backend.dead():
@@ -122,7 +122,7 @@ class OuterGvisor(Launched):
         return signal_all([launcher], number)
 
     def leftovers(self, running: Iterable[str]) -> Iterable[Leftover]:  # noqa: ARG002
-        """Nothing of its own: the container is the engine's, and has its label; the rest goes with it."""
+        """Nothing: the engine's method removes the container by its label, and the rest goes with it."""
         return ()
 
     @property

@@ -46,7 +46,7 @@ class OuterContainer:
         variables: Mapping[str, str] | None = None,
         limit: float = LIMIT,
     ) -> process.Result:
-        """Run one command in a sandbox of its own, from start to end; its status is the command's.
+        """Run one command in a new sandbox, from start to end; its status is the command's.
 
         125 says that nothing was run, 127 that the command isn't there. `variables` are added to those that
         the policy sets. Raise CommandFailed when it runs out of time.
@@ -54,7 +54,7 @@ class OuterContainer:
         return self._exec_in_container("run", *argv, stdin=stdin, variables=variables, limit=limit)
 
     def create(self, sandbox: str, *argv: str, variables: Mapping[str, str] | None = None) -> None:
-        """Make a sandbox whose command waits for `start`. What it writes is kept. Raise HostError."""
+        """Create a sandbox whose command waits for `start`. Its output is recorded. Raise HostError."""
         self._must("create", sandbox, *argv, variables=variables)
 
     def start(self, sandbox: str) -> None:
@@ -100,7 +100,7 @@ class OuterContainer:
         variables: Mapping[str, str] | None = None,
         limit: float = LIMIT,
     ) -> process.Result:
-        """Values of variables are told to the client in its environment; arguments are for all to read."""
+        """The client gets values of variables in its environment; all users can read its arguments."""
         granted = dict(variables or {})
         options = ["--env=SANDWRIGHT_PASSED=" + " ".join(granted)] if granted else []
         options += [f"--env={name}" for name in granted]

@@ -1,4 +1,4 @@
-"""Renders gVisor in a container of its own: an engine's container around runsc, which holds the sandbox.
+"""Renders gVisor in an outer container: an engine's container around runsc, which holds the sandbox.
 
 The container shows what the policy shows of the host, below `/host`, with all that it hides already hidden:
 runsc's gofer can serve nothing else. It has no network but what the policy grants, the limits of the policy
@@ -154,7 +154,7 @@ def outer_options(policy: ResolvedPolicy, *, granted: Grant | None = None) -> Op
 
 
 def _without_own(policy: ResolvedPolicy) -> ResolvedPolicy:
-    """The policy, passing on none of the variables by which the container is told what to do."""
+    """The policy, without passing on the variables that control the container."""
     environment = policy.environment
     return replace(policy, environment=replace(environment, secret=environment.secret | _OWN_VARIABLES))
 
@@ -229,7 +229,7 @@ def _host_path_inside(path: str) -> str:
 def runsc_flags(policy: ResolvedPolicy) -> Iterator[str]:
     """The options of runsc. With a network it uses the container's, which is all that the policy grants.
 
-    Without `--directfs=false`, its kernel would be root with capabilities over files, and not nobody.
+    Without `--directfs=false`, its kernel would be root with capabilities over files, not the user `nobody`.
     """
     yield "--oci-seccomp"
     yield f"--network={'none' if policy.network.mode == 'none' else 'host'}"
@@ -258,7 +258,7 @@ def inner_config(policy: ResolvedPolicy, plan: MountPlan) -> dict[str, Any]:
 
 
 def _json(document: dict[str, Any]) -> str:
-    """The document, with what is long and the same for all, and each namespace, on a line.
+    """The document, with long constant values, and each namespace, on one line.
 
     The session program reads it line by line, and leaves the namespace of networks out where the sandbox
     uses the container's; that is never the last.
@@ -275,7 +275,7 @@ def _json(document: dict[str, Any]) -> str:
 
 
 def _outer_mount_points(document: dict[str, Any]) -> Iterator[str]:
-    """What the image must have, since it is mounted on in one of its own directories."""
+    """The paths that the image must have: mount points in its directories."""
     targets = [each["destination"] for each in document["mounts"]]
     for path in targets:
         if path.split("/")[1] in IMAGE_DIRECTORIES and not set(targets) & set(ancestors(path)):
@@ -287,7 +287,7 @@ def _private_root_names(document: dict[str, Any]) -> list[str]:
     firsts = {each["destination"].split("/")[1] for each in document["mounts"]} - IMAGE_DIRECTORIES
     if any("\n" in name for name in firsts):
         raise RenderError(
-            "a name at the host's root holds a line break, which gVisor's container can't be told"
+            "a name at the host's root holds a line break, which can't be passed to gVisor's container"
         )
     return sorted(firsts)
 

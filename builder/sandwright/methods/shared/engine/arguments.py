@@ -1,6 +1,6 @@
 """Spells a container as arguments of `docker run` and `podman run`.
 
-Everything that decides is said, also where it is the default of an engine, since an engine's own
+Every setting that matters is given, also where it is the default of an engine, since an engine's
 configuration changes its defaults. The fields of `--mount` are those of a CSV record (RFC 4180, as Go's
 encoding/csv reads it); both engines read them so.
 """
@@ -139,7 +139,7 @@ def _bind_argument(bind: Bind) -> str:
     source, target = bind.source, bind.target
     if any(path != path.rstrip() or "\r\n" in path for path in (source, target)):
         if ":" in source + target:
-            raise RenderError(f"{source!r} can't be told to an engine: rename it, or take another method")
+            raise RenderError(f"{source!r} can't be passed to an engine: rename it, or choose another method")
         return f"--volume={source}:{target}:{'rw' if bind.writable else 'ro'},rprivate"
     access = () if bind.writable else ("readonly",)
     return mount_argument("type=bind", f"src={source}", f"dst={target}", "bind-propagation=rprivate", *access)
@@ -147,7 +147,7 @@ def _bind_argument(bind: Bind) -> str:
 
 def _csv_field(field: str) -> str:
     if "\r\n" in field:
-        raise RenderError(f"{field!r} can't be told to an engine: rename it, or take another method")
+        raise RenderError(f"{field!r} can't be passed to an engine: rename it, or choose another method")
     return f'"{field.replace(_QUOTE, 2 * _QUOTE)}"' if _SPECIAL.search(field) else field
 
 

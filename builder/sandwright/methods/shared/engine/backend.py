@@ -26,7 +26,7 @@ from sandwright.runtime.trial import Failed
 from sandwright.setup.requirements import how_to_get
 
 LABEL = "sandwright.session"
-"""The label of every container and network that a launcher makes: the session, or a number of its own."""
+"""The label of every container and network that a launcher makes: the session, or a random number."""
 
 PREFIX = "sandwright-"
 """What the names of containers begin with."""
@@ -82,7 +82,7 @@ class EngineBackend(Launched):
         return judged(self.name, failed, self.explained)
 
     def without_image(self) -> Preflight | None:
-        """What is wrong where neither the engine nor a build has the image that a policy has by default."""
+        """The fault if neither the engine nor a build has a policy's default image."""
         if not (message := why_missing(image := default_image())):
             return None
         if self.client().image_id(f"sandwright/{image}:latest", timeout=ASKING):
@@ -107,7 +107,7 @@ class EngineBackend(Launched):
         return self.settings(collect_host())
 
     def dead(self) -> Preflight | None:
-        """What is wrong when no engine answers."""
+        """The fault when no engine answers."""
         return None
 
     def explained(self, failed: Failed) -> tuple[Code, str, str]:
@@ -122,7 +122,7 @@ class EngineBackend(Launched):
         return signal_all([launcher], number)
 
     def leftovers(self, running: Iterable[str]) -> Iterator[Leftover]:  # noqa: ARG002 - by directories
-        """What runs left that nobody looks after any more, in the order in which it can go.
+        """Leftovers of runs without a launcher, in the order in which they can be removed.
 
         A run is known by its directory, which only its launcher makes; labels and names of containers are
         anybody's who may use the engine. Raise SandwrightError when no engine answers.
@@ -160,6 +160,6 @@ class EngineBackend(Launched):
 
 
 def _telling(message: str) -> str:
-    """The line of a client's words that says what is wrong; behind it some point to their help."""
+    """The line of a client's output that has the error; after it some clients point to their help."""
     lines = [line for line in message.splitlines() if line.strip() and "--help" not in line]
     return lines[-1] if lines else message

@@ -32,7 +32,7 @@ ABSENT_NAMES = (
 def compose_file(policy: ResolvedPolicy, plan: MountPlan, container: Container) -> str:
     """The Compose file: one service, to be run with `docker compose run --rm sandbox COMMAND`.
 
-    `plan` is what the launcher's `container` was made of. Paths of its own are relative to the file. Raise
+    `plan` is the one that the launcher's `container` was made from. Paths are relative to the file. Raise
     RenderError for a colon in a temporary directory's path.
     """
     container = with_mounts(container, without_placeholders(policy, plan))

@@ -52,7 +52,7 @@ _FILE: Shape = {
         }
     },
 }
-"""What is rendered (compose-spec). `privileged`, `devices`, `pid` and all else are refused."""
+"""The rendered keys (compose-spec). `privileged`, `devices`, `pid` and all others are refused."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class ComposeSandbox(Enclosure):
     names_stay_open: bool = False
 
     def why_looser(self, policy: ResolvedPolicy, question: Asked) -> str:
-        """Nobody makes placeholders where Compose starts the container, as the file's head says."""
+        """There are no placeholders where Compose starts the container, as the file's head says."""
         rules = policy.filesystem.tree.deciding(question.path) if question.path else ()
         if self.names_stay_open and rules and policy.facts.kind(rules[0].path) is None:
             return ABSENT_NAMES

@@ -1,6 +1,6 @@
 """What a container of Docker or Podman is to be, as values: the one source of its arguments and its service.
 
-Whoever spells these values for an engine adds nothing of policy to them.
+The modules that spell these values for an engine add no policy to them.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ PROXIES = ("ALL_PROXY", "FTP_PROXY", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
 
 PROXY = "proxy"
 CLIENTS = "/etc/sandwright-clients"
-"""What the proxy's container is told of the network that it serves, once there is one."""
+"""The variable of the proxy's container with the network that it serves, once there is one."""
 """The host's name of the proxy, in a sandbox that has one."""
 
 TMP = "/tmp"  # noqa: S108 - what is inside the sandbox
-"""A directory that every container can write, whatever the host calls its own."""
+"""A directory that every container can write, whatever TMPDIR is on the host."""
 
 LEAST_MEMORY = 6 << 20
 """Bytes. Docker starts no container with less (moby, daemon/daemon_unix.go, linuxMinMemory)."""
@@ -38,7 +38,7 @@ LEAST_MEMORY = 6 << 20
 
 @dataclass(frozen=True)
 class Bind:
-    """A path of the host that is seen at `target`, with what is mounted below it."""
+    """A path of the host that is visible at `target`, with the mounts below it."""
 
     source: str
     target: str
@@ -86,7 +86,7 @@ class Container:
 def container(policy: ResolvedPolicy, plan: MountPlan, engine: EngineName) -> Container:
     """The container of a policy; `plan` is its mount plan over an image.
 
-    Raise RenderError for what the engine can't be told: a path that is not UTF-8, less memory than it takes.
+    Raise RenderError for values that the engine refuses: a path that is not UTF-8, too little memory.
     """
     name = _shipped_image_name(policy.image)
     user = _container_user(policy, engine)
@@ -231,7 +231,7 @@ def _working_directory(policy: ResolvedPolicy, binds: Sequence[Bind]) -> str:
 def _check_container(made: Container) -> None:
     """Refuse what reaches the engine as JSON and can't be said there, and what the engine refuses later."""
     if any(":" in path for path in made.masked):
-        raise RenderError(f"podman can't be told to hide a path with a colon: {', '.join(made.masked)}")
+        raise RenderError(f"podman can't hide a path with a colon: {', '.join(made.masked)}")
     paths = [made.directory, *made.masked, *made.folders, *made.ignored, *made.files, *made.scratch]
     paths += [path for each in made.binds for path in (each.source, each.target)]
     for text in (*paths, *(f"{name}={value}" for name, value in made.environment.items())):

@@ -87,7 +87,7 @@ def filter_of(rendered: Rendered, capabilities: Sequence[str]) -> Calls:
 
 
 def network_of(options: Sequence[Option]) -> ArtifactPosition | None:
-    """Where it is said that there is no network."""
+    """The position of the setting that turns the network off."""
     named = [(value, at) for name, value, at in options if name in ("--network", "--net")]
     return named[-1][1] if named and named[-1][0] == "none" else None
 
@@ -99,7 +99,7 @@ def option(word: str, at: ArtifactPosition) -> Option:
 
 
 def mounts_of(options: Sequence[Option]) -> Iterator[PlacedMount]:
-    """What the engine brings, what is asked for, and what is masked."""
+    """The engine's mounts, the requested ones, and the masked paths."""
     found = [(mount, at) for name, value, at in options for mount in _mount(name, value, at)]
     masks = [each for name, value, at in options for each in masks_of(name, value, at)]
     yield from in_order(found, masks, options[0][2].artifact)
@@ -108,7 +108,7 @@ def mounts_of(options: Sequence[Option]) -> Iterator[PlacedMount]:
 def in_order(
     found: Iterable[PlacedMount], masks: Iterable[PlacedMount], artifact: str
 ) -> Iterator[PlacedMount]:
-    """What the engine brings, then what is asked for, parents first, as engines mount it; masks come last."""
+    """The engine's mounts, then the requested ones, parents first, as engines mount them; masks come last."""
     brought = ArtifactPosition(artifact, "brought by the engine")
     yield Mount("/dev", "dev", writable=True), brought
     yield Mount("/proc", "proc", writable=True), brought

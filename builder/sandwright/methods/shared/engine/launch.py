@@ -11,7 +11,7 @@ from sandwright.render.artifact import Artifact
 from sandwright.render.shell import plain_script, variables
 
 OUTSIDE = {"docker": "bridge", "podman": "podman"}
-"""The network that leads out, in an engine that nobody configured."""
+"""The network that leads out, in an engine with its default configuration."""
 
 PROXY_IMAGE = "sandwright/proxy:latest"
 
@@ -26,7 +26,7 @@ FACTS = {
 
 
 def engine_script(plan: LaunchPlan, others: Sequence[Artifact]) -> tuple[Artifact, Artifact]:
-    """`launch` in shell, behind its variables, for an engine whose machine is another than its client's.
+    """`launch` in shell, after its variables, for an engine on another machine than its client.
 
     `others` are the artifacts that it checks and uses.
     """
@@ -39,7 +39,7 @@ def engine_script(plan: LaunchPlan, others: Sequence[Artifact]) -> tuple[Artifac
         "required": plan.uid is not None,
         "time": plan.time,
         "home": plan.engine.home,
-        "as_root": bool(plan.engine.callers),  # a Mac's /etc/subuid gives nobody numbers
+        "as_root": bool(plan.engine.callers),  # a Mac has no /etc/subuid
         "image": plan.engine.started[0],
         "image_missing": plan.engine.image_missing,
         "image_root": plan.image.root,
@@ -89,14 +89,14 @@ def controllers(container: Container) -> Iterator[str]:
 
 
 def visible_paths(container: Container) -> Iterator[str]:
-    """What is shown of the host, after `r` or `w`: none where nothing is read-only."""
+    """The shared paths of the host, after `r` or `w`: none where nothing is read-only."""
     if any(not each.writable for each in container.binds):
         for bind in container.binds:
             yield f"{'w' if bind.writable else 'r'}{bind.source}"
 
 
 def image_missing(container: Container) -> str:
-    """What is said where the engine doesn't have the image."""
+    """The message where the engine doesn't have the image."""
     engine, image, name = container.engine, container.image, container.ours
     if not name:
         return f"the image {image} is not here, and none is fetched: {engine} pull {image}"

@@ -39,7 +39,7 @@ _PRIVATE: Mapping[str, Namespace] = {"--ipc": "ipc", "--cgroupns": "cgroup"}
 
 
 def check_options(options: Iterable[Option], *, filters: bool = False) -> None:
-    """Raise DocumentError for an option that is unknown, or whose value is.
+    """Raise DocumentError for an unknown option or value.
 
     `filters`: one may name a filter of system calls, which the caller looks at; else the launcher does.
     """

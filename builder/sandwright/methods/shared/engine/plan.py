@@ -34,7 +34,7 @@ from sandwright.render.mounts import MountPlan
 class OuterPlan:
     """What gVisor's launcher does besides, in a container of an engine.
 
-    `image` is that of the root which is shown to the container, `points` what is mounted on in it; `command`
+    `image` is that of the container's root, `points` the mount points in it; `command`
     gets the command; `files` are artifacts, and where the container sees them.
     """
 
@@ -47,7 +47,7 @@ class OuterPlan:
 def engine_plan(
     policy: ResolvedPolicy, plan: MountPlan, made: Container, options: Iterable[str], outer: OuterPlan | None
 ) -> LaunchPlan:
-    """What the launcher of a container does. Raise RenderError for what it can't be told."""
+    """What the launcher of a container does. Raise RenderError for values that it can't take."""
     base = common_plan(policy, plan, "engine")
     shims = shim_plan(policy, made.engine)
     done = replace(

@@ -28,7 +28,7 @@ def render_engine(policy: ResolvedPolicy, engine: EngineName) -> tuple[Artifact,
     """`seccomp.json`, `compose.yaml`, `launch`, its plan or (on macOS) variables, files over the image's.
 
     Those are `passwd` and `group`, unless `user.mapping` is off, and `hosts` and `resolv.conf`, but in the
-    host's network. Raise RenderError for what can't be told to the
+    host's network. Raise RenderError for what can't be passed to the
     engine, DocumentError for a seccomp profile from a file that is none.
     """
     plan = mount_plan(policy, root="image")
@@ -53,13 +53,13 @@ def _seccomp(policy: ResolvedPolicy, made: Container) -> Artifact:
 
 
 def proxy_files(policy: ResolvedPolicy) -> Iterator[Artifact]:
-    """The directory that is put over the proxy's /etc/squid, whose image has its own program and pages."""
+    """The directory that is mounted over /etc/squid in the proxy's image, which has squid and its pages."""
     if policy.network.mode == "proxy":
         squid_place = ProxyPlace(
             log="/dev/stdout",
             cache_log="/dev/stderr",
             errors="/etc/squid/errors",
-            listen="0.0.0.0",  # noqa: S104 - in a container of its own
+            listen="0.0.0.0",  # noqa: S104 - in a separate container
             clients_file=CLIENTS,
         )
         yield from (replace(each, name=f"proxy/{each.name}") for each in render_proxy(policy, squid_place))

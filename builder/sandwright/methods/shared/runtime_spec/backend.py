@@ -32,7 +32,7 @@ KILL = 10.0
 
 @dataclass(frozen=True)
 class Runtime(Launched):
-    """A method whose launcher starts a runtime on a bundle of the run's own."""
+    """A method whose launcher starts a runtime on a new bundle for each run."""
 
     def environment(
         self, policy: ResolvedPolicy, inputs: LiveHost | None = None, *, notify: Notify = quiet
@@ -57,7 +57,7 @@ class Runtime(Launched):
         return judged(self.name, failed, lambda failed: self.explained(failed, host))
 
     def without_image(self) -> Preflight | None:
-        """What is wrong where the image that a policy has by default is not here."""
+        """The fault where a policy's default image is missing."""
         message = why_missing(image := default_image())
         return Preflight(self.name, "image-missing", message, HOW_TO_BUILD.format(image)) if message else None
 
@@ -88,7 +88,7 @@ class Runtime(Launched):
         return signal_all((launcher,), number)
 
     def leftovers(self, running: Iterable[str]) -> Iterator[Leftover]:  # noqa: ARG002 - by processes
-        """Directories of runs of this user that nobody looks after any more."""
+        """Directories of this user's runs without a launcher."""
         for directory in abandoned_directories(self.name):
             yield Leftover(self.name, "directory", str(directory))
 

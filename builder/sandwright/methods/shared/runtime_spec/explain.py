@@ -38,7 +38,7 @@ _CONFIG: Shape = {
         **dict.fromkeys(("uidMappings", "gidMappings"), _MAPPINGS),
     },
 }
-"""What is rendered. Hooks, devices, annotations and all else are refused."""
+"""The rendered keys. Hooks, devices, annotations and all others are refused."""
 
 _MOUNT_OPTIONS = frozenset(
     (

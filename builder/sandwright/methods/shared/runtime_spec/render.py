@@ -42,7 +42,7 @@ there are none, and no root to make a group, there is no path."""
 _SYSTEM = frozenset(
     ("bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "libx32", "proc", "sbin", "sys", "usr", "var")
 )
-"""Directories at the root that belong to the image: what is mounted below them needs a place there."""
+"""Directories at the root that belong to the image: mounts below them need a mount point there."""
 
 _OWN = frozenset(("dev", "proc", "sys"))
 """Those of them that the runtime mounts anew."""
@@ -98,7 +98,7 @@ def render_runtime(policy: ResolvedPolicy, *, gvisor: bool) -> tuple[Artifact, .
 
 
 ASKING = "asking.json"
-"""What a run puts in the place of the configuration's filter, to be told what is refused."""
+"""A run replaces the configuration's filter with this one, to have refusals reported."""
 
 
 def _asking(policy: ResolvedPolicy) -> Iterator[Artifact]:
@@ -267,7 +267,7 @@ def _mount_entry(destination: str, kind: str, source: str, options: Iterable[str
 
 
 def _mount_points(plan: MountPlan) -> Iterator[str]:
-    """What the image must have, since it is mounted on in one of its own directories."""
+    """The paths that the image must have: mount points in its directories."""
     targets = [mount.target for mount in plan.mounts] + [
         placeholder.path for placeholder in plan.placeholders
     ]

@@ -1,0 +1,404 @@
+"""A pipeline of other people's tools consumes what `publish` wrote, and refuses what was tampered with."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sandwright import process
+from sandwright.image.build import Fetcher, build_images
+from sandwright.image.cache import Cache, default_cache
+from sandwright.image.definition import load_catalogue
+from sandwright.image.mirrors import find_mirrors
+from sandwright.registry.reference import parse_reference
+from sandwright.registry.repository import open_repository
+from sandwright.registry.settings import RegistrySettings
+from sandwright.release.publish import make_plan, publish
+from sandwright.release.signing import load_key
+from sandwright.release.statement import TEST_RESULT
+from sandwright.release.subject import Release, ReleaseEvidence, prepare
+from sandwright.resources import data_path
+from support import gotools
+from support.registryserver import free_port, registry_server, wait_for
+from support.releases import report_of, write_key
+from support.thorough import THOROUGH
+
+pytestmark = [
+    pytest.mark.skipif(not THOROUGH, reason="only `invoke test --thorough` has time to build the tools"),
+    pytest.mark.timeout(6000),
+    pytest.mark.needs("docker-registry", "skopeo"),
+]
+
+STEP = 120.0
+PLATFORMS = ("linux/amd64", "linux/arm64")
+ATTESTED = {"cyclonedx": "linux/amd64", "spdxjson": "linux/arm64", "slsaprovenance1": "", TEST_RESULT: ""}
+"""The types of attestations, each with the platform that it is about; absent: with the index."""
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """A registry with a published image, and a home for the tools."""
+
+    host: str
+    release: Release
+    keys: Path
+    home: Path
+
+    @property
+    def repository(self) -> str:
+        return f"{self.host}/team/distroless"
+
+    @property
+    def image(self) -> str:
+        return f"{self.repository}:1"
+
+    def of_platform(self, platform: str) -> str:
+        digest = self.release.manifests[platform].digest if platform else self.release.root.digest
+        return f"{self.repository}@{digest}"
+
+    def run(self, tool: str, *words: object) -> process.Result:
+        """Run a tool to its end, whatever that is."""
+        program = tool if tool == "skopeo" else gotools.require(tool)
+        settings = {**os.environ, "HOME": str(self.home), **GRYPE, "GRYPE_DB_CACHE_DIR": f"{self.home}/db"}
+        return process.run(program, *map(str, words), env=settings, timeout=STEP, check=False)
+
+    def cosign(self, *words: object, key: str = "key") -> process.Result:
+        common = ("--insecure-ignore-tlog=true", "--allow-http-registry")
+        return self.run("cosign", *words, "--key", self.keys / f"{key}.pub", *common)
+
+    def regctl(self, *words: object) -> process.Result:
+        plain = self.run("regctl", "registry", "set", "--tls", "disabled", self.host)
+        assert plain, plain.stderr
+        return self.run("regctl", *words)
+
+
+GRYPE = {
+    "GRYPE_DB_AUTO_UPDATE": "false",
+    "GRYPE_DB_VALIDATE_AGE": "false",
+    "GRYPE_CHECK_FOR_APP_UPDATE": "false",
+    "SYFT_CHECK_FOR_APP_UPDATE": "false",
+}
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory: pytest.TempPathFactory) -> Release:
+    """distroless for two platforms; the smoke run's report is made up, for no sandbox is tested here."""
+    place = tmp_path_factory.mktemp("distroless")
+    shutil.copytree(data_path("images", "distroless"), place / "definitions/distroless")
+    catalogue = load_catalogue(place / "definitions")
+    supply = Fetcher(Cache(default_cache(os.environ)), lambda: find_mirrors(None, os.environ))
+    built = build_images(catalogue, ["distroless"], output=place, supply=supply, platforms=PLATFORMS)
+    proof = ReleaseEvidence(report_of({each.name: each for each in built}), needed=False)
+    return prepare(catalogue, "distroless", proof, output=place, supply=supply)
+
+
+@contextlib.contextmanager
+def _with_referrers(directory: Path) -> Iterator[str]:
+    """A registry that has the referrers API, which the two of distribution do not."""
+    host, log = f"127.0.0.1:{free_port()}", directory / "log"
+    with log.open("wb") as out:
+        running = process.start(gotools.require("referrers"), host, stdout=out, stderr=out)
+        with running:
+            wait_for("127.0.0.1", int(host.rpartition(":")[2]), log)
+            yield host
+
+
+@contextlib.contextmanager
+def _registry(kind: str, directory: Path) -> Iterator[str]:
+    if kind == "referrers":
+        with _with_referrers(directory) as host:
+            yield host
+        return
+    program = "docker-registry" if kind == "distribution2" else gotools.require("registry")
+    with registry_server(directory, program=program) as server:
+        yield server.host
+
+
+@pytest.fixture(scope="module", params=["distribution2", "distribution3", "referrers"])
+def pipeline(
+    request: pytest.FixtureRequest, release: Release, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Pipeline]:
+    keys, home = tmp_path_factory.mktemp("keys"), tmp_path_factory.mktemp("home")
+    private = {name: write_key(keys, name, kind="p256")[0] for name in ("key", "other")}
+    with _registry(request.param, tmp_path_factory.mktemp("registry")) as host:
+        made = Pipeline(host, release, keys, home)
+        _publish(made.repository, release, private["key"])
+        _publish(f"{host}/other/distroless", release, private["other"])
+        yield made
+
+
+def _publish(name: str, release: Release, private: Path) -> None:
+    key = load_key(str(private), environ={})
+    with open_repository(parse_reference(name), RegistrySettings(), push=True) as repository:
+        publish(repository, make_plan(repository, release, key.verifier, ("1",)), key)
+
+
+def test_the_image_is_whole(pipeline: Pipeline, tmp_path: Path) -> None:
+    image, digest = pipeline.image, pipeline.release.root.digest
+    validated = pipeline.run("crane", "validate", "--remote", image)
+    assert validated, validated.stderr
+    assert pipeline.run("crane", "digest", image).text.strip() == digest
+    copied = pipeline.run(
+        "skopeo", "copy", "--all", "--src-tls-verify=false", f"docker://{image}", f"oci:{tmp_path}/s:1"
+    )
+    assert copied, copied.stderr
+    copied = pipeline.run(
+        "oras", "copy", "-r", "--from-plain-http", "--to-oci-layout", image, f"{tmp_path}/o:1"
+    )
+    assert copied, copied.stderr
+    copied = pipeline.regctl(
+        "image", "copy", "--referrers", "--digest-tags", image, f"ocidir://{tmp_path}/r:1"
+    )
+    assert copied, copied.stderr
+    for layout in "sor":
+        (listed,) = [
+            each
+            for each in json.loads((tmp_path / layout / "index.json").read_text())["manifests"]
+            if each["digest"] == digest
+        ]
+        assert listed["size"] == pipeline.release.root.size
+
+
+def _copy_words(tool: str, image: str, target: Path) -> tuple[object, ...]:
+    """How each tool takes a whole image into a layout."""
+    return {
+        "crane": ("validate", "--remote", image),
+        "skopeo": ("copy", "--all", "--src-tls-verify=false", f"docker://{image}", f"oci:{target}:1"),
+        "oras": ("copy", "-r", "--from-plain-http", "--to-oci-layout", image, f"{target}:1"),
+        "regctl": ("image", "copy", image, f"ocidir://{target}:1"),
+    }[tool]
+
+
+@pytest.mark.parametrize("tool", ["crane", "skopeo", "oras", "regctl"])
+def test_a_layer_changed_in_storage_is_refused(release: Release, tmp_path: Path, tool: str) -> None:
+    private, _ = write_key(tmp_path, "key", kind="p256")
+    with registry_server(tmp_path / "registry") as server:
+        pipeline = Pipeline(server.host, release, tmp_path, tmp_path)
+        _publish(pipeline.repository, release, private)
+        run = pipeline.regctl if tool == "regctl" else partial(pipeline.run, tool)
+        whole = run(*_copy_words(tool, pipeline.image, tmp_path / "whole"))
+        assert whole, whole.stderr
+        blob = server.blob(max(release.image.graph.blobs, key=lambda each: each.size).digest)
+        changed = bytearray(blob.read_bytes())
+        changed[len(changed) // 2] ^= 1
+        blob.write_bytes(changed)
+        refused = run(*_copy_words(tool, pipeline.image, tmp_path / "changed"))
+        assert not refused, refused.stdout
+
+
+def test_documents_are_files(pipeline: Pipeline, tmp_path: Path) -> None:
+    """`oras pull` writes the SBOM that was attached."""
+    found = pipeline.run(
+        "oras", "discover", "--plain-http", "--format", "json", pipeline.of_platform("linux/amd64")
+    )
+    assert found, found.stderr
+    (digest,) = (
+        each["digest"]
+        for each in json.loads(found.text)["referrers"]
+        if each["artifactType"] == "application/vnd.cyclonedx+json"
+    )
+    pulled = pipeline.run("oras", "pull", "--plain-http", "-o", tmp_path, f"{pipeline.repository}@{digest}")
+    assert pulled, pulled.stderr
+    assert json.loads((tmp_path / "SBOM-cyclonedx-linux-amd64.json").read_bytes())["bomFormat"] == "CycloneDX"
+
+
+@pytest.mark.parametrize("scheme", ["referrers", "tags"])
+def test_cosign_verifies(pipeline: Pipeline, scheme: str) -> None:
+    """By default among referrers; as older clients do, under tags."""
+    older = () if scheme == "referrers" else ("--new-bundle-format=false",)
+    for platform in ("", *PLATFORMS):
+        verified = pipeline.cosign("verify", *older, pipeline.of_platform(platform))
+        assert verified, verified.stderr
+    for kind, platform in ATTESTED.items():
+        words = ("verify-attestation", *older, "--type", kind, pipeline.of_platform(platform))
+        verified = pipeline.cosign(*words)
+        assert verified, (kind, verified.stderr)
+        assert not pipeline.cosign(*words, key="other"), kind
+
+
+def _attested(pipeline: Pipeline, kind: str, platform: str) -> Mapping[str, Any]:
+    verified = pipeline.cosign("verify-attestation", "--type", kind, pipeline.of_platform(platform))
+    assert verified, verified.stderr
+    statement = json.loads(base64.b64decode(json.loads(verified.text.splitlines()[0])["payload"]))
+    return dict(statement["predicate"])
+
+
+def _found(pipeline: Pipeline, source: str) -> set[tuple[str, str, str]]:
+    """What grype finds: vulnerability, package, version."""
+    scanned = pipeline.run("grype", source, "-q", "-o", "json")
+    assert scanned, scanned.stderr
+    return {
+        (each["vulnerability"]["id"], each["artifact"]["name"], each["artifact"]["version"])
+        for each in json.loads(scanned.text)["matches"]
+    }
+
+
+def test_scanners_find_the_same_in_sbom_and_image(pipeline: Pipeline, tmp_path: Path) -> None:
+    """A database that names source packages, as Debian's does; grype's public one can't be fetched here."""
+    made = pipeline.run("grypedb", pipeline.home / "db/6", "openssl", "glibc", "sqlite3", "absent")
+    assert made, made.stderr
+    for kind, name in (("cyclonedx", "cdx.json"), ("spdxjson", "spdx.json")):
+        platform = "linux/amd64"
+        (tmp_path / name).write_text(json.dumps(_attested(pipeline, kind, platform)))
+    pulled = pipeline.run(
+        "crane", "pull", "--format=oci", "--platform=linux/amd64", pipeline.image, tmp_path / "oci"
+    )
+    assert pulled, pulled.stderr
+    scanned = pipeline.run(
+        "syft", "scan", f"oci-dir:{tmp_path}/oci", "-q", "-o", f"cyclonedx-json={tmp_path}/syft.json"
+    )
+    assert scanned, scanned.stderr
+    sources = (
+        f"oci-dir:{tmp_path}/oci",
+        *(f"sbom:{tmp_path}/{each}" for each in ("cdx.json", "spdx.json", "syft.json")),
+    )
+    found = {source: _found(pipeline, source) for source in sources}
+    first = found[sources[0]]
+    assert {(cve, name) for cve, name, _ in first} >= {
+        ("CVE-2099-0001", "libssl3"),
+        ("CVE-2099-0002", "libc6"),
+        ("CVE-2099-0003", "libsqlite3-0"),
+    }
+    assert all(each == first for each in found.values()), found
+
+
+def test_trivy_reads_the_same_packages(pipeline: Pipeline, tmp_path: Path) -> None:
+    """With the source packages by which it matches. Its database of vulnerabilities can't be fetched here."""
+    archive = tmp_path / "image.tar"
+    pulled = pipeline.run("crane", "pull", "--platform=linux/amd64", pipeline.image, archive)
+    assert pulled, pulled.stderr
+    in_image = _packages(pipeline, "image", "--input", archive)
+    assert ("libssl3", "openssl") in {(name, source) for name, source, *_ in in_image}
+    for kind in ("cyclonedx", "spdxjson"):
+        sbom = tmp_path / f"{kind}.json"
+        sbom.write_text(json.dumps(_attested(pipeline, kind, "linux/amd64")))
+        assert _packages(pipeline, "sbom", sbom) == in_image, kind
+
+
+def _packages(pipeline: Pipeline, *source: object) -> set[tuple[object, ...]]:
+    options = ("--offline-scan", "--skip-db-update", "--scanners=license", "--list-all-pkgs", "--format=json")
+    scanned = pipeline.run("trivy", source[0], *options, *source[1:])
+    assert scanned, scanned.stderr
+    return {
+        tuple(package.get(name) for name in ("Name", "SrcName", *VERSIONS))
+        for result in json.loads(scanned.text)["Results"]
+        for package in result.get("Packages", ())
+    }
+
+
+VERSIONS = ("Version", "Release", "Epoch", "SrcVersion", "SrcRelease", "SrcEpoch")
+
+
+def _push_altered(pipeline: Pipeline, what: str, scratch: Path) -> str:
+    """Put an altered image beside the published one, under a tag; what that is."""
+    target, amd64 = f"{pipeline.repository}:{what}", pipeline.of_platform("linux/amd64")
+    if what == "config":
+        words: tuple[object, ...] = ("mutate", amd64, "--env", "LD_PRELOAD=/x.so", "--tag", target)
+    elif what == "layer":
+        (scratch / "planted").write_text("planted")
+        process.run("tar", "-C", scratch, "-czf", scratch / "layer.tar.gz", "planted")
+        words = ("append", "--base", amd64, "--new_layer", scratch / "layer.tar.gz", "--new_tag", target)
+    else:
+        words = ("index", "filter", pipeline.image, "--platform", "linux/amd64", "--tag", target)
+    altered = pipeline.run("crane", *words)
+    assert altered, altered.stderr
+    return target
+
+
+@pytest.mark.parametrize("what", ["config", "layer", "index"])
+def test_an_altered_image_is_refused(pipeline: Pipeline, tmp_path: Path, what: str) -> None:
+    """Also with the signatures and attestations of the published one attached to it."""
+    altered = _push_altered(pipeline, what, tmp_path)
+    assert not pipeline.cosign("verify", altered)
+    bundles = [*_bundles(pipeline, ""), *_bundles(pipeline, "linux/amd64")]
+    assert len(bundles) == 3 + 3
+    for number, (stated, digest) in enumerate(bundles):
+        file = tmp_path / f"{number}.json"
+        fetched = pipeline.run(
+            "oras", "blob", "fetch", "--plain-http", "-o", file, f"{pipeline.repository}@{digest}"
+        )
+        assert fetched, fetched.stderr
+        words = [word for each in stated.items() for word in ("--annotation", "=".join(each))]
+        attached = pipeline.run(
+            *("oras", "attach", "--plain-http", "--disable-path-validation", "--artifact-type", BUNDLE),
+            *(*words, altered, f"{file}:{BUNDLE}"),
+        )
+        assert attached, attached.stderr
+    refused = pipeline.cosign("verify", altered)
+    assert not refused
+    assert "digest" in refused.stderr, refused.stderr
+    for kind in ATTESTED:
+        assert not pipeline.cosign("verify-attestation", "--type", kind, altered), kind
+
+
+BUNDLE = "application/vnd.dev.sigstore.bundle.v0.3+json"
+
+
+def _bundles(pipeline: Pipeline, platform: str) -> list[tuple[dict[str, str], str]]:
+    """The signed statements about a manifest: annotations, and digest of the bundle."""
+    subject = pipeline.of_platform(platform)
+    found = pipeline.run("oras", "discover", "--plain-http", "--format", "json", subject)
+    assert found, found.stderr
+    listed = []
+    for each in json.loads(found.text)["referrers"]:
+        if each["artifactType"] == BUNDLE:
+            manifest = json.loads(
+                pipeline.run("crane", "manifest", f"{pipeline.repository}@{each['digest']}").text
+            )
+            listed.append((dict(manifest["annotations"]), str(manifest["layers"][0]["digest"])))
+    return listed
+
+
+def test_a_signature_by_another_key_is_refused(pipeline: Pipeline) -> None:
+    other = f"{pipeline.host}/other/distroless:1"
+    assert pipeline.cosign("verify", other, key="other")
+    for older in ((), ("--new-bundle-format=false",)):
+        assert not pipeline.cosign("verify", *older, other)
+
+
+def test_an_image_without_its_referrers_is_refused(pipeline: Pipeline) -> None:
+    """Without them cosign says that there is no signature; so does a copy that leaves them behind."""
+    bare = f"{pipeline.host}/bare/distroless:1"
+    copied = pipeline.run("crane", "copy", pipeline.image, bare)
+    assert copied, copied.stderr
+    refused = pipeline.cosign("verify", bare)
+    assert not refused
+    assert "no signatures found" in refused.stderr
+    whole = f"{pipeline.host}/whole/distroless:1"
+    copied = pipeline.regctl("image", "copy", "--referrers", "--digest-tags", pipeline.image, whole)
+    assert copied, copied.stderr
+    verified = pipeline.cosign("verify", whole)
+    assert verified, verified.stderr
+
+
+def test_a_deleted_signature_is_missed(pipeline: Pipeline) -> None:
+    """The bundles and the tags of older clients, deleted from a whole copy."""
+    copy = f"{pipeline.host}/deleted/distroless"
+    copied = pipeline.regctl("image", "copy", "--referrers", "--digest-tags", pipeline.image, f"{copy}:1")
+    assert copied, copied.stderr
+    assert pipeline.cosign("verify", f"{copy}:1")
+    root = pipeline.release.root.digest
+    found = pipeline.run("oras", "discover", "--plain-http", "--format", "json", f"{copy}@{root}")
+    bundles = [
+        each["digest"] for each in json.loads(found.text)["referrers"] if each["artifactType"] == BUNDLE
+    ]
+    tags = [
+        pipeline.run("crane", "digest", f"{copy}:{root.replace(':', '-')}.{kind}").text.strip()
+        for kind in ("sig", "att")
+    ]
+    for digest in (*bundles, *tags):
+        deleted = pipeline.run("oras", "manifest", "delete", "--plain-http", "--force", f"{copy}@{digest}")
+        assert deleted, deleted.stderr
+    refused = pipeline.cosign("verify", f"{copy}:1")
+    assert not refused
+    assert not pipeline.cosign("verify-attestation", "--type", "slsaprovenance1", f"{copy}:1")

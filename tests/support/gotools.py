@@ -1,0 +1,95 @@
+"""Release tools of others for tests: the one on PATH, else, in a thorough run, built by Go and cached."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from sandwright import process
+from sandwright.errors import HostError, SandwrightError
+from sandwright.image.cache import default_cache
+from support.thorough import THOROUGH
+
+MODULES: Mapping[str, str] = {
+    "cosign": "github.com/sigstore/cosign/v3/cmd/cosign@v3.1.3",
+    "crane": "github.com/google/go-containerregistry/cmd/crane@v0.22.1",
+    "grype": "github.com/anchore/grype/cmd/grype@v0.121.2",
+    "oras": "oras.land/oras/cmd/oras@v1.3.6",
+    "regctl": "github.com/regclient/regclient/cmd/regctl@v0.11.7",
+    "registry": "github.com/distribution/distribution/v3/cmd/registry@v3.1.2",
+    "syft": "github.com/anchore/syft/cmd/syft@v1.57.0",
+    "trivy": "github.com/aquasecurity/trivy/cmd/trivy@v0.74.0",
+}
+"""Go compares them with the checksums of its own database."""
+
+EXPERIMENTS: Mapping[str, str] = {"trivy": "jsonv2"}
+"""Values of GOEXPERIMENT, without which a module does not compile."""
+
+SOURCES = Path(__file__).parent / "gosources"
+"""Programs of a few lines around a library of others."""
+
+_BUILD = 2400.0
+
+
+def program(name: str) -> Path:
+    """The program. Raise HostError where it can't be had."""
+    found = process.find(name)
+    if found is not None and (name != "cosign" or major(Path(found)) == 3):
+        return Path(found)
+    directory = default_cache(os.environ) / "tests/go"
+    if (directory / name).exists():
+        return directory / name
+    if not THOROUGH or process.find("go") is None:
+        raise HostError(f"{name} is not installed; a thorough run builds it where there is Go")
+    directory.mkdir(parents=True, exist_ok=True)
+    with (directory / "lock").open("w") as lock, tempfile.TemporaryDirectory(dir=directory) as scratch:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (directory / name).exists():
+            _build(name, Path(scratch))
+            Path(scratch, name).replace(directory / name)
+    return directory / name
+
+
+def require(name: str) -> Path:
+    """The program. Skip where it can't be had; fail in a thorough run that requires all tools."""
+    try:
+        return program(name)
+    except HostError as error:
+        missing(name, error)
+
+
+def missing(name: str, error: HostError) -> NoReturn:
+    """Skip, or fail where the program is required."""
+    required = {name, "all"} if THOROUGH else {name}
+    if required & set(os.environ.get("SANDWRIGHT_REQUIRE", "").split(",")):
+        pytest.fail(str(error))
+    pytest.skip(str(error))
+
+
+def major(cosign: Path) -> int:
+    """The first number of a program's version; 0 where it names none, like one built by hand."""
+    stated = process.run(cosign, "version", timeout=30, check=False).text
+    version = next((line.split()[-1] for line in stated.splitlines() if line.startswith("GitVersion")), "")
+    first = version.removeprefix("v").partition(".")[0]
+    return int(first) if first.isdecimal() else 0
+
+
+def _build(name: str, scratch: Path) -> None:
+    settings = {**os.environ, "GOBIN": str(scratch), "GOFLAGS": "-modcacherw", "CGO_ENABLED": "0"}
+    settings |= {"GOEXPERIMENT": EXPERIMENTS[name]} if name in EXPERIMENTS else {}
+    try:
+        if name in MODULES:
+            process.run("go", "install", MODULES[name], env=settings, timeout=_BUILD)
+            return
+        source = shutil.copytree(SOURCES / name, scratch / "source")
+        process.run("go", "mod", "tidy", cwd=source, env=settings, timeout=_BUILD)
+        process.run("go", "build", "-o", scratch / name, ".", cwd=source, env=settings, timeout=_BUILD)
+    except SandwrightError as error:
+        raise HostError(f"{name} can't be built: {str(error).splitlines()[0]}") from error
