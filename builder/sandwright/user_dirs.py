@@ -169,11 +169,11 @@ def private(path: str, *, passed: bool = False) -> str:
         if status.st_mode & (0o067 if passed else 0o077):
             os.chmod(path, 0o700)
     except OSError as fault:
-        raise error(f"{path} can't be made: {fault.strerror}{_advice(path)}") from fault
+        raise error(f"{path} can't be made: {fault.strerror}{_directory_advice(path)}") from fault
     return path
 
 
-def _advice(path: str) -> str:
+def _directory_advice(path: str) -> str:
     for variable, directory in (("XDG_RUNTIME_DIR", runtime()), ("XDG_CACHE_HOME", os.path.dirname(cache()))):
         if f"{path}/".startswith(f"{directory}/"):
             return f"; set {variable} to a directory that this user can write"
