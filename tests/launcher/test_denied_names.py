@@ -23,6 +23,9 @@ pytestmark = pytest.mark.needs("bwrap", "cc")
 SETTLED = 1.0
 """Seconds after which what was made is hidden; measured are milliseconds."""
 
+OTHER = 65534 if os.geteuid() == 0 else None
+"""Another user to run it as, as root is denied nothing by modes."""
+
 READS = """
 echo started; read go
 for file in "$@"; do cat "$file" 2>&1; done
@@ -46,16 +49,21 @@ def run(home: Path, program: Path, environ: dict[str, str]) -> Iterator[Run]:
     """Starts a sandbox that reads these files when it is let go; it has started."""
     begun: list[subprocess.Popen[str]] = []
 
-    def start(deny: str, *files: str) -> subprocess.Popen[str]:
+    def start(deny: str, *files: str, user: int | None = None) -> subprocess.Popen[str]:
         text = f"schema: 1\nmethod: bwrap\nfilesystem: {{write: [$PROJECT], deny: [{deny}]}}\n"
         facts = collect_facts(Policy.from_text(text), project=home / "p", environ={"HOME": str(home)})
         resolved = Policy.from_text(text).resolve(facts)
         write_artifacts(home / "out", render(resolved, "bwrap").artifacts)
         (home / "out/launch").write_bytes(program.read_bytes())
+        (home / "state").mkdir()
+        if user is not None:
+            for each in (home, *home.rglob("*")):
+                os.chown(each, user, user)
         child = subprocess.Popen(
             [home / "out/launch", "sh", "-c", READS, "sh", *(str(home / each) for each in files)],
-            env={**environ, "HOME": str(home)}, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, text=True, cwd=home / "p",
+            env={**environ, "HOME": str(home), "XDG_RUNTIME_DIR": str(home / "state")}, cwd=home / "p",
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            user=user, group=user, extra_groups=None if user is None else [],
         )  # fmt: skip
         begun.append(child)
         assert child.stdout is not None
@@ -90,6 +98,31 @@ def test_a_denied_file_whose_directories_are_made_with_it(home: Path, run: Run) 
     (home / "a/b/c").mkdir(parents=True)
     (home / "a/b/c/key").write_text("SECRET")
     (home / "a/b/c/other").write_text("plain")
+    said = read_inside(child)
+    assert "SECRET" not in said
+    assert "plain" in said
+
+
+def test_a_denied_file_in_a_directory_that_cannot_be_read(home: Path, run: Run) -> None:
+    """Names in it can be reached, and inotify(7) refuses to watch it."""
+    (home / "closed").mkdir(0o311)
+    child = run("~/closed/key", "closed/key", "closed/other", user=OTHER)
+    (home / "closed/key").write_text("SECRET")
+    (home / "closed/other").write_text("plain")
+    said = read_inside(child)
+    assert "SECRET" not in said
+    assert "plain" in said
+
+
+def test_a_denied_file_in_a_directory_that_is_opened(home: Path, run: Run) -> None:
+    (home / "new").mkdir()
+    (home / "new/key").write_text("SECRET")
+    (home / "new/other").write_text("plain")
+    child = run("~/closed/key", "closed/key", "closed/other", user=OTHER)
+    (home / "new").chmod(0)
+    (home / "new").rename(home / "closed")
+    time.sleep(0.1)
+    (home / "closed").chmod(0o755)
     said = read_inside(child)
     assert "SECRET" not in said
     assert "plain" in said

@@ -32,10 +32,10 @@ def account_setup(*, policy: str = "sandbox.yaml", yes: bool = False) -> int:
     loaded = Policy.load(policy)
     project_path = loaded.facts().project
     if yes or persistent.missing(loaded, project_path):
-        require_trust(request, accepted=False)
+        require_trust(request, loaded, accepted=False)
     persistent.make_persistent(loaded, project_path)
     resolved = loaded.resolve()
-    require_secrets(request, resolved.facts)
+    require_secrets(request, loaded, resolved.facts)
     project = Path(resolved.canonical(resolved.facts.project))
     written = [
         Path(rule.path)

@@ -36,8 +36,9 @@ def bridge(
     if not words:
         raise UsageError("give a command to run, behind --")
     request = request_for(policy, set)
-    require_trust(request, accepted=trust_policy)
-    resolved = load_policy(request).resolve()
+    loaded = load_policy(request)
+    require_trust(request, loaded, accepted=trust_policy)
+    resolved = loaded.resolve()
     _check_launcher(resolved, words[0], Path(request.policy).parent / RENDERED)
     with serve(resolved) as running:
         argv, environment = list(words), {**os.environ, **running.environment}

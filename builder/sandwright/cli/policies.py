@@ -45,9 +45,11 @@ def render(
     out = out or str(Path(policy).parent / ".sandbox")
     if not check and not diff:
         _make_output_directory(Path(out))  # before we look: the sandbox must not write it
-    resolved = _resolve_policy(policy, facts, set)
+    request = request_for(policy, set)
+    loaded = load_policy(request)
+    resolved = loaded.resolve(read_facts(facts, loaded))
     if not facts:
-        require_secrets(request_for(policy, set), resolved.facts)
+        require_secrets(request, loaded, resolved.facts)
         refuse_changeable(resolved)
     stale: list[str] = []
     checked = Checked()
@@ -109,7 +111,7 @@ def explain(
         subject = str(Path(subject).absolute())
     resolved = loaded.resolve_for(question, subject, read_facts(facts, loaded))
     if not facts:
-        require_secrets(request, resolved.facts)
+        require_secrets(request, loaded, resolved.facts)
     answer = compare.explain(
         resolved,
         question,
@@ -137,8 +139,9 @@ def facts(
     Raise UsageError where secrets would be in it that the user hasn't accepted.
     """
     request = request_for(policy, set)
-    found = load_policy(request).facts()
-    require_secrets(request, found)
+    loaded = load_policy(request)
+    found = loaded.facts()
+    require_secrets(request, loaded, found)
     console.write(found.to_json())
 
 
@@ -146,11 +149,6 @@ def schema(*, document: str) -> None:
     """Print the JSON Schema of a document, for editors."""
     schema = policy_schema() if document == "policy" else definition_schema()
     console.lines(encoder.dumps(schema, indent=2, sort_keys=True))
-
-
-def _resolve_policy(policy: str, facts: str, settings: Sequence[str] | None) -> ResolvedPolicy:
-    loaded = load_policy(request_for(policy, settings))
-    return loaded.resolve(read_facts(facts, loaded))
 
 
 def _make_output_directory(out: Path) -> None:

@@ -10,6 +10,7 @@ from sandwright.errors import UsageError, VerdictError
 from sandwright.inputs import LiveHost
 from sandwright.policy.collect import public_environment
 from sandwright.policy.facts import HostFacts
+from sandwright.policy.merged import MergedPolicy
 from sandwright.session import trust as store
 from sandwright.session.loosened import loosened
 from sandwright.session.prepare import load_layers
@@ -27,7 +28,8 @@ def trust(
 
     Asks on a terminal. A policy that says or allows something else must be accepted again.
     """
-    found = _loosened(request_for(policy))
+    request = request_for(policy)
+    found = _loosened(request, load_layers(request, LiveHost()))
     if forget:
         store.forget(found)
         console.line(f"{found.policy}: no longer accepted")
@@ -44,25 +46,28 @@ def trust(
     console.line(f"recorded in {store.record(found)}")
 
 
-def require_trust(request: RunRequest, *, accepted: bool) -> None:
-    """Warn of what a policy's file loosens. Raise UsageError unless the user accepted it."""
-    found = _loosened(request)
+def require_trust(request: RunRequest, policy: MergedPolicy, *, accepted: bool) -> None:
+    """Warn of what a request's policy loosens. Raise UsageError unless the user accepted it.
+
+    `policy` is the one that the caller goes on with: the file may be another one by then.
+    """
+    found = _loosened(request, policy)
     store.require_approval(found, word=accepted)
     if found.allows:
         console.warn(found.line())
 
 
-def require_secrets(request: RunRequest, facts: HostFacts) -> None:
+def require_secrets(request: RunRequest, policy: MergedPolicy, facts: HostFacts) -> None:
     """Raise UsageError where a stranger's paths show the values of secrets that the user hasn't accepted."""
     if dict(facts.environment) == public_environment(facts.environment):
         return
-    found = _loosened(request)
+    found = _loosened(request, policy)
     if found.secrets():
         store.require_approval(found)
 
 
-def _loosened(request: RunRequest) -> Loosened:
-    return loosened(load_layers(request, LiveHost()), request.policy, cwd=request.cwd)
+def _loosened(request: RunRequest, policy: MergedPolicy) -> Loosened:
+    return loosened(policy, request.policy, cwd=request.cwd)
 
 
 def _agreed() -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from sandwright.checked import Checked
@@ -44,9 +45,9 @@ def verify(
         return _verify_subject(subject, claims, json=json, junit=junit, html=html)
     required = names(require, "--require")
     request = request_for(policy, set, preset)
-    require_trust(request, accepted=trust_policy)
+    approve = partial(require_trust, request, accepted=trust_policy)
     with console.watching() as progress:
-        report, named = proving.verify_policy(request, method, progress=progress, work=work)
+        report, named = proving.verify_policy(request, method, progress=progress, work=work, approve=approve)
     proving.write_reports(
         report, json=json, junit=junit, html=html, faults=report.faults(named=named, required=required)
     )

@@ -26,14 +26,22 @@ from sandwright.verify.report import PolicyReport, encode_report, junit
 
 
 def verify_policy(
-    request: RunRequest, requested: str, *, progress: Progress = SILENT, work: bool = False
+    request: RunRequest,
+    requested: str,
+    *,
+    progress: Progress = SILENT,
+    work: bool = False,
+    approve: Callable[[MergedPolicy], None] = lambda _: None,
 ) -> tuple[PolicyReport, tuple[str, ...]]:
     """Verify the policy of a run with the methods asked for; give the report and the methods that were named.
 
-    With `work` also that real programs work. Raise what loading a policy raises, HostError where there is no
-    probe for this platform, or none of the methods starts that a run without a policy's file takes.
+    With `work` also that real programs work. `approve` gets the policy before anything is made. Raise what
+    loading a policy raises, HostError where there is no probe for this platform, or none of the methods
+    starts that a run without a policy's file takes.
     """
-    layers = load_layers(request, LiveHost(), display_name=request.shown()).layers
+    policy = load_layers(request, LiveHost(), display_name=request.shown())
+    approve(policy)
+    layers = policy.layers
 
     def here(
         more: Sequence[str],

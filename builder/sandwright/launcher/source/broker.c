@@ -35,11 +35,6 @@ struct caller {
     socklen_t length;
 };
 
-bool broker_valid(const struct broker *broker, uint64_t id)
-{
-    return ioctl(broker->listener, SECCOMP_IOCTL_NOTIF_ID_VALID, &id) == 0;
-}
-
 /* ---- the copies */
 static int open_thread(pid_t thread, int process)
 {

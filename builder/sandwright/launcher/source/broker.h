@@ -3,9 +3,11 @@
 #ifndef BROKER_H
 #define BROKER_H
 
+#include <linux/seccomp.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/types.h>
@@ -46,7 +48,11 @@ struct broker {
 int broker_address(const struct broker *broker, uint64_t id, pid_t thread, const uint64_t arguments[6], bool binds);
 /* The answer to getsockopt(SO_ERROR). `flags` may get SECCOMP_USER_NOTIF_FLAG_CONTINUE. */
 int broker_socket_error(const struct broker *broker, const struct seccomp_notif *call, uint32_t *flags);
-bool broker_valid(const struct broker *broker, uint64_t id); /* the caller still waits */
+/* Whether the caller still waits. */
+static inline bool broker_valid(const struct broker *broker, uint64_t id)
+{
+    return ioctl(broker->listener, SECCOMP_IOCTL_NOTIF_ID_VALID, &id) == 0;
+}
 
 enum address { ADDRESS_WRONG, ADDRESS_NONE, ADDRESS_ABSTRACT, ADDRESS_PATH, ADDRESS_OTHER };
 /* What the address of a Unix socket is: `path` gets it with NUL behind. NONE takes a connection away (AF_UNSPEC). */

@@ -5,7 +5,8 @@
 #include "launch.h"
 #include "watch.h"
 
-enum { EVENTS = IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_ONLYDIR | IN_DONT_FOLLOW };
+/* IN_ATTRIB: a directory that could not be entered is opened to us, and with it what is denied in it. */
+enum { EVENTS = IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_ATTRIB | IN_ONLYDIR | IN_DONT_FOLLOW };
 
 struct watched_name {
     int directory; /* a watch descriptor */
@@ -36,17 +37,28 @@ static void remember(struct host_watch *watch, int directory, const char *text, 
     watch->names[watch->count++] = (struct watched_name){directory, length, text};
 }
 
+/* The number of a watch; without one, names that can be reached are looked at again and again. A directory that can be entered
+ * but not read (mode 0711) gets no watch. */
+static int watch_directory(struct host_watch *watch, const char *directory)
+{
+    int number = inotify_add_watch(watch->inotify, directory, EVENTS);
+    if (number >= 0)
+        return number;
+    bool hidden = errno == EACCES && faccessat(AT_FDCWD, directory, X_OK, AT_EACCESS) == 0;
+    if (hidden || errno == ENOSPC || errno == ENOMEM)
+        watch->incomplete = true;
+    return -1;
+}
+
 void host_watch_name(struct host_watch *watch, const char *directory, const char *name)
 {
     size_t length = strlen(name);
-    int number = inotify_add_watch(watch->inotify, directory, EVENTS);
+    int number = watch_directory(watch, directory);
     if (number > 0 && !known(watch, number, name, length))
         remember(watch, number, xasprintf("%s", name), length);
-    else if (number < 0 && (errno == ENOSPC || errno == ENOMEM))
-        watch->incomplete = true;
 }
 
-/* The names on the way to a path, each in its directory. Who can't read a directory has to look again and again. */
+/* The names on the way to a path, each in its directory. */
 static void watch_names(struct host_watch *watch, const char *path, bool again)
 {
     static const char *before = "";
@@ -57,13 +69,11 @@ static void watch_names(struct host_watch *watch, const char *path, bool again)
         size_t length = strcspn(part, "/"), whole = (size_t)(part - path) + length;
         bool done = strncmp(before, path, whole) == 0 && (before[whole] == '/' || before[whole] == '\0');
         bool same = strncmp(before, path, (size_t)(part - path)) == 0 && depth < 64 && numbers[depth] > 0;
-        int number = done && !again ? 0 : same && !again ? numbers[depth] : inotify_add_watch(watch->inotify, directory, EVENTS);
+        int number = done && !again ? 0 : same && !again ? numbers[depth] : watch_directory(watch, directory);
         if (number != 0 && depth < 64)
             numbers[depth] = number;
         if (number > 0)
             remember(watch, number, part, length);
-        else if (number < 0 && (errno == ENOSPC || errno == ENOMEM))
-            watch->incomplete = true;
         part += length;
         if (*part == '\0' || (size_t)(part - path) >= sizeof directory)
             break;
