@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import tempfile
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from sandwright.session.entry import CacheEntry, entry_bytes
-from session.conftest import SANDWRIGHT, WAIT, Project
+from session.conftest import SANDWRIGHT, WAIT, Project, eventually
 from session.entries import entries, entry, sandbox, touching, write
 
 pytestmark = pytest.mark.needs("bwrap")
@@ -74,6 +76,28 @@ def test_a_rendered_launcher_holds_it(project: Project) -> None:
         env=project.environ,
     )
     assert ended.stdout == b"free\n", ended
+
+
+def test_what_a_bridge_of_another_project_works_with_is_hidden() -> None:
+    """Also its locks: whoever holds one keeps other bridges from starting."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="sandwright-test-") as made:
+        home = Path(made, "home")
+        project, other = Project(home / "p", home, Path(made, "run")), home / "other"
+        for folder in (project.root, other, project.runtime):
+            folder.mkdir(mode=0o700, parents=True)
+        head = "schema: 1\nmethod: bwrap\n"
+        project.policy.write_text(head)
+        (other / "sandbox.yaml").write_text(head + "credentials: {shims: {sleep: {allow: ['*']}}}\n")
+        words = [*SANDWRIGHT, "run", "--trust-policy", "--", "sleep", "60"]
+        with subprocess.Popen(words, cwd=other, env=project.environ) as running:
+            try:
+                eventually(lambda: list(home.glob(".cache/sandwright/**/call-*")), "the bridge is not called")
+                script = "cd ~/.cache/sandwright; find . | grep -E '/(call-[^/]*|private|lock|shim)$'"
+                found = project.sandwright("run", "--", "sh", "-c", script).stdout.decode().split()
+            finally:
+                running.terminate()
+    assert [each for each in found if not each.endswith("/public/shim")] == []
+    assert len(found) == 1, "the control: it sees the bridge's public directory"
 
 
 OUT = {

@@ -206,6 +206,7 @@ class Server:
         self._context.children.end_all()
         self._context.audit.write("stop", calls=self._calls)
         remove(self._configuration.public.parent)
+        remove(self._configuration.private.parent)
 
 
 def _grammars(configuration: Configuration) -> Mapping[str, Grammar]:

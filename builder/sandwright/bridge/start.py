@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from sandwright import process
+from sandwright import process, user_dirs
 from sandwright.bridge.access import entries
 from sandwright.bridge.configuration import SESSION_MARK, CallLimits, Configuration
 from sandwright.bridge.environment import trusted_search_path
@@ -102,23 +102,23 @@ def serve(
     base = (directory or bridges_directory(variables)).resolve()
     log = audit or _xdg_directory(variables, "XDG_STATE_HOME", ".local/state") / "bridge.jsonl"
     sandbox = reach(policy)
-    for path in (base, log):
+    for path in (base, hidden_base(base), log):
         if sandbox.writes(str(path)):
             raise UsageError(f"{path} may be written by the sandbox; a bridge can't be there")
     project = Path(policy.canonical(policy.facts.project))
     search = trusted_search_path(variables, sandbox.writes)
     found = dict(programs(policy, variables, search, sandbox))
     with contextlib.ExitStack() as stack:
-        session_dir, lock = stack.enter_context(_bridge_directory(base))
+        session_dir, hidden_dir, lock = stack.enter_context(_bridge_directory(base))
         session = session_dir.name
         configuration = Configuration(
             session=session, workspace=project, audit=log,
-            public=session_dir / "public", private=session_dir / "private",
+            public=session_dir / "public", private=hidden_dir / "private",
             programs=found, uids=tuple({os.geteuid(), *(uids or ())}), limits=limits or CallLimits(),
             environment={**host_variables(variables, sandbox), "PATH": search},
             access=tuple(entries(policy, str(project))), loopback=policy.network.mode != "host",
             repositories=tuple(repositories(project, functools.partial(kept_always, policy))),
-            restricting=write_restriction(session_dir / "private") if "git" in found else None,
+            restricting=write_restriction(hidden_dir / "private") if "git" in found else None,
         )  # fmt: skip
         _write_shims(configuration, platform or policy.facts.platform)
         channel, pid = stack.enter_context(_start_process(configuration, lock))
@@ -130,24 +130,39 @@ def _xdg_directory(environment: Mapping[str, str], variable: str, default: str) 
     return (Path(value) if value.startswith("/") else Path.home() / default) / "sandwright"
 
 
+def hidden_base(base: Path) -> Path:
+    """Where bridges have their locks and private directories: inside, it is hidden (`policy.reserved`).
+
+    A sandbox of another project sees `base`. It must not read what bridges work with, or lock them.
+    """
+    return base.parent / "sessions" / base.name
+
+
 @contextlib.contextmanager
-def _bridge_directory(base: Path) -> Iterator[tuple[Path, int]]:
-    """A directory of this bridge's own, locked while anybody of it lives. Removes what dead ones left."""
+def _bridge_directory(base: Path) -> Iterator[tuple[Path, Path, int]]:
+    """The two directories of this bridge, and a lock that is held while anybody of it lives.
+
+    Removes what dead ones left.
+    """
     base.mkdir(parents=True, exist_ok=True, mode=0o700)
+    hidden = Path(user_dirs.private(str(hidden_base(base))))
     sweep_bridges(base)
     directory = base / uuid.uuid4().hex[:12]
     if len(os.fsencode(directory / "public" / "socket")) > _MAX_SOCKET_PATH:
         raise UsageError(f"{base}: a socket's path can't be that long")
-    with _hold_file_lock(base / "lock"):
+    own = hidden / directory.name
+    with _hold_file_lock(hidden / "lock"):
         directory.mkdir(mode=0o700)
-        lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        own.mkdir(mode=0o700)
+        lock = os.open(own / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(lock, fcntl.LOCK_EX)
     try:
-        (directory / "private").mkdir(mode=0o700)
+        (own / "private").mkdir(mode=0o700)
         (directory / "public" / "bin").mkdir(parents=True)
-        yield directory, lock
+        yield directory, own, lock
     finally:
         remove(directory)
+        remove(own)
         os.close(lock)
 
 
@@ -158,32 +173,46 @@ def bridges_directory(environment: Mapping[str, str]) -> Path:
 
 def stale(base: Path) -> list[Path]:
     """The directories of bridges that are gone without having removed them."""
-    gone = []
-    if (base / "lock").exists():
-        with _hold_file_lock(base / "lock"):
-            for directory in (path for path in sorted(base.iterdir()) if path.is_dir()):
-                with contextlib.suppress(BlockingIOError), _hold_file_lock(directory / "lock", wait=False):
-                    gone.append(directory)
-    return gone
+    hidden = hidden_base(base)
+    if not (hidden / "lock").exists():
+        return []
+    with _hold_file_lock(hidden / "lock"):
+        return [base / name for name in _names(base) if not _is_held(hidden / name / "lock")]
 
 
 def sweep_bridges(base: Path) -> list[Path]:
     """Remove the directories of bridges that are gone without having done so, and give their paths."""
-    gone = []
-    with _hold_file_lock(base / "lock"):
-        for directory in (path for path in base.iterdir() if path.is_dir()):
-            with contextlib.suppress(BlockingIOError), _hold_file_lock(directory / "lock", wait=False):
-                _end_marked(directory.name)
-                remove(directory)
-                gone.append(directory)
+    hidden = hidden_base(base)
+    with _hold_file_lock(hidden / "lock"):
+        gone = [base / name for name in _names(base) if not _is_held(hidden / name / "lock")]
+        for directory in gone:
+            _end_marked(directory.name)
+            remove(directory)
+            remove(hidden / directory.name)
     return gone
+
+
+def _names(base: Path) -> list[str]:
+    """The names of bridges that have a directory."""
+    folders = [path for path in (base, hidden_base(base)) if path.is_dir()]
+    return sorted({each.name for folder in folders for each in folder.iterdir() if each.is_dir()})
+
+
+def _is_held(lock: Path) -> bool:
+    try:
+        with _hold_file_lock(lock, wait=False):
+            return False
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
 
 
 @contextlib.contextmanager
 def _hold_file_lock(path: Path, *, wait: bool = True) -> Iterator[None]:
     """Hold the lock of a file. Without waiting, raise BlockingIOError when another process holds it.
 
-    Else raise HostError after `LOCK_SECONDS`: a sandbox that may read the file can hold it for ever.
+    Else raise HostError after `LOCK_SECONDS`.
     """
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:

@@ -18,12 +18,16 @@ from sandwright.documents import strictjson
 from sandwright.errors import UsageError
 from sandwright.methods import registry
 from sandwright.outputs import write_output
+from sandwright.reading import read_start
 from sandwright.render.artifact import Artifact, json_artifact
 from sandwright.render.rendered import Rendered
 from sandwright.visible import one_line
 
 MANIFEST = "manifest.json"
 """Beside a method's artifacts: the digest of each."""
+
+MOST_BYTES = 64 << 20
+"""Of all files in a directory of artifacts together, as a stranger may have put them there."""
 
 _BESIDE = (".gitignore", "policy.schema.json")
 """What `init` and `render` write beside the directories of methods."""
@@ -102,13 +106,16 @@ def _written_beside(path: Path) -> bool:
 
 
 def content(path: Path) -> bytes:
-    """The content of a file; empty without one."""
+    """The content of a file; empty without one. Raise UsageError for a file larger than any artifact."""
     try:
-        return path.read_bytes()
+        found = read_start(path, size=MOST_BYTES + 1)
     except FileNotFoundError:
         return b""
     except OSError as error:
         raise UsageError(f"{one_line(str(path))} can't be read: {error.strerror}") from error
+    if len(found) > MOST_BYTES:
+        raise UsageError(f"{one_line(str(path))} is larger than {MOST_BYTES} bytes, and so no artifact")
+    return found
 
 
 def _read_files(directory: Path) -> Iterator[tuple[str, bytes]]:
@@ -116,6 +123,7 @@ def _read_files(directory: Path) -> Iterator[tuple[str, bytes]]:
     for parent in (directory, directory.parent):
         if parent.is_symlink():
             raise UsageError(f"{parent} is a symbolic link: artifacts are not written through one")
+    left = MOST_BYTES
     for folder, names, files in os.walk(directory, onerror=_refuse_unreadable):
         for name in (*names, *files):
             path = Path(folder, name)
@@ -125,7 +133,11 @@ def _read_files(directory: Path) -> Iterator[tuple[str, bytes]]:
                     f"{one_line(str(path))} is no plain file: artifacts are not written beside it"
                 )
             if stat.S_ISREG(mode):
-                yield path.relative_to(directory).as_posix(), content(path)
+                found = content(path)
+                left -= len(found)
+                if left < 0:
+                    raise UsageError(f"{directory} holds more than {MOST_BYTES} bytes, and so no artifacts")
+                yield path.relative_to(directory).as_posix(), found
 
 
 def _refuse_unreadable(error: OSError) -> None:
@@ -142,7 +154,7 @@ def _has_wrong_mode(directory: Path, artifact: Artifact) -> bool:
 def rendered_method(directory: Path) -> str:
     """The method that a directory's manifest names; empty without a manifest of ours."""
     try:
-        found = strictjson.loads((directory / MANIFEST).read_bytes())
+        found = strictjson.loads(read_start(directory / MANIFEST, size=MOST_BYTES))
     except (OSError, ValueError, RecursionError):
         return ""
     ours = isinstance(found, dict) and found.keys() == {"method", "artifacts"}
