@@ -18,6 +18,9 @@ from sandwright.questions import is_placeholder
 
 NAME = "sandwright"
 
+INSIDE = ("/dev/.sandwright-init", "/.sandwright-init")
+"""One of them is in a sandbox (docs/agents.md): under bwrap the first, in containers the second."""
+
 VARIABLES = ("HOME", "SANDWRIGHT_CACHE", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR")
 """The variables that decide where these directories are."""
 
@@ -166,8 +169,20 @@ def private(path: str, *, passed: bool = False) -> str:
         if status.st_mode & (0o067 if passed else 0o077):
             os.chmod(path, 0o700)
     except OSError as fault:
-        raise error(f"{path} can't be made: {fault.strerror}") from fault
+        raise error(f"{path} can't be made: {fault.strerror}{_directory_advice(path)}") from fault
     return path
+
+
+def _directory_advice(path: str) -> str:
+    for variable, directory in (("XDG_RUNTIME_DIR", runtime()), ("XDG_CACHE_HOME", os.path.dirname(cache()))):
+        if f"{path}/".startswith(f"{directory}/"):
+            return f"; set {variable} to a directory that this user can write"
+    return ""
+
+
+def is_inside_sandbox() -> bool:
+    """Whether this process runs in a sandbox of ours. Not known under `landlock`, `user` and `vm`."""
+    return any(map(os.path.lexists, INSIDE))
 
 
 def find_above(name: str) -> str:

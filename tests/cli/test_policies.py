@@ -315,8 +315,16 @@ def test_the_key_opens_what_was_void(project: Path) -> None:
     assert "allowed" in _run("explain", "write", ".codex/x", cwd=project).text.splitlines()[0]
 
 
-def test_explain_shows_every_method(project: Path) -> None:
-    answer = _run("explain", "write", "~/.ssh/id_rsa", cwd=project)
+def test_explain_shows_the_methods_of_the_policy_or_all(project: Path) -> None:
+    own = _run("explain", "write", "~/.ssh/id_rsa", cwd=project)
+    assert own.status == 0
+    assert "bwrap" in own.text
+    assert "seatbelt" not in own.text
+    both = _run("explain", "write", "~/.ssh/id_rsa", "--method", "bwrap,seatbelt", cwd=project)
+    assert "bwrap" in both.text
+    assert "seatbelt" in both.text
+    assert "names nothing" in _run("explain", "write", "x", "--method", ",", cwd=project).stderr
+    answer = _run("explain", "write", "~/.ssh/id_rsa", "--method", "all", cwd=project)
     assert answer.status == 0
     lines = answer.text.splitlines()
     assert lines[0].startswith("write ")

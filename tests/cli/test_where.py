@@ -136,7 +136,7 @@ def test_a_program_below_tmp_is_told_unless_the_policy_lists_it(home: Path) -> N
         (home / "p" / "sandbox.yaml").write_text(POLICY)
         done = _run(home, "run", "--", str(program), cwd=home / "p")
         assert done.returncode == 125
-        assert "the sandbox has an empty /tmp of its own" in done.stderr
+        assert "the sandbox has a private, empty /tmp" in done.stderr
         listed = f'filesystem.read=["...", {made}]'
         done = _run(home, "run", "--set", listed, "--", str(program), cwd=home / "p")
         assert (done.returncode, done.stdout) == (0, "ran\n"), done.stderr

@@ -417,6 +417,20 @@ def test_ports_in_the_hosts_network_are_remarked_on() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("network: {allow: [example.org, example.com]}", 1),
+        ("network: {mode: proxy, allow: [example.org]}", 0),
+        ("extends: [agent-claude]\nnetwork: {mode: none}", 0),
+    ],
+)
+def test_hosts_that_no_proxy_reads_are_remarked_on(text: str, count: int) -> None:
+    said = collect_warnings(_resolve(text), LiveHost(), mounts=True)
+    ending = ": network.allow has no effect with mode: none; set network.mode: proxy"
+    assert sum(each.endswith(ending) for each in said) == count
+
+
 def test_grants_through_links_under_an_image_are_remarked_on() -> None:
     """Where the root is an image's, the host's link is not there; a link that is shown itself is."""
     link = {"/home/u/link": HostEntry("symlink", "/srv/data"), "/srv": DIRECTORY, "/srv/data": DIRECTORY}

@@ -285,18 +285,22 @@ def test_trivy_reads_the_same_packages(pipeline: Pipeline, tmp_path: Path) -> No
         assert _packages(pipeline, "sbom", sbom) == in_image, kind
 
 
-def _packages(pipeline: Pipeline, *source: object) -> set[tuple[object, ...]]:
+def _packages(pipeline: Pipeline, *source: object) -> set[tuple[str, ...]]:
     options = ("--offline-scan", "--skip-db-update", "--scanners=license", "--list-all-pkgs", "--format=json")
     scanned = pipeline.run("trivy", source[0], *options, *source[1:])
     assert scanned, scanned.stderr
     return {
-        tuple(package.get(name) for name in ("Name", "SrcName", *VERSIONS))
+        (package["Name"], package["SrcName"], _version(package, ""), _version(package, "Src"))
         for result in json.loads(scanned.text)["Results"]
         for package in result.get("Packages", ())
     }
 
 
-VERSIONS = ("Version", "Release", "Epoch", "SrcVersion", "SrcRelease", "SrcEpoch")
+def _version(package: Mapping[str, Any], prefix: str) -> str:
+    """The whole version: of SBOMs, trivy splits only that of the source package."""
+    epoch, release = package.get(f"{prefix}Epoch"), package.get(f"{prefix}Release")
+    version = str(package[f"{prefix}Version"])
+    return (f"{epoch}:" if epoch else "") + version + (f"-{release}" if release else "")
 
 
 def _push_altered(pipeline: Pipeline, what: str, scratch: Path) -> str:

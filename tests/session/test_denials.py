@@ -170,5 +170,5 @@ def test_connections_without_a_network(project: Project) -> None:
     }
     assert next(each["count"] for each in found if each["what"] == "192.0.2.1:443") == 2
     assert {each["field"] for each in found} == {"network.mode"}
-    assert "refused: to connect to 192.0.2.1:443 (ENETUNREACH), 2 times: network.mode, none (" in said
+    assert "refused: to connect to 192.0.2.1:443 (ENETUNREACH), 2 times: network.mode, none\n" in said
     assert "allow hosts with `network: {mode: proxy, allow: [HOST]}`" in said

@@ -341,3 +341,15 @@ def test_what_is_not_held_of_the_host_s_parsers(
     found = "; ".join(doctor.unrestricted(system))
     assert said in found
     assert bool(found) == bool(said)
+
+
+def test_a_directory_that_cannot_be_made_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The methods are tried all the same."""
+    before = diagnose(methods=["noop"])
+    monkeypatch.setenv("XDG_CACHE_HOME", "/proc/none")
+    found = diagnose(methods=["noop"])
+    assert found.methods == before.methods
+    assert [each for each in found.surroundings.restrictions if "/proc/none" in each] == [
+        "nothing can start: /proc/none/sandwright/sessions can't be made: No such file or directory; "
+        "set XDG_CACHE_HOME to a directory that this user can write"
+    ]

@@ -72,7 +72,7 @@ def start(stack: contextlib.ExitStack) -> None:
             stack.callback(path.unlink)
             path.chmod(0o600)  # another user's call would have our rights
             server.listen(16)
-            argv = (sys.executable, *flags, "-c", code, str(server.fileno()))
+            argv = (sys.executable, *flags, "-c", code, str(server.fileno()), str(os.getpid()))
             stack.enter_context(process.start(*argv, stdout=subprocess.DEVNULL, pass_fds=(server.fileno(),)))
 
 
@@ -95,10 +95,13 @@ def interpreter(path: Path) -> Path:
 
 
 def serve() -> None:
-    """Wait for calls, for ever, on the socket of `sys.argv`. Each has a process that looks after it."""
+    """Wait for calls on the socket of `sys.argv`, while its run lasts. A process supervises each call."""
     server = socket.socket(fileno=int(sys.argv[1]))
-    _import_when_called(server)
+    run = os.pidfd_open(int(sys.argv[2]))
+    _wait(server, run)
+    _import_all()
     while True:
+        _wait(server, run)
         connection, _ = server.accept()
         if not os.fork():
             server.close()
@@ -109,8 +112,14 @@ def serve() -> None:
                 pass
 
 
-def _import_when_called(server: socket.socket) -> None:
-    select.select([server], [], [])
+def _wait(server: socket.socket, run: int) -> None:
+    """Wait for a call; end where the run was killed and nobody ends its servers."""
+    ready, _, _ = select.select([server.fileno(), run], [], [])
+    if run in ready:
+        os._exit(0)
+
+
+def _import_all() -> None:
     for name in IMPORTED:
         importlib.import_module(name)
     sys.path.remove(str(TESTS))

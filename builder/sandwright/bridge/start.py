@@ -150,19 +150,19 @@ def _bridge_directory(base: Path) -> Iterator[tuple[Path, Path, int]]:
     directory = base / uuid.uuid4().hex[:12]
     if len(os.fsencode(directory / "public" / "socket")) > _MAX_SOCKET_PATH:
         raise UsageError(f"{base}: a socket's path can't be that long")
-    own = hidden / directory.name
+    reserved = hidden / directory.name
     with _hold_file_lock(hidden / "lock"):
         directory.mkdir(mode=0o700)
-        own.mkdir(mode=0o700)
-        lock = os.open(own / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        reserved.mkdir(mode=0o700)
+        lock = os.open(reserved / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(lock, fcntl.LOCK_EX)
     try:
-        (own / "private").mkdir(mode=0o700)
+        (reserved / "private").mkdir(mode=0o700)
         (directory / "public" / "bin").mkdir(parents=True)
-        yield directory, own, lock
+        yield directory, reserved, lock
     finally:
         remove(directory)
-        remove(own)
+        remove(reserved)
         os.close(lock)
 
 

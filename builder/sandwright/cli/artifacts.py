@@ -123,7 +123,7 @@ def _read_files(directory: Path) -> Iterator[tuple[str, bytes]]:
     for parent in (directory, directory.parent):
         if parent.is_symlink():
             raise UsageError(f"{parent} is a symbolic link: artifacts are not written through one")
-    left = MOST_BYTES
+    remaining = MOST_BYTES
     for folder, names, files in os.walk(directory, onerror=_refuse_unreadable):
         for name in (*names, *files):
             path = Path(folder, name)
@@ -134,8 +134,8 @@ def _read_files(directory: Path) -> Iterator[tuple[str, bytes]]:
                 )
             if stat.S_ISREG(mode):
                 found = content(path)
-                left -= len(found)
-                if left < 0:
+                remaining -= len(found)
+                if remaining < 0:
                     raise UsageError(f"{directory} holds more than {MOST_BYTES} bytes, and so no artifacts")
                 yield path.relative_to(directory).as_posix(), found
 

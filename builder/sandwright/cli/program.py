@@ -109,9 +109,9 @@ def _split_lists(command: Command, values: Values) -> Values:
     """The values of repeatable `--method` options, each of which may list several by commas."""
     found: Values = {}
     for each in command.options:
-        given = values.get(each.keyword)
-        if each.offered == "method" and isinstance(given, list):
-            found[each.keyword] = [name for item in given for name in names(item, each.flag)]
+        items = values.get(each.keyword)
+        if each.offered == "method" and isinstance(items, list):
+            found[each.keyword] = [name for item in items for name in names(item, each.flag)]
     return found
 
 

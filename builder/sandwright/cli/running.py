@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sandwright.errors import SandwrightError
+from sandwright.errors import HostError, SandwrightError
 from sandwright.session.request import RunRequest
 from sandwright.session.run import LAUNCHER_FAILED
 from sandwright.session.run import run as run_request
-from sandwright.user_dirs import find_above
+from sandwright.user_dirs import find_above, is_inside_sandbox
 from sandwright.visible import notify, one_line
+
+_NESTED = (
+    "already inside a sandwright sandbox: run the command without `sandwright run`; the outer policy holds"
+)
 
 
 def run(*, words: Sequence[str], **options: str | bool | list[str]) -> int:
@@ -22,7 +26,8 @@ def run(*, words: Sequence[str], **options: str | bool | list[str]) -> int:
         if not isinstance(error, SandwrightError | OSError):
             raise
         message = error.shown() if isinstance(error, SandwrightError) else one_line(str(error))
-        for line in message.split("\n"):
+        nested = [_NESTED] if isinstance(error, HostError) and is_inside_sandbox() else []
+        for line in [*nested, *message.split("\n")]:
             notify(line)
         return LAUNCHER_FAILED
 

@@ -135,14 +135,12 @@ def _proposal_notes(project: ProjectFacts, chosen: Chosen) -> list[str]:
 
 
 def _next_steps(project: ProjectFacts, method: str, agent: str) -> tuple[str, ...]:
-    command = (project.try_out or ("COMMAND",))[0]
+    command = agent or (project.try_out or ("COMMAND",))[0]
     properties = registry.properties(method)
     trust = ("sandwright trust",) if agent or project.git == "worktree" or properties.last_resort else ()
     needed = "dev" if agent else "debian"
     image = (f"sandwright build-images --name {needed}",) if properties.needs_image else ()
-    if agent:
-        return (*image, *trust, f"sandwright run -- {agent}", "sandwright verify")
-    return (*image, *trust, f"sandwright run -- {command}", "sandwright verify")
+    return (*image, *trust, "sandwright verify", f"sandwright run -- {command}")
 
 
 def _refuse_existing(directory: Path) -> None:

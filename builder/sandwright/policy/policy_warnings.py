@@ -17,8 +17,9 @@ def collect_warnings(
 ) -> tuple[str, ...]:
     """A line for each grant without effect, each about Git, and each restricted file with several names.
 
-    A grant is void where another rule decides at its path, or nothing is there. `inputs` keeps what was asked
-    of the host. `mounts` is that of the method's declaration; `image_root`: links of the host are not in the
+    A grant is void where another rule decides at its path, nothing is there, or the network's mode ignores
+    it. `inputs` keeps what was asked of the host. `mounts` is that of the method's declaration;
+    `image_root`: links of the host are not in the
     sandbox's root. Raise UsageError where the policy's own file,
     or Git's configuration, has several names.
     """
@@ -30,6 +31,7 @@ def collect_warnings(
         *_second_names(policy, inputs),
         *_exposed_ports(policy),
         *_unsearched(policy, inputs),
+        *_hosts_without_proxy(policy),
     )
     return tuple(map(one_line, found))
 
@@ -117,3 +119,12 @@ def _exposed_ports(policy: ResolvedPolicy) -> Iterator[str]:
     if policy.network.mode == "host" and policy.network.expose:
         source = policy.source("network.expose")
         yield f"{source}: expose has no effect with mode: host, which exposes all ports"
+
+
+def _hosts_without_proxy(policy: ResolvedPolicy) -> Iterator[str]:
+    """Only the proxy reads the list. A preset's list is left to the mode of the policy that extends it."""
+    listed = [
+        item for item in policy.settings.items("network.allow") if not item.source.layer.startswith("preset ")
+    ]
+    if policy.network.mode == "none" and listed:
+        yield f"{listed[0].source}: network.allow has no effect with mode: none; set network.mode: proxy"

@@ -19,7 +19,7 @@ def denial_context(policy: ResolvedPolicy, declaration: Declaration) -> DenialCo
         sockets=str(policy.source("network.unix_sockets")),
         allow=str(policy.source("network.allow")),
         mode=policy.network.mode,
-        network=str(policy.source("network.mode")),
+        network=f"({mode})" if (mode := policy.source("network.mode")).layer != "built-in" else "",
         method=f"{declaration.method} ({policy.source('method')})",
         own_sockets=_own_socket_source(policy, declaration),
         shims={

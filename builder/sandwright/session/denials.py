@@ -257,7 +257,7 @@ _NETWORK_ADVICE = {
 
 
 def _unreachable(refused: UnreachableAddress, count: int, context: DenialContext) -> Denial:
-    blamed = BlamedField(field="network.mode", source=f"{context.mode} ({context.network})")
+    blamed = BlamedField(field="network.mode", source=f"{context.mode} {context.network}".rstrip())
     advice = _NETWORK_ADVICE.get(context.mode, "")
     address = printable_line(refused.address)
     what = f"a name server ({address})" if address.endswith(":53") else address

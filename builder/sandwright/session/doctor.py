@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from sandwright import user_dirs
+from sandwright.errors import HostError
 from sandwright.host import MachineFacts, collect_host
 from sandwright.launcher.restrict import PORTS, landlock_version
 from sandwright.methods import registry
@@ -103,13 +105,22 @@ def diagnose(*, fresh: bool = False, methods: Sequence[str] = ()) -> Diagnosis:
     there = {each.method for each in found}
     around = surroundings(host)
     return Diagnosis(
-        replace(around, restrictions=(*around.restrictions, *unrestricted(host.os))),
+        replace(around, restrictions=(*around.restrictions, *unrestricted(host.os), *unusable_directories())),
         tuple(found),
         () if methods else ladder(found, host.os),
         tuple(in_other_forms(found)),
         unreported_denials(found),
         {form: name for name, others in chosen.items() for form in others if form not in there},
     )
+
+
+def unusable_directories() -> Iterator[str]:
+    """Directories of ours without which nothing starts."""
+    for directory in (user_dirs.cache, user_dirs.runtime):
+        try:
+            user_dirs.private(directory())
+        except HostError as error:
+            yield f"nothing can start: {error}"
 
 
 def unreported_denials(found: Sequence[Preflight]) -> dict[str, dict[Refused, str]]:

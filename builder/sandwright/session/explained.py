@@ -127,7 +127,7 @@ def path_denials(accesses: Iterable[Access], resolve: Resolve) -> Denials:
                 source=source,
                 edit=edit,
                 opens=opens,
-                advice="" if edit else _advice(each, policy),
+                advice="" if edit else _lifting_key(each, policy),
                 access=each.access,
                 how=each.how,
             )
@@ -141,14 +141,14 @@ def _blamed(rule: PathRule | None, policy: ResolvedPolicy) -> tuple[str, str]:
     return rule.source.field.partition("[")[0] or f"{rule.kind} {rule.written or rule.path}", str(rule.source)
 
 
-def _advice(refused: DeniedPath, policy: ResolvedPolicy) -> str:
+def _lifting_key(refused: DeniedPath, policy: ResolvedPolicy) -> str:
     """What a person can do about a path for which no edit is proposed."""
-    shown = printable_line(refused.path)
+    path = printable_line(refused.path)
     if refused.rule is not None and (refused.rule.kind == "deny" or _is_protected(refused.rule)):
-        return how_to_lift(refused.rule, shown, _PROJECT_RANK)
+        return how_to_lift(refused.rule, path, _PROJECT_RANK)
     if _holds_the_home(refused.granted, policy):
-        edit = f"filesystem: {{{refused.access}: ['{shown}']}}"
-        return f"create {shown} on the host first; then `{edit}` allows it"
+        edit = f"filesystem: {{{refused.access}: ['{path}']}}"
+        return f"create {path} on the host first; then `{edit}` allows it"
     return ""
 
 

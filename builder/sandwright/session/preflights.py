@@ -9,6 +9,7 @@ from pathlib import Path
 
 from sandwright import inputs, user_dirs
 from sandwright.documents import strictjson
+from sandwright.errors import HostError
 from sandwright.host import MachineFacts
 from sandwright.inputs import LiveHost
 from sandwright.methods.contract import CODES, Backend, Preflight
@@ -20,8 +21,8 @@ KEPT = ("ready", "hangs", "not-denied")
 
 def cached_preflight(backend: Backend, host: MachineFacts) -> Preflight:
     """What a preflight of a method finds: that of the last one, while what it depends on is the same."""
-    path = Path(user_dirs.private(user_dirs.cache()), f"preflight-{backend.name}.json")
-    found = _read_cached(path, backend)
+    path = _cache_file(backend)
+    found = _read_cached(path, backend) if path else None
     return found if found is not None else run_preflight(backend, host)
 
 
@@ -39,16 +40,26 @@ def preflight_questions(found: Preflight, backend: Backend, host: MachineFacts) 
 
 def run_preflight(backend: Backend, host: MachineFacts) -> Preflight:
     """Start the sandbox of a method, and keep what that showed."""
-    path = Path(user_dirs.private(user_dirs.cache()), f"preflight-{backend.name}.json")
+    path = _cache_file(backend)
     asking = LiveHost()
     asking.ask_all(backend.depends(host))
     found = backend.preflight(host)
+    if path is None:
+        return found
     if found.code in KEPT:
         data = {"found": asdict(found), "asked": asking.recording()}
         user_dirs.write(str(path), json.dumps(data, indent=1).encode("utf-8", "surrogateescape"))
     else:
         path.unlink(missing_ok=True)
     return found
+
+
+def _cache_file(backend: Backend) -> Path | None:
+    """Where the finding is stored; None without a directory: `doctor` has to work there, too."""
+    try:
+        return Path(user_dirs.private(user_dirs.cache()), f"preflight-{backend.name}.json")
+    except HostError:
+        return None
 
 
 def _read_cached(path: Path, backend: Backend) -> Preflight | None:

@@ -225,8 +225,8 @@ COMMANDS = (
             PRESET,
             Option(
                 "method",
-                "METHOD",
-                "method to ask, or `all` (default: the policy's)",
+                "METHODS",
+                "methods to ask, by commas, or `all` (default: the policy's)",
                 repeatable=True,
                 offered="method",
             ),

@@ -6,7 +6,7 @@ FIELD(WORDS, launcher)       /* what stands before the command */
 FIELD(PAIRS, environment)
 FIELD(WORD, sessions)        /* the directory of session records */
 FIELD(WORD, guards)          /* a directory in which nothing may be (session/absent_guard.py) */
-FIELD(WORD, record)          /* of a session: JSON behind what each run has of its own */
+FIELD(WORD, record)          /* of a session: JSON after the fields that differ between runs */
 FIELD(WORDS, report)         /* Python's words for the report after a run, without record and status; none: it stays beside the run */
 FIELD(WORDS, roots)          /* what the sandbox can write */
 FIELD(WORDS, closed)         /* and what it can't below them */

@@ -188,7 +188,7 @@ static const struct kind {
     const char *name; /* NULL: the last */
     void (*ask)(const struct strv *subject, struct strv *found);
     bool ordered; /* else no answer has a word twice */
-    const char *letters; /* instead of `ask`; what may change without a difference is left out */
+    const char *letters; /* instead of `ask`; omits values that may change without an effect */
 } kinds[] = {
     {"content", ask_content, true, NULL}, {"entries", ask_entries, true, NULL}, {"index", ask_index, true, NULL},
     {"listing", ask_listing, false, NULL}, {"machine", ask_machine, true, NULL}, {"nested", ask_nested, false, NULL},

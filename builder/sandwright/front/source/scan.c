@@ -14,7 +14,7 @@ static long long since;
 static int names_left = MOST_NAMES;
 static bool complete; /* each file is looked at */
 
-/* Whether programs of the host use what is at a path: protected names, and what makes a directory one of Git's. A name that
+/* Whether programs of the host use a path: protected names, and names that make a directory a repository. A name that
  * another file system may take for such is one. */
 static bool is_used(const char *path, const char *name, unsigned *parts)
 {
@@ -101,7 +101,7 @@ bool nothing_to_report(const struct entry *of, long long from)
         ;
     pid_t child = fork(); /* a file system may never answer */
     if (child == 0) {
-        for (int file = 0; file < 3; file++) /* whoever reads to their end would wait, too */
+        for (int file = 0; file < 3; file++) /* a process that reads to their end would wait, too */
             close(file);
         scan_all();
     }

@@ -17,7 +17,7 @@ void become_python(void)
     char *file = xasprintf("%s/%s", folder, INTERPRETER), *line = read_file(AT_FDCWD, file, MOST, NULL);
     char *python = line == NULL || strncmp(line, "#!", 2) != 0 ? NULL : strtok(line + 2, "\r\n");
     if (python == NULL || strcmp(python, "/bin/sh") == 0 || strncmp(python, "python", 6) == 0)
-        python = xasprintf("%s/python3", folder); /* whose path is too long for such a line */
+        python = xasprintf("%s/python3", folder); /* its path is too long for such a line */
     struct strv words = {0};
     strv_push_all(&words, (char *[]){python, "-E", "-P", file, NULL});
     strv_push_all(&words, arguments + 1);

@@ -74,7 +74,7 @@ static const char *doubt(const struct run *run, int file)
     return is_writable_inside(run, path) ? "the sandbox can write it" : NULL;
 }
 
-/* The certificates in a file; NULL where there are none, or it is not believed, which is said of one that was `given`. */
+/* The certificates in a file; NULL where there are none, or it is not trusted, which is reported for one that was `given`. */
 static char *certificates_of(const struct run *run, const char *path, bool given)
 {
     size_t length = 0;

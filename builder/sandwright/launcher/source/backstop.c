@@ -1,9 +1,9 @@
-/* The second wall: Landlock behind the mounts (bwrap, runc, crun, user). It is a list of paths of its own, rendered from the
+/* The second wall: Landlock behind the mounts (bwrap, runc, crun, user). It is a separate list of paths, rendered from the
  * policy's rules and not from the plan of mounts, so that what a mistake mounts is not read or written for that.
  *
- * The rules for what is the host's are made outside, for what is at these paths there, whatever lies there inside; those for
+ * The rules for the host's files are made outside, for the files at these paths there, whatever covers them inside; those for
  * what the sandbox makes for itself (/proc, /dev, /tmp) inside, when all is mounted and before anything else has run. Rules
- * grant, and hold for all below: what is denied or read-only in a directory that is granted is held by mounts alone. */
+ * grant, and hold for all below: mounts alone enforce denied or read-only paths in a granted directory. */
 #define _GNU_SOURCE
 
 #include "landlock.h"

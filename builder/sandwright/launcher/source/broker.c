@@ -35,11 +35,6 @@ struct caller {
     socklen_t length;
 };
 
-bool broker_valid(const struct broker *broker, uint64_t id)
-{
-    return ioctl(broker->listener, SECCOMP_IOCTL_NOTIF_ID_VALID, &id) == 0;
-}
-
 /* ---- the copies */
 static int open_thread(pid_t thread, int process)
 {
@@ -116,7 +111,7 @@ enum address address_of(const void *address, size_t length, char path[109])
     return path[0] == '\0' ? ADDRESS_ABSTRACT : ADDRESS_PATH;
 }
 
-/* What was there at the start, and what is there now where nobody inside can have put it there. */
+/* The socket that was there at the start, or a later one where no program inside can have put it there. */
 static bool is_listed(const struct broker *broker, const struct stat *found, bool writable)
 {
     struct stat own;
@@ -150,7 +145,7 @@ static int judge(const struct broker *broker, const struct caller *caller, int f
         if (diag_listens(broker->inside, devices[index], inode) == 1)
             return 0;
     }
-    return ECONNREFUSED; /* nobody listens; or somebody in a network that is neither */
+    return ECONNREFUSED; /* no listener; or one in another network */
 }
 
 static int connect_path(const struct broker *broker, const struct caller *caller, const char *path)
@@ -189,7 +184,7 @@ static int connect_unix(const struct broker *broker, const struct caller *caller
     socklen_t length = sizeof kind;
     if (getsockopt(caller->socket, SOL_SOCKET, SO_TYPE, &kind, &length) != 0 ||
         (kind != SOCK_STREAM && kind != SOCK_SEQPACKET))
-        return EPERM; /* what others send has addresses of its own, which nobody looks at */
+        return EPERM; /* other sends carry addresses that are not checked */
     switch (address_of(&caller->address, caller->length, path)) {
     case ADDRESS_PATH:
         return connect_path(broker, caller, path);

@@ -3,9 +3,11 @@
 #ifndef BROKER_H
 #define BROKER_H
 
+#include <linux/seccomp.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/types.h>
@@ -28,7 +30,7 @@ struct broker {
     bool names;       /* a kernel of the sandbox's own: it makes the calls that name a path (paths.c) */
     bool own;         /* programs inside may have Unix sockets of their own */
     const struct strv *connects, *binds; /* ports of the host's loopback, and at any address of it */
-    int proxy_port;   /* where the proxy listens, and what it is told first; NULL without one */
+    int proxy_port;   /* where the proxy listens, and its greeting; NULL without one */
     const char *greeting;
     int inside;       /* for diag_listens: the network namespace of the sandbox */
     int outside;      /* and ours */
@@ -38,15 +40,19 @@ struct broker {
     const struct strv *repositories; /* Git's directories, in which programs inside make no links */
     struct stat mounts; /* the mount namespace of the sandbox */
     const char *root;   /* and where its root is there, empty for `/` */
-    const char *tried; /* a path that our own shims try before they take another way; NULL: none. It is not told as refused. */
+    const char *tried; /* a path that our own shims try before they take another way; NULL: none. Not reported as refused. */
 };
 
-/* ---- broker.c: one call. 0, or the error that it ends with. -1: whoever called is gone.
+/* ---- broker.c: one call. 0, or the error that it ends with. -1: the caller is gone.
  * `binds`: it is bind(2) and no connect(2). */
 int broker_address(const struct broker *broker, uint64_t id, pid_t thread, const uint64_t arguments[6], bool binds);
 /* The answer to getsockopt(SO_ERROR). `flags` may get SECCOMP_USER_NOTIF_FLAG_CONTINUE. */
 int broker_socket_error(const struct broker *broker, const struct seccomp_notif *call, uint32_t *flags);
-bool broker_valid(const struct broker *broker, uint64_t id); /* whoever called still waits */
+/* Whether the caller still waits. */
+static inline bool broker_valid(const struct broker *broker, uint64_t id)
+{
+    return ioctl(broker->listener, SECCOMP_IOCTL_NOTIF_ID_VALID, &id) == 0;
+}
 
 enum address { ADDRESS_WRONG, ADDRESS_NONE, ADDRESS_ABSTRACT, ADDRESS_PATH, ADDRESS_OTHER };
 /* What the address of a Unix socket is: `path` gets it with NUL behind. NONE takes a connection away (AF_UNSPEC). */

@@ -13,7 +13,7 @@ static bool is_private(const struct run *run, const char *name)
            strv_contains(&run->plan.image.private_names, name);
 }
 
-/* An empty place for what is mounted; a link is as it is in the image. */
+/* An empty mount point; a link is as it is in the image. */
 static bool make_place(struct bundle *bundle, int image, int root, const char *name, const char *path, mode_t mode)
 {
     const char *target = S_ISLNK(mode) ? read_link(image, name) : NULL;
@@ -25,7 +25,7 @@ static bool make_place(struct bundle *bundle, int image, int root, const char *n
     return S_ISDIR(mode) ? mkdirat(root, name, 0755) == 0 : write_file(root, name, "", 0, 0644) == 0;
 }
 
-/* Whether the run needs a directory of its own here, for the runtime to make a mount point in that the image lacks. */
+/* Whether the run needs a new directory here, for the runtime to make a mount point in that the image lacks. */
 static bool is_opened(const struct bundle *bundle, const char *path)
 {
     size_t length = strlen(path);
@@ -40,7 +40,7 @@ static int open_folder(int at, const char *name)
     return openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-/* Places for what is in a directory of the image, `below` its root, which has no slash at its ends. Closes both. */
+/* Mount points for the entries of a directory of the image, `below` its root, without a slash at its ends. Closes both. */
 static bool make_places(struct bundle *bundle, const struct run *run, int image, int root, const char *below)
 {
     struct dirent *entry;

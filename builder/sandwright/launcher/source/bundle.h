@@ -9,7 +9,7 @@ static const char BUNDLE_INIT[] = "/.sandwright-init", BUNDLE_BELL[] = "/.sandwr
 struct bundle {
     const char *image; /* where it is unpacked, and the same as a descriptor */
     int image_handle;
-    struct strv shown;   /* what of the image is mounted: names at its root, and paths where a directory of its own is in the way */
+    struct strv shown;   /* mounted parts of the image: names at its root, and paths below a new directory */
     struct strv absent;  /* mount points in /var that the image lacks */
     struct strv laid;    /* places inside, and files that lie there */
     const char *listener; /* where a runtime hands over the filter's; NULL: it loads the filter as it was rendered */

@@ -15,7 +15,7 @@ enum { ARGUMENTS = 3, SETTINGS, FILTER, BLOCK, SAYS, STOP_FD, FREE, CONFINED = 1
 enum { MOST_PROGRAM = 1 << 26, TRYING = 60000, ENDING = 100 }; /* bytes; milliseconds */
 static const char ELF[] = "\177ELF";
 
-/* Of its messages, those for what somebody changes on the host at that moment. */
+/* Those of its messages that mean that the host changed at that moment. */
 static const char *const PASSING[] = {"Unable to apply mount flags", "Unable to remount destination", "in mount table"};
 
 /* Through a mount that is read-only: by its process (/proc/N/exe) the host's could be changed else. */
@@ -45,7 +45,7 @@ static char *inside_program(const struct run *run)
     return xasprintf("%s/%s", run->directory, has_kernel(run) ? "launch-vm" : "launch-init");
 }
 
-/* What a kernel of its own asks of the host is none of the command's, but for links. */
+/* The guest kernel's calls to the host are not the command's, except for links. */
 static bool is_supervised(const struct run *run)
 {
     return !has_kernel(run) || run->plan.repositories.count > 0;
@@ -65,7 +65,7 @@ static void bwrap_check(struct run *run)
         strv_push(&extra_args, name);
         strv_push(&extra_args, value + 1);
     }
-    /* By bubblewrap's own first process, which asks nobody, a command could make a listener for its questions (/proc/1/mem). */
+    /* By bubblewrap's own first process, which has no listener, a command could make one for its calls (/proc/1/mem). */
     char *const first_bind[] = {"--as-pid-1", "--ro-bind", inside_program(run), (char *)INIT};
     strv_extend(&extra_args, &(struct strv){(char **)first_bind, 4});
     const char *stop_word = run->terminal ? xasprintf("%d", STOP_FD) : "-";
@@ -138,8 +138,8 @@ static int artifact(const struct run *run, const char *name)
     return memory_file(name, content, length);
 }
 
-/* bubblewrap stays inside as the first process, by whose /proc/1/exe its owner could change what all of the host run
- * (CVE-2019-5736): then it is a copy that nobody can write. */
+/* bubblewrap stays inside as the first process, through whose /proc/1/exe its owner could change the program of the whole host
+ * (CVE-2019-5736): then it is a copy that can't be written. */
 static _Noreturn void execute(char *const *words)
 {
     static const int seals = F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL;
@@ -167,7 +167,7 @@ static _Noreturn void become(struct run *run, bool tries)
     /* Above what will be given: `dup2` closes what is there. */
     int files[] = {artifact(run, "args"), memory_file("settings", settings.at, settings.end),
                    !has_kernel(run) ? notify_asking() : artifact(run, "seccomp.bpf"),
-                   /* It can write there itself, so that the pipe doesn't end with whoever lets it go. */
+                   /* It can write there itself, so that the pipe doesn't end with the process that continues it. */
                    tries ? -1 : open(xasprintf("/proc/self/fd/%d", block[0]), O_RDWR | O_CLOEXEC), says[1],
                    stop_fd[1], has_kernel(run) ? artifact(run, "guest.bpf") : -1, vm_ports_channel()};
     for (size_t index = 0; index < sizeof files / sizeof *files; index++)

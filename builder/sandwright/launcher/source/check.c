@@ -46,7 +46,7 @@ bool is_writable_inside(const struct run *run, const char *path)
     return strv_has_above(&run->plan.writable, path);
 }
 
-/* Directories without a sandbox.yaml: those on PATH have most of what is above them in common. */
+/* Directories without a sandbox.yaml: those on PATH have most of their parents in common. */
 static struct strv plain;
 
 static bool is_plain(const char *directory)
@@ -122,7 +122,7 @@ const char *find_program(const struct run *run, const char *name)
     return NULL;
 }
 
-/* What was looked at is what is used: it may be rendered again meanwhile. */
+/* The checked file is the one used: it may be rendered again meanwhile. */
 static struct artifact {
     const char *name;
     char *content;
@@ -159,7 +159,7 @@ char *checked_artifact(const struct run *run, const char *name, size_t *length)
     die("%s/launch.plan: artifacts: without %s", run->directory, name);
 }
 
-/* What mounts lie on is what it was: nobody has replaced it by a link, which they would follow, and none has gone, or
+/* Mount points are as they were: none was replaced by a link, which mounts would follow, and none has gone, or
  * they would make something in its place. */
 static void check_there(const struct strv *paths, bool directory)
 {

@@ -184,7 +184,7 @@ static bool hand_over(int channel, int listener)
     return got == 1;
 }
 
-/* Whether the filters let the listener be handed over: a question that nobody answers yet would wait for ever. */
+/* Whether the filters let the listener be handed over: a call without an answer yet would wait for ever. */
 static bool can_hand_over(const struct program *filters, size_t count)
 {
     static const struct seccomp_data needed[] = {{.nr = SYS_sendmsg, .arch = NATIVE, .args = {0, 0, MSG_NOSIGNAL}},

@@ -6,7 +6,7 @@
 
 #include "launch.h"
 
-/* Whoever binds them later binds them as they are here: read-only, which they are written through all the same. */
+/* Later binds are like these: read-only, which still lets programs write to the device. */
 static bool bound(const char *path)
 {
     struct statvfs place;

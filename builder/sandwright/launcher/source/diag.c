@@ -1,5 +1,5 @@
 /* Asks the kernel which files the listening Unix sockets of a network namespace are bound to. Only the lower 32 bits of an
- * inode's number are told (linux/unix_diag.h). */
+ * inode's number are reported (linux/unix_diag.h). */
 #define _GNU_SOURCE
 #include <linux/netlink.h>
 #include <linux/nsfs.h>

@@ -1,6 +1,6 @@
 /* Names of hosts for programs that know of no proxy. Inside, a resolver gives each name that the policy lists an address of
  * 127.77.0.0/16. Who connects there is led through the proxy to that name, on the same port. All others don't exist, so that
- * nobody waits for what the proxy would refuse, and the proxy, not this, is the wall. */
+ * a name that the proxy would refuse fails at once; the proxy, not this, enforces the policy. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -30,7 +30,7 @@ bool dns_wanted(const struct run *run)
 
 /* ---- the resolver */
 
-/* The question's name, in small letters without a dot at its end: where it ends, or 0 for what is none. */
+/* The question's name, in small letters without a dot at its end: where it ends, or 0 if malformed. */
 static size_t read_name(const unsigned char *message, size_t length, char *name)
 {
     size_t at = HEAD, end = 0;
@@ -53,7 +53,7 @@ static size_t read_name(const unsigned char *message, size_t length, char *name)
     return at < length && end > 0 ? at + 1 : 0;
 }
 
-/* As network.allow has them: a name, what is below one (`*.name`), all (`*`). */
+/* As in network.allow: a name, names below one (`*.name`), all (`*`). */
 static bool is_listed(const struct strv *patterns, const char *name)
 {
     size_t length = strlen(name);
@@ -115,7 +115,7 @@ static void answer_one(const struct run *run)
         sendto(resolver, answer, length, MSG_DONTWAIT, (struct sockaddr *)&client, size);
 }
 
-/* ---- a connection, in a process of its own */
+/* ---- a connection, in a separate process */
 
 /* Byte by byte, so that nothing is read of what comes behind the head. */
 static bool is_let_through(int proxy)

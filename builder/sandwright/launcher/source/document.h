@@ -15,7 +15,7 @@ enum field_kind { WORD, WORDS, PAIRS, NUMBER, FLAG };
 struct field {
     const char *name;
     enum field_kind kind;
-    size_t at; /* in what is filled */
+    size_t at; /* in the filled struct */
 };
 
 struct document {
@@ -24,7 +24,7 @@ struct document {
     size_t count;
 };
 
-/* Fills `into`, which is all zeros. `content` is changed and has to stay. NULL, or what is wrong, with the field's name. */
+/* Fills `into`, which is all zeros. `content` is changed and has to stay. NULL, or the fault, with the field's name. */
 const char *document_parse(char *content, size_t length, const struct document *document, void *into);
 
 #endif

@@ -17,7 +17,7 @@ void egress_check(struct run *run)
         die("the policy lets only the proxy be reached, and no proxy runs: start this with \"sandwright run\"");
 }
 
-/* `way-` and what is the run's own in its name, which the launcher knows as well as the monitor. */
+/* `way-` and the run's part of its name, which the launcher knows as well as the monitor. */
 static const char *way(const struct run *run)
 {
     return xasprintf("%s/way-%s", directory, strrchr(run->name, '-') + 1);
@@ -63,7 +63,7 @@ bool egress_open(struct run *run, pid_t process, bool wait)
     return false;
 }
 
-/* The file `greeting`: the port, a line feed, and what is said. */
+/* The file `greeting`: the port, a line feed, and the greeting. */
 const char *egress_greeting(int *port)
 {
     char *content = read_file(AT_FDCWD, xasprintf("%s/greeting", directory), 1024, NULL), *line;

@@ -1,7 +1,7 @@
 /*
  * Docker and Podman: the child is their client, which a container hangs on that is no descendant of ours.
  *
- * The container has a name of its own, run->name, and goes by that, however we end. Variables that are passed on are
+ * The container has a unique name, run->name, and is removed by it, however we end. Variables that are passed on are
  * named to the client, which takes their values from its own environment: none is an argument.
  */
 #define _GNU_SOURCE
@@ -141,7 +141,7 @@ static void engine_started(struct run *run)
         look_later(run);
 }
 
-/* What the client has written to --cidfile, which may lie where somebody inside can write. */
+/* The content of --cidfile, which may lie where a program inside can write. */
 static char *container(void)
 {
     char *number = first_line(cid);
@@ -197,7 +197,7 @@ void remove_by_force(struct run *run, const char *name)
     ask(run, "rm", "--force", "--volumes", is_podman(run) ? "--time=0" : "--force", name, NULL);
 }
 
-/* Removes the container. What was asked for is made though who asked was killed, so that it may yet appear; and the
+/* Removes the container. The engine creates it even after the client was killed, so that it may yet appear; and the
  * engine may be about to remove it. A client that waits for its terminal to take more doesn't end by itself, and Docker's daemon waits for
  * it. */
 static void engine_remove_container(struct run *run)

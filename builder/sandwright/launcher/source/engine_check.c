@@ -1,4 +1,4 @@
-/* Docker and Podman: what is looked at before anything is made. */
+/* Docker and Podman: the checks before anything is created. */
 #define _GNU_SOURCE
 #include <sys/utsname.h>
 
@@ -7,7 +7,7 @@
 
 static char *facts; /* what `docker info` said */
 
-/* r or w of what is shown at a path, 0 where nothing is. */
+/* r or w for the mount at a path, 0 without one. */
 static char shown_at(const struct plan *plan, const char *path)
 {
     for (size_t index = 0; index < plan->engine.binds.count; index++)
@@ -16,7 +16,7 @@ static char shown_at(const struct plan *plan, const char *path)
     return 0;
 }
 
-/* Docker makes what is mounted below read-only too since 25 (API 1.44), with Linux 5.12. */
+/* Docker makes mounts below read-only too since 25 (API 1.44), with Linux 5.12. */
 static bool closes_below(struct run *run)
 {
     struct utsname system;

@@ -52,7 +52,7 @@ const char *ask_daemon(const char *what)
     return length > 0 ? said : NULL;
 }
 
-/* The daemon's machine may be another, where the number is somebody else's here. */
+/* The daemon may be on another machine; then the number is another process here. */
 pid_t first_process(struct run *run)
 {
     return process_of(run, run->name);

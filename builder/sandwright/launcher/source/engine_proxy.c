@@ -64,7 +64,7 @@ static char *own_addresses(void)
     return found;
 }
 
-/* Only what is on that network is served, without the host's end of it: else whoever reaches the proxy's other address. */
+/* Only that network is served, without the host's end of it: otherwise any client of the proxy's other address. */
 static const char *write_clients(struct run *run)
 {
     const char *json = ask(run, "network", "inspect", inside(run), NULL);

@@ -39,7 +39,7 @@ const char *make_file(const struct run *run, const char *name, const char *conte
     return path;
 }
 
-/* Nothing can be done with what is hidden: a file without rights. gVisor puts one over it itself, and opens it for that. */
+/* A hidden path is a file without permissions. gVisor puts one over it itself, and opens it for that. */
 static void add_hidden(struct run *run)
 {
     if (run->plan.engine.hidden_files.count == 0)
@@ -86,7 +86,7 @@ static void add_account(struct run *run)
         strv_push(&words, xasprintf("--user=0:0"));
         add_root_account(run);
     } else if (docker_is(run, "name=rootless")) {
-        /* Root of a Docker without root is its caller, and other numbers belong to nobody. */
+        /* Root of a Docker without root is its caller, and other numbers are not mapped. */
         strv_push(&words, xasprintf("--user=0:0"));
         add_root_account(run);
     } else {

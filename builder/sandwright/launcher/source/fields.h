@@ -57,8 +57,8 @@ IN(backstop, PAIRS, paths)            /* read or write, and a path of the host t
 IN(backstop, WORDS, own)              /* r or w, and a path that is the sandbox's own */
 END(backstop)
 
-SECTION(image) /* an unpacked image, for a runtime, or what is shown to gVisor in a container */
-IN(image, WORD, root)                 /* the root of a runtime, or what is shown to gVisor in a container */
+SECTION(image) /* an unpacked image, for a runtime, or for gVisor in a container */
+IN(image, WORD, root)                 /* the root of a runtime, or of gVisor in a container */
 IN(image, WORDS, points)              /* paths that the image has to have, since they are mounted on */
 IN(image, WORDS, private_names)       /* names at the root that are not the image's */
 IN(image, FLAG, host_names)           /* the host's files of names lie over the image's, as they are when the run starts */
@@ -76,7 +76,7 @@ SECTION(engine) /* Docker and Podman */
 IN(engine, WORD, client)              /* docker or podman, the client */
 IN(engine, WORDS, options)            /* of `run`, but for what a run brings */
 IN(engine, WORDS, started)            /* what stands before the command: the image, and what gets the command in gVisor's container */
-IN(engine, WORD, image_missing)       /* what is said where the engine doesn't have the image */
+IN(engine, WORD, image_missing)       /* the message where the engine doesn't have the image */
 IN(engine, PAIRS, files_inside)       /* a file beside this one, and the fields of --mount that say where it is seen */
 IN(engine, WORDS, hidden_files)       /* the fields of --mount that say where a file without rights is seen */
 IN(engine, WORDS, binds)              /* r or w, and a path that is shown of the host; none where nothing is read-only */

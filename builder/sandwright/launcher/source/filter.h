@@ -33,11 +33,11 @@ int filters_refusal(const struct program *filters, size_t count, const struct se
  * instructions where they are too many. */
 struct program filters_joined(const struct program *first, const struct program *filters, size_t count);
 
-/* ---- confine.c: loads the filters and hands their listener to `channel`. Where no listener can be had, it says that what is
- * refused can't be told, and loads them as they are; refuses where the supervisor is to connect, or to make `links`. `no_new_privs` is set. */
-enum confining { ASK_REFUSALS, ASK_CONNECT, ASK_SOCKETS, ASK_NAMES }; /* what is asked besides (socket_broker.c); paths.c */
+/* ---- confine.c: loads the filters and hands their listener to `channel`. Without a listener, it warns that refusals
+ * can't be reported, and loads them as they are; refuses where the supervisor is to connect, or to make `links`. `no_new_privs` is set. */
+enum confining { ASK_REFUSALS, ASK_CONNECT, ASK_SOCKETS, ASK_NAMES }; /* the further calls (socket_broker.c); paths.c */
 void confine_self(int channel, const struct program *filters, size_t count, enum confining what, bool links);
-/* The same in a process of its own, by words of notify_command behind `--confine`; gives those behind them. */
+/* The same in a separate process, by words of notify_command after `--confine`; returns the words after them. */
 char **confine_enter(char **words);
 struct program read_filter(int file);                              /* refuses */
 void load_filters(const struct program *filters, size_t count); /* for good; refuses */

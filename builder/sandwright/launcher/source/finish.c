@@ -26,7 +26,7 @@ int post_run_journal(void)
 
 void finish(int status)
 {
-    static bool ending; /* what is done here may refuse */
+    static bool ending; /* functions called here may refuse */
     if (ending || getpid() != launcher)
         exit(status);
     ending = true;

@@ -1,5 +1,5 @@
 /* What may be read and written, as Landlock's rules. They grant, and take nothing away: a directory in which something
- * isn't granted has a rule for each entry that it has now, and none itself. Nobody lists it, and what is made there
+ * isn't granted has a rule for each entry that it has now, and none itself. No program can list it, and what is made there
  * later can't be read. */
 #define _GNU_SOURCE
 
@@ -19,7 +19,7 @@ struct node {
     const char *name;
     enum grant grant;
     struct node *below, *next;
-    struct stat status; /* of what is there, once it has been opened; no links: nothing is */
+    struct stat status; /* of the file, once it has been opened; no links: there is none */
 };
 
 static struct node *entry(struct node *node, const char *name)
@@ -60,7 +60,7 @@ static bool hides(const struct node *node)
     return false;
 }
 
-/* Whether an entry has a rule of its own: by its name, or as the file that is there by such a name. A file system that ignores
+/* Whether an entry has a separate rule: by its name, or as the file that is there by such a name. A file system that ignores
  * case has it by another one. */
 static bool is_named(const struct node *node, const char *name, int file)
 {
@@ -88,7 +88,7 @@ static void grant_entries(const struct node *node, int ruleset, int file, const 
 {
     int directory = open_without_links(file, ".", O_RDONLY | O_DIRECTORY, 0);
     DIR *entries = directory < 0 ? NULL : fdopendir(directory);
-    for (struct dirent *each; (each = next_entry(entries)) != NULL;) { /* what can't be listed is not granted */
+    for (struct dirent *each; (each = next_entry(entries)) != NULL;) { /* unlisted entries are not granted */
         bool link;
         _cleanup_close_ int found = open_entry(file, each->d_name, &link);
         if (found >= 0 && !is_named(node, each->d_name, found))

@@ -1,4 +1,4 @@
-/* What lies over files of an unpacked image in a run: accounts, names of hosts, the host's authorities. */
+/* The files that cover those of an unpacked image in a run: accounts, host names, the host's authorities. */
 #define _GNU_SOURCE
 
 #include "launch.h"

@@ -71,7 +71,7 @@ static void take_stop(const char *word)
         prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 }
 
-/* With nobody to tell the command goes on: it would be stopped for ever. */
+/* Without a listener the command goes on: it would be stopped for ever. */
 static void tell_stop(pid_t job, bool *stopped)
 {
     char byte = 0;

@@ -2,9 +2,9 @@
  * namespaces, so that this starts where none can be made.
  *
  * Without a namespace of processes the run's processes are ended by one of their own domain, the ender. It is in the outer
- * of two domains and the command in the inner one: signals of the outer reach the inner and nobody else, so that
+ * of two domains and the command in the inner one: signals of the outer reach the inner and no other process, so that
  * `kill(-1)` there ends all processes of the run in one call of the kernel, whatever sessions and parents they have given
- * themselves, and those that are being forked. The command reaches nobody outside of the inner domain. The ender waits
+ * themselves, and those that are being forked. The command reaches no process outside of the inner domain. The ender waits
  * for the end of a socket whose other end only the monitor has. */
 #define _GNU_SOURCE
 #include <sys/prctl.h>
@@ -136,13 +136,13 @@ static _Noreturn void wait_for_the_end(void)
     _exit(0);
 }
 
-/* Signals of this domain reach nobody outside, of whom the monitor is one: else `kill(-1)` would end all of the user's. */
+/* Signals of this domain reach no process outside, not even the monitor: else `kill(-1)` would end all of the user's. */
 static bool is_alone(const struct run *run)
 {
     return kill(run->monitor, 0) != 0 && errno == EPERM && kill(1, 0) != 0 && errno == EPERM;
 }
 
-/* It is no child of the command's: what is between ends, so that it becomes the monitor's. */
+/* It is not the command's child: the process between ends, so that it becomes the monitor's. */
 static void start_ender(const struct run *run)
 {
     int status;
@@ -179,7 +179,7 @@ static void grant_file(int ruleset, const char *path, uint64_t rights)
         landlock_path(ruleset, file, rights, path);
 }
 
-/* The plan of mounts decides by name what is listed (paths.c). */
+/* The plan of mounts decides by name which entries are listed (paths.c). */
 static void grant_kernel(const struct run *run, int ruleset)
 {
     grant_file(ruleset, "/", MAY_LIST);
@@ -198,7 +198,7 @@ static int make_file_rules(const struct run *run)
     return ruleset;
 }
 
-/* What is no file. Each domain has to let files be linked and moved that another one decides about. */
+/* Rights without a file. Each domain has to let files be linked and moved that another one decides about. */
 static int make_other_rules(const struct run *run, uint64_t ports)
 {
     int ruleset = landlock_make(&(struct landlock_rules){MAY_REFER, ports, ALL_SCOPES});

@@ -12,7 +12,7 @@ struct strv;
 enum { LANDLOCK_NEEDED = 6 }; /* Linux 6.12 */
 
 struct landlock_rules {
-    uint64_t files, ports, scopes; /* what is restricted */
+    uint64_t files, ports, scopes; /* the restricted rights */
 };
 
 enum {
@@ -51,10 +51,10 @@ void backstop_hand_over(int ruleset, int descriptor);
 enum { BACKSTOP_READS = MAY_EXECUTE | MAY_READ | MAY_LIST, BACKSTOP_WRITES = ALL_FILES & ~(MAY_MAKE_BLOCK_DEVICE | MAY_CONTROL_DEVICE) };
 struct landlock_rules backstop_held(void);        /* what this kernel holds, without ports: the network's namespace has them */
 void backstop_grant(int ruleset, uint64_t rights, int file, const char *path); /* closes `file`; -1: it isn't seen inside, either */
-void backstop_own(int ruleset, char *const *own); /* rules for what is the sandbox's own */
+void backstop_own(int ruleset, char *const *own); /* rules for the sandbox's private directories */
 char **backstop_enter(char **words);              /* words behind `--backstop`; gives those that are left, behind a NULL */
 
-/* grants.c: rules for the artifact `rules`, words that each end with NUL: what is granted, and a path. Refuses. */
+/* grants.c: rules for the artifact `rules`, words that each end with NUL: the grant, and a path. Refuses. */
 void grant_paths(const struct run *run, int ruleset);
 
 #endif

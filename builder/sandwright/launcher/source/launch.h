@@ -4,9 +4,9 @@
  * Three kinds of processes run this program's code:
  *
  *   launcher  the process that was started: checks, forks the monitor, hands signals on, gives the exit status
- *   monitor    its child, in a process group of its own (same session, so that the terminal stays): makes what the run
+ *   monitor    its child, in a new process group (same session, so that the terminal stays): makes what the run
  *             needs, forks the child, keeps the time limit, watches mounts, cleans up, tells the launcher the status
- *   child     the monitor's child, in a session of its own: becomes bwrap, runc, runsc, docker, podman or sudo
+ *   child     the monitor's child, in a new session: executes bwrap, runc, runsc, docker, podman or sudo
  *
  * Launcher and monitor are both subreapers. If one of them dies, however it dies, the other ends everything below it
  * (`end_descendants`) and cleans up (`method->clean`, placeholders, run directory).
@@ -47,7 +47,7 @@ struct run {
     struct watch *watch;    /* the monitor's: NULL without; it is asked how it ended, and the run ends with it */
     const char *image_root; /* engine: what gVisor's sandbox runs on, NULL without */
     unsigned proxy_address; /* the monitor's: of the proxy, as the sandbox reaches it, in network order; 0: its own loopback */
-    bool over;              /* the monitor's: what is left below it is the engine's, and ends by itself */
+    bool over;              /* the monitor's: the processes left below it are the engine's, and end by themselves */
     int ended_by;           /* the signal that the run was ended by, though with KILL: 137 becomes 128 + this */
 };
 
@@ -72,12 +72,12 @@ struct method {
     bool stateless;                           /* it makes no directory of the run: run->state may be NULL */
     bool client;                              /* the child hands none of its descriptors on: no relays */
     void (*check)(struct run *);              /* launcher: before anything is made */
-    void (*prepare)(struct run *);            /* monitor: makes what is needed */
+    void (*prepare)(struct run *);            /* monitor: creates the run's files */
     void (*start)(struct run *);              /* child: execs; returns only if it can't */
     void (*started)(struct run *);            /* monitor: the child has been forked (close your ends of pipes) */
     void (*readable)(struct run *);           /* monitor: `wakes` is readable */
     bool (*deliver)(struct run *, int);       /* monitor: hands a signal to the command (default: to the child); false:
-                                                 nobody is there yet, it is tried again for 2 seconds */
+                                                 there is none yet, it is tried again for 2 seconds */
     void (*end)(struct run *);                /* monitor: the run has to end now (time, launcher gone); then the child and
                                                  all descendants are killed */
     int (*status)(struct run *, int);         /* monitor: wait(2)'s status to the exit status; NULL: `exit_status` */
@@ -133,7 +133,7 @@ void make_placeholders(struct run *run);  /* launcher or monitor, after the moni
 /* False: others still run in the project, and the last of them removes ours, too. `wait`: for a second, as one may be ending. */
 bool remove_placeholders(struct run *run, bool wait);
 
-/* ---- command.c: what is put before the command */
+/* ---- command.c: the words before the command */
 void put_before(struct run *run, char *const *words, size_t count);
 void command_insert(struct run *run, char *const *words, size_t count); /* behind the program that runs inside */
 void init_command(struct run *run, const char *program, const char *stop_word);
@@ -142,15 +142,15 @@ int make_stop_file(const char *path); /* whose reading is seen by what is given 
 /* ---- exec.c. `environment` ends with NULL and holds PATH; exits with 126 or 127 where nothing can be run. */
 _Noreturn void exec_command(char **command, char *const *environment);
 
-/* ---- notify.c, confine.c. A process of its own counts what the filters refuse to all that runs inside, and, with
+/* ---- notify.c, confine.c. A separate process counts the filters' refusals to all programs inside, and, with
  * plan.sockets.supervised, answers its connect(2). */
 void notify_filter(const struct run *run, const char *name); /* launcher: an artifact, of those the last one that is loaded first */
 /* Launcher: the program inside confines itself first, and finds two descriptors from this one on. */
 void notify_command(struct run *run, int descriptor);
-void notify_act_as(uid_t user, gid_t group); /* root's half, before that: whose files the supervisor makes */
+void notify_act_as(uid_t user, gid_t group); /* root's half, before that: the owner of the supervisor's files */
 void notify_start(struct run *run);        /* monitor, before each start of the child: forks the supervisor */
 /* Or: a socket at which a runtime of ours hands over the listener (`listenerPath` of its configuration). `apart`: it can't look
- * at our descriptors. NULL, having said why: nobody is there. */
+ * at our descriptors. NULL, after a message: there is none. */
 const char *notify_listen(struct run *run, bool apart);
 int notify_asking(void);                   /* child: a new descriptor of the filter, which asks where it refused */
 void notify_hand_over(void);               /* child, before it execs: the descriptors that --confine finds */
@@ -170,14 +170,14 @@ struct message {
 };
 void caught_signals(sigset_t *set);       /* what the launcher hands on: no signal that was ignored when it was started */
 void ignore_signals(void);                /* in what must not end by what ends the command */
-void restore_signals(void);               /* in what will be somebody else's program: as they were given to us */
+void restore_signals(void);               /* before executing another program: as we inherited them */
 _Noreturn void keep(struct run *run, int socket);
 void tell_stopped(void);                  /* monitor: the command has stopped */
 /* What a monitor knows of its launcher: `may_give_up` is called while something is waited for that is prepared. */
 struct launcher_link {
     int socket;
     bool gone, prepares;
-    unsigned long pending; /* signals that found nobody, by bits */
+    unsigned long pending; /* signals that found no process, by bits */
     void (*may_give_up)(void);
 };
 enum { LAUNCHER_RETRY = 20 };             /* milliseconds between two tries to hand a signal on */
@@ -187,7 +187,7 @@ size_t children_of(pid_t process, pid_t *found, size_t most);
 pid_t parent_of(pid_t process);           /* 0 without */
 bool descends_from(pid_t process, pid_t ancestor); /* or is it */
 void spare_children(void);                /* launcher: those that it has now aren't ended */
-void leave_alone(pid_t child);            /* it ends by itself, and nobody waits for it; 0: none */
+void leave_alone(pid_t child);            /* it ends by itself, and is not waited for; 0: none */
 bool end_descendants(void);               /* kills all below this process; false if some can't be ended */
 /* Forks; with a pidfd, or -1 before Linux 5.3. 0 in the child, which is killed when we end and can't go on without
  * `leave`; it has the signals of the caller, and standard descriptors of ours. */
@@ -231,20 +231,20 @@ void terminal_resize(void);
 size_t terminal_wait(struct pollfd *each, int *most); /* what to wait for, at most 2, and how many milliseconds */
 void terminal_copy(const struct pollfd *each);
 int terminal_signal(void);                /* the one that the last keys mean, 0 without */
-void terminal_drain(void);                /* at the end: what was written last */
+void terminal_drain(void);                /* at the end: the last output */
 void terminal_return(void);               /* and what was typed and not read (typeahead.h), before terminal_restore */
 
-/* ---- watch.c: the watch over mounts (watch.h), in a process of its own, by the artifact `mounts` */
+/* ---- watch.c: the watch over mounts (watch.h), in a separate process, by the artifact `mounts` */
 struct watch {
     pid_t first;          /* the sandbox's process 1, which waits to be let go; or 0 */
     int waits_on;         /* the descriptor that it reads from then */
     const char *pid_file; /* or where the number of process 1 will be; it doesn't wait */
-    bool wait;            /* that file will be there for sure: what is wrong before is told by ending that process */
+    bool wait;            /* that file will be there for sure: an earlier fault is reported by ending that process */
     bool opaque;          /* process 1 has other mounts than the sandbox (gVisor): only the host is watched */
     bool by_name;         /* or there is none: who holds the paths goes by their names (paths.c), whatever lies there */
     const char *root;     /* or: we are in the sandbox's namespaces, and this will be its root; all others are killed */
     /* These are set by watch_start. */
-    bool tells;   /* of what nobody else would */
+    bool tells;   /* of faults that no other part reports */
     pid_t process;
     int handle;   /* its pidfd */
     int says;     /* readable when it has said that all is mounted, or has ended */
@@ -255,9 +255,9 @@ void watch_start(struct run *run, struct watch *watch);
 bool watch_mounted(struct watch *watch); /* waits for its word */
 int watch_end(struct watch *watch);      /* 0; 137 when something was replaced, and method->end may be needed; 125 */
 
-/* ---- finish.c: the end of the launcher; it executes the post-run step. It becomes the launcher's process, and exits as told. */
+/* ---- finish.c: the end of the launcher; it executes the post-run step. It becomes the launcher's process, and exits with the given status. */
 void post_run_take(const struct run_document *document); /* launcher, the first call of main */
-int post_run_journal(void);              /* launcher: where refusals are told of at once; -1: nowhere */
+int post_run_journal(void);              /* launcher: where refusals are reported at once; -1: nowhere */
 _Noreturn void finish(int status);    /* launcher: the last one, in place of exit, after `end_relays` and all clean-up;
                                          `leave` is this, too, in the launcher. Blocked signals may stay so. */
 
@@ -265,7 +265,7 @@ _Noreturn void finish(int status);    /* launcher: the last one, in place of exi
 void egress_check(struct run *run);                            /* launcher */
 bool egress_open(struct run *run, pid_t process, bool wait);   /* monitor or child; says why not */
 void egress_close(struct run *run);
-/* Launcher: the port of the host's loopback at which the proxy listens, and what has to be said to it first; or refuses. */
+/* Launcher: the port of the host's loopback at which the proxy listens, and its greeting; or refuses. */
 const char *egress_greeting(int *port);
 
 /* ---- ports.c: network.expose and network.localhost */

@@ -1,4 +1,4 @@
-/* Frames on the line to a kernel of its own (line.h). */
+/* Frames on the line to the guest kernel (line.h). */
 #define _GNU_SOURCE
 #include <sys/resource.h>
 

@@ -1,4 +1,4 @@
-/* The line between what runs in a kernel of its own and the relay outside: frames, in both directions (vm.c, guest.c).
+/* The line between the guest and the relay outside: frames, in both directions (vm.c, guest.c).
  *
  * A frame is a byte that says what it is, the length of what follows in four bytes, the lowest first, and that.
  * Both ends are built of these sources, for one processor, so a number is an `int32_t` as it lies in memory. */
@@ -26,14 +26,14 @@ enum frame {
     LIMIT_PROCESSES = 'p', /* a number */
     LIMIT_PROCESSORS = 'k', /* a number: thousandths of one */
     MOUNT_POINT = 'm', /* r, read-only, or w, and its path */
-    PLANNED = 'y', /* enum planned, a path with NUL, and what is seen there */
+    PLANNED = 'y', /* enum planned, a path with NUL, and its source */
     HIDDEN_PATH = 'h',
     READ_ONLY_PATH = 'r',
     ENTROPY = 'x',
     CLOCK = 'a',     /* two of eight bytes: seconds, and nanoseconds */
     TERMINAL = 't', /* struct terminal_of */
     BESIDE = 'B', /* struct beside: another frame, what follows of which lies in a file beside the line */
-    CLOSED = 'q', /* a number: nobody reads that output (0, errors: 1) any more */
+    CLOSED = 'q', /* a number: that output (0, errors: 1) has no reader any more */
     ONE_OUTPUT = '2', /* standard error is what standard output is */
     LISTEN = 'o', /* a port, in digits, as what follows has them: it leads to the same outside */
     EXPOSED = 'e', /* a port to which connections may come from outside */
@@ -67,7 +67,7 @@ enum frame {
  * when more waits than a terminal holds, 4095. */
 enum { INPUT_AHEAD = 1 << 16, MOST_FRAME = 1 << 21, HEAD = 5, LINE_AHEAD = 3584 };
 
-/* What lies where in a root that is made inside: directories and files of the host, and what is the sandbox's own. */
+/* What lies where in a root that is made inside: directories and files of the host, and the sandbox's private ones. */
 enum planned {
     PLAN_READ = 'r',
     PLAN_WRITE = 'w',
@@ -92,7 +92,7 @@ struct terminal_of {
 };
 
 /* The driver of User-Mode Linux reads the line byte by byte, with a call of the host's for each. So what is longer than LEAST_BESIDE is
- * written to a file that the guest has open too, page behind page, so that nobody reads a page before it is written, and none is
+ * written to a file that the guest has open too, page behind page, so that no page is read before it is written, and none is
  * written twice: what a kernel has read once of a file it may keep. Pages that were read are given back (line_taken_beside). */
 enum { LEAST_BESIDE = 256, BESIDE_PAGE = 4096 };
 #define BESIDE_SIZE ((int64_t)1 << 43) /* ext4 has no larger ones */
@@ -112,7 +112,7 @@ void line_say(struct bytes *out, enum frame frame, const void *content, size_t l
 void line_number(struct bytes *out, enum frame frame, int32_t number);
 /* The next whole frame, which stays until more is read: 1; 0: there is none yet; -1: it is longer than any. */
 int line_next(struct bytes *in, enum frame *frame, unsigned char **content, size_t *length);
-/* The file at a path that nobody has yet: false where there can be none. Then what the guest says it has read of it. */
+/* A new file at a path: false where it can't be created. Then the number of bytes that the guest has read. */
 bool line_make_beside(struct file_beside *beside, const char *path);
 void line_taken_beside(struct file_beside *beside, int32_t length);
 int32_t line_take_number(const unsigned char *content, size_t length);

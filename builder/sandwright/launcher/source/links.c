@@ -1,6 +1,6 @@
 /* Links that programs inside make, by symlink(2) and symlinkat(2): Git on the host would write through a link in one of its
  * directories. So the supervisor makes them, and none there. Links that are moved there the kernel refuses (EXDEV), as each
- * of these directories is a mount of its own. The directory in which a link is made is opened, judged, and used: what the
+ * of these directories is a separate mount. The directory in which a link is made is opened, judged, and used: what the
  * caller's threads change meanwhile counts for nothing. */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -87,7 +87,7 @@ static int make_link(const struct broker *broker, const struct seccomp_notif *ca
     _cleanup_close_ int directory = open_as(process, base, length == 0 ? "." : above);
     int fault = directory < 0 ? errno : 0;
     if (!broker_valid(broker, call->id))
-        return -1; /* what was opened may be another's */
+        return -1; /* the opened file may be another's */
     if (fault == 0 && !links_is_probe(target) && !may_hold_links(broker, process, directory))
         fault = EPERM; /* "does not support the creation of symbolic links" (symlink(2)), for which programs are prepared */
     if (fault == 0 && symlinkat(target, directory, path[length] == '\0' ? path : path + length) != 0)

@@ -10,7 +10,7 @@ static const char begin[] = "sandbox: ";
 
 void (*leave)(int status) = exit;
 
-/* A terminal of the command's may be held by it, or read by nobody any more: what waits for that would never end. */
+/* The command may hold its terminal, or the terminal has no reader any more: a write would wait for ever. */
 static int open_errors(int *flags)
 {
     int own = isatty(STDERR_FILENO) ? open("/proc/self/fd/2", O_WRONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC) : -1;
@@ -40,7 +40,7 @@ static void write_line(const char *said, size_t length)
 /* In one write, so that lines of several processes don't mix. Names are at most some paths long; the rest is cut. */
 static void line(const char *format, va_list words, const char *reason)
 {
-    signal(SIGPIPE, SIG_IGN); /* in a child, which has the caller's: its status says more than that nobody reads this */
+    signal(SIGPIPE, SIG_IGN); /* in a child, which has the caller's: its status says more than a missing reader */
     char said[16384];
     strcpy(said, begin);
     const size_t size = sizeof said - 256;

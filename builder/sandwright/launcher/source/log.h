@@ -1,4 +1,4 @@
-/* What is said on standard error begins with "sandbox: "; what is no printable ASCII is shown as ?. */
+/* Messages on standard error begin with "sandbox: "; other than printable ASCII is shown as ?. */
 #ifndef LOG_H
 #define LOG_H
 

@@ -12,7 +12,7 @@
 
 static struct run run = {.document.channel = -1, .child_handle = -1, .wakes = -1, .stop_fd = -1, .lock = -1};
 static bool relayed, begun;
-enum { TELLING = 200 }; /* milliseconds until what was refused is told, where somebody wants that at once */
+enum { TELLING = 200 }; /* milliseconds until refusals are reported, where that is wanted at once */
 
 static _Noreturn void leave_launcher(int status)
 {
@@ -20,7 +20,7 @@ static _Noreturn void leave_launcher(int status)
     finish(relayed ? end_relays(&run, status) : status);
 }
 
-/* What is closed would be taken by what is opened here. */
+/* A closed number would be reused by files opened here. */
 static void fill_standard(void)
 {
     int file;
@@ -141,7 +141,7 @@ static int see_through(int socket, int signals, bool terminal, int journal)
         over = waitpid(run.monitor, &ended, WNOHANG) == run.monitor;
         struct message message;
         ssize_t got;
-        /* What the monitor hasn't read when it exits is told first, as a reset, and once (unix(7)). */
+        /* Bytes that the monitor hasn't read when it exits are reported first, as a reset, and once (unix(7)). */
         while ((got = recv(socket, &message, sizeof message, 0)) == sizeof message || (got < 0 && errno == ECONNRESET)) {
             begun = begun || (got > 0 && message.kind == BEGUN);
             status = got > 0 && message.kind == STATUS ? message.value : status;

@@ -27,7 +27,7 @@ static void tell(int kind, int value)
     (void)!send(launcher.socket, &message, sizeof message, MSG_NOSIGNAL);
 }
 
-/* Once until the launcher goes on: a command could fill the socket, and what it is told last is the status. */
+/* Once until the launcher goes on: a command could fill the socket, and the last message is the status. */
 void tell_stopped(void)
 {
     if (!stop_sent && current->terminal)
@@ -111,7 +111,7 @@ static void take_signal(int number)
     }
 }
 
-/* One that finds nobody for long, because nothing has started, ends the start. */
+/* One that finds no command for long, because nothing has started, ends the start. */
 static void deliver_pending(struct run *run)
 {
     for (int number = 1; number < 64; number++) {
@@ -165,7 +165,7 @@ static void from_launcher(struct run *run)
     }
 }
 
-/* What is prepared is given up when the launcher has gone, and for a signal that has nobody to end for long. */
+/* The preparation is given up when the launcher has gone, and for a signal that finds no process for long. */
 static void may_give_up(void)
 {
     static const int numbers[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM};

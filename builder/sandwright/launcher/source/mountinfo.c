@@ -1,4 +1,4 @@
-/* Reads /proc/PID/mountinfo (proc_pid_mountinfo(5)), and finds what is seen at a path. */
+/* Reads /proc/PID/mountinfo (proc_pid_mountinfo(5)), and finds the visible mount at a path. */
 #define _GNU_SOURCE
 
 #include "utils.h"
@@ -149,7 +149,7 @@ bool mounts_read(int file, struct mounts *mounts)
     return false;
 }
 
-/* From the root on, the first mount on the way that lies on the one before; each hides what is under it. */
+/* From the root on, the first mount on the way that lies on the one before; each hides the one under it. */
 const struct mount *mounts_at(const struct mounts *mounts, const char *path, size_t length)
 {
     const struct mount *seen = mounts->root;

@@ -22,7 +22,7 @@ static int ends[2] = {-1, -1}, handle = -1;
 static int at; /* the descriptor inside at which the socket to us is, and behind it the filter */
 static pid_t monitor;  /* where a runtime hands over the listener, by connecting: all that descends from it may; else 0 */
 static pid_t supervisor;
-static uid_t account; /* user: whose files it makes; else 0 */
+static uid_t account; /* user: the owner of files that it makes; else 0 */
 static gid_t group;
 
 /* ---- the start */
@@ -161,7 +161,7 @@ static _Noreturn void supervise(const struct run *run)
     _exit(0);
 }
 
-/* ---- landlock's, which is above the command: only so may it read addresses where Yama lets nobody else (ptrace_scope 1) */
+/* ---- landlock's, which is above the command: only so may it read addresses where Yama denies others (ptrace_scope 1) */
 static _Noreturn void end_as(int status)
 {
     sigset_t one;
@@ -220,7 +220,7 @@ static void serve_below(int channel)
     close(channel);
 }
 
-/* Who sends is told from the first word on, which may be said before the supervisor runs. What is accepted has it from
+/* The sender is known from the first message on, which may be sent before the supervisor runs. An accepted socket has it from
  * the socket that listens. */
 static bool tells_who(int socket)
 {
@@ -289,7 +289,7 @@ void notify_filter(const struct run *run, const char *name)
 void notify_command(struct run *run, int descriptor)
 {
     static struct sock_filter all = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
-    if (has_kernel(run)) /* bubblewrap has loaded its filter, of which nothing is told */
+    if (has_kernel(run)) /* bubblewrap has loaded its filter, whose refusals are not reported */
         served.filters[served.filter_count++] = (struct program){&all, 1};
     else
         notify_filter(run, "seccomp.bpf");

@@ -5,7 +5,7 @@
 #include "broker.h"
 #include "refusals.h"
 
-enum { INTERRUPT = 64 }; /* a signal that nobody hands on: a call of connect(2) is given up */
+enum { INTERRUPT = 64 }; /* a signal that is not passed on: a call of connect(2) is given up */
 
 struct served {
     struct broker broker;

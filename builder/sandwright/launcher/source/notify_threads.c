@@ -138,7 +138,7 @@ static void take_place(void)
     pthread_mutex_unlock(&lock);
 }
 
-/* What is recorded is looked up where a program inside may let it wait, as in a file system of its own. With the lock. */
+/* Recording looks paths up where a program inside may make it wait, as in a file system that it serves. With the lock. */
 static void relieve(void)
 {
     static uint64_t seen;
@@ -167,7 +167,7 @@ _Noreturn void *notify_threads_watch(void *unused)
     }
 }
 
-/* Nobody is inside any more; else whoever called has gone. */
+/* No program is inside any more; else the caller has gone. */
 static bool is_over(void)
 {
     struct pollfd each = {.fd = served->broker.listener};
@@ -251,7 +251,7 @@ static void *work(void *unused)
         if (ioctl(served->broker.listener, SECCOMP_IOCTL_NOTIF_RECV, &call) != 0) {
             if (errno == EINTR || (errno == ENOENT && !is_over()))
                 continue;
-            if (served->broker.keeps) /* the command's end is still to be told */
+            if (served->broker.keeps) /* the command's end is still to be reported */
                 return NULL;
             _exit(0);
         }

@@ -18,7 +18,7 @@ static struct mount_plan plan;
 static struct exception {
     const char *path;
     enum access access;
-    bool below; /* and what is below it */
+    bool below; /* and paths below it */
 } exceptions[8];
 static size_t exception_count;
 static const struct strv *repositories;
@@ -40,7 +40,7 @@ void paths_prepare(const struct run *run, const char *program, const char *guest
     except(own, ACCESS_CHANGE, true);
     except(NOTHING, ACCESS_READ, false);
     except("/proc/cpuinfo", ACCESS_READ, false);
-    if (statfs(memory, &place) != 0 || place.f_type != TMPFS_MAGIC) /* it takes nothing else, or else what it is told */
+    if (statfs(memory, &place) != 0 || place.f_type != TMPFS_MAGIC) /* it takes nothing else, or else the given path */
         memory = own;
 }
 
@@ -80,7 +80,7 @@ enum access access_to(const char *path)
     return found->kind == WRITE ? ACCESS_CHANGE : found->kind == READ || found->kind == PLACEHOLDER_FILE ? ACCESS_READ : ACCESS_NONE;
 }
 
-/* Whoever moves it moves something that is named here: a mount point, an exception, or what has one below. */
+/* Moving it moves a path that is named here: a mount point, an exception, or a parent of one. */
 bool is_held(const char *path)
 {
     size_t length = strlen(path);
@@ -102,7 +102,7 @@ const char *repository_of(const char *path)
 }
 
 /* ---- names */
-/* Whoever called may change it meanwhile: what counts is this copy. Docker 20.10 refuses process_vm_readv(2). */
+/* The caller may change it meanwhile: this copy counts. Docker 20.10 refuses process_vm_readv(2). */
 bool read_theirs(pid_t thread, uint64_t address, void *to, size_t length)
 {
     char name[32];

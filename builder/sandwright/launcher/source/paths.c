@@ -1,10 +1,10 @@
 /* The files of a kernel of the sandbox's own (vm.c), where Landlock is the wall around it.
  *
- * That kernel finds files of the host by their names (hostfs), and its mounts hold nobody who takes it over. Landlock
+ * That kernel finds files of the host by their names (hostfs), and its mounts don't hold a program that takes it over. Landlock
  * takes nothing away inside of a directory that may be written. So the kernel's process opens, makes, moves and removes
  * nothing by itself. The filter hands each such call to the supervisor (notify.c), which follows no link on the way, judges
  * the path by the plan of mounts, makes the call on the directory that it has opened, and hands the descriptor in
- * (SECCOMP_IOCTL_NOTIF_ADDFD). Whoever takes that kernel over meets this, and Landlock's rules for both processes behind it.
+ * (SECCOMP_IOCTL_NOTIF_ADDFD). A program that takes that kernel over meets this, and Landlock's rules for both processes behind it.
  *
  * One call at a time: nothing that the sandbox moves comes between the look and the call. */
 #define _GNU_SOURCE
@@ -76,7 +76,7 @@ static int open_named(struct name *name, int flags, mode_t mode)
     return openat(name->above, name->last, (flags & ALLOWED_FLAGS) | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, mode);
 }
 
-/* Before its own root is there, its process finds its libraries through links. What is judged is what was found. */
+/* Before its own root is there, its process finds its libraries through links. The target is judged. */
 static int open_through_links(const char *path)
 {
     static const char gone[] = " (deleted)";
@@ -136,7 +136,7 @@ static int done(int result)
     return result == 0 ? 0 : errno;
 }
 
-/* By a descriptor of what is there, which is no link. */
+/* By a descriptor of the file, which is not a link. */
 static int change_mode(const struct name *name, mode_t mode)
 {
     char place[32];
@@ -189,7 +189,7 @@ static int remove_name(const struct name *name, bool directory)
     return is_held(name->path) ? EBUSY : done(unlinkat(name->above, name->last, directory ? AT_REMOVEDIR : 0));
 }
 
-/* Both are the sandbox's to change: a link to what may be read only could be written through. */
+/* Both are the sandbox's to change: a read-only file could be written through a link to it. */
 static int answer_two(const struct broker *broker, const struct seccomp_notif *call, uint64_t from, uint64_t to, bool moves,
                       unsigned flags)
 {

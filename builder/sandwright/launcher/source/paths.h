@@ -23,7 +23,7 @@ const char *paths_memory(void); /* in which directory that process makes the fil
 
 enum access { ACCESS_NONE, ACCESS_READ, ACCESS_CHANGE };
 enum access access_to(const char *path); /* that is plain, as take_name makes it */
-bool is_held(const char *path);          /* it is a mount point of the plan or an exception, or has one below: nobody moves it */
+bool is_held(const char *path);          /* it is a mount point of the plan or an exception, or has one below: it can't be moved */
 
 const char *repository_of(const char *path); /* the directory of Git's in which no links are made; NULL */
 
@@ -34,7 +34,7 @@ struct name {
 };
 /* Memory of the caller's, who may change it meanwhile: what counts is the copy. */
 bool read_theirs(pid_t thread, uint64_t address, void *to, size_t length);
-/* 0, an error, or -1: whoever called is gone. */
+/* 0, an error, or -1: the caller is gone. */
 int read_path(pid_t thread, uint64_t address, char path[PATH_MAX]);
 int take_name(const struct broker *broker, const struct seccomp_notif *call, uint64_t address, struct name *name);
 int take_changed(const struct broker *broker, const struct seccomp_notif *call, uint64_t address, struct name *name); /* with `above` */

@@ -1,10 +1,10 @@
 /*
- * What must be there while anything runs in this project, or somebody inside could make it. All who need it lock the
- * project, and the last one removes it. What may stand there is known by its mode: not to be written, and of a
- * directory sticky besides. What is removed is recorded besides by device and inode, as somebody may have such a
+ * Files that must exist while a run lasts in this project, or a program inside could create them. All runs that need them lock the
+ * project, and the last one removes them. What may stand there is known by its mode: not to be written, and of a
+ * directory sticky besides. Removed files are also recorded by device and inode, as a user may have such a
  * directory of their own; before it is made by its path, as who makes it may be killed meanwhile.
  *
- * Each is made and removed in its directory, to which no link leads, and which stays open meanwhile: whoever replaces
+ * Each is made and removed in its directory, to which no link leads, and which stays open meanwhile: a program that replaces
  * something on the way has nothing made or removed elsewhere.
  *
  * Runs with different policies need different ones. So the last run has to know those of all: each writes its list
@@ -67,7 +67,7 @@ static struct place place_of(const struct plan *plan, const char *path, const ch
     return (struct place){path, slash + 1, line, directory_of(plan, above)};
 }
 
-/* ---- whose they are */
+/* ---- their owner */
 static void remember_made(const char *path, unsigned long device, unsigned long number)
 {
     struct made *next = xcalloc(sizeof *next);
@@ -91,7 +91,7 @@ static bool was_begun(const char *path)
     return each != NULL && each->number == 0;
 }
 
-enum state { ABSENT, HALF /* somebody is making it, or was killed meanwhile */, OURS, OTHERS };
+enum state { ABSENT, HALF /* a run is making it, or was killed meanwhile */, OURS, OTHERS };
 
 static enum state state_of_file(const struct place *place)
 {
@@ -102,7 +102,7 @@ static enum state state_of_file(const struct place *place)
     return got == (ssize_t)line + 1 && memcmp(content, place->line, line) == 0 && content[line] == '\n' ? OURS : OTHERS;
 }
 
-/* An empty directory, or one of which somebody has to see that (rmdir(2)). Files are opened only where their line has to
+/* An empty directory, or one that rmdir(2) shows to be empty. Files are opened only where their line has to
  * be read, as each opening wakes who watches the directory. */
 static enum state state_of(const struct place *place)
 {
@@ -293,7 +293,7 @@ static void write_list(const struct run *run)
     }
 }
 
-/* ---- what was made, in one file for a project: device, inode and path of each, and NUL */
+/* ---- the created files, in one file for a project: device, inode and path of each, and NUL */
 static const char *made_name(const struct run *run)
 {
     return xasprintf("%s+made", digest_of(run->plan.project, strlen(run->plan.project)));
@@ -346,7 +346,7 @@ static void discard_lists(const struct run *run)
     }
 }
 
-/* ---- the lock: whoever can read the project can hold it for ever, and then nothing is run */
+/* ---- the lock: a process that can read the project can hold it for ever, and then no run starts */
 static bool open_project(struct run *run)
 {
     if (run->lock < 0)

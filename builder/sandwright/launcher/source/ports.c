@@ -1,6 +1,6 @@
 /* Ports that lead from the host's loopback to the sandbox's (network.expose), and from the sandbox's to the host's
- * (network.localhost). A socket belongs to the network namespace that it was made in, whoever uses it: a process in the
- * sandbox's takes what comes to the host's listeners, and one here what comes to those inside. Nobody inside sees either. */
+ * (network.localhost). A socket belongs to the network namespace that it was made in, in any process: a process in the
+ * sandbox's takes what comes to the host's listeners, and one here what comes to those inside. Programs inside see neither. */
 #define _GNU_SOURCE
 #include <linux/nsfs.h>
 #include <net/if.h>
@@ -103,7 +103,7 @@ static bool is_up(int any, struct ifreq *loopback)
     return ioctl(any, SIOCGIFFLAGS, loopback) == 0 && (loopback->ifr_flags & IFF_UP) != 0;
 }
 
-/* Where `waits`, somebody else brings it up. That it is done once more waits for whoever is about it. */
+/* With `waits`, another process brings it up. A second attempt waits for that process. */
 static void raise_loopback(bool waits)
 {
     struct ifreq loopback = {.ifr_name = "lo"};

@@ -18,7 +18,7 @@ void carry(const struct way *ways, size_t count, int until);
 void carry_pair(int one, int other); /* between two connections, to their end */
 
 /* dns.c, in the sandbox's network: listens while there are rights for ports below 1024; then, without them, serves in a
- * process of its own, which ends with the caller's. */
+ * separate process, which ends with the caller's. */
 void dns_listen(const struct run *run);
 void dns_start(const struct run *run, int says);
 

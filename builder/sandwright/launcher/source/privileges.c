@@ -15,7 +15,7 @@ bool keep_capabilities(uint64_t kept)
     return syscall(SYS_capset, &header, sets) == 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
 }
 
-/* Who isn't root can't empty the bounding set, from which no_new_privs lets nobody take anything. */
+/* Only root can empty the bounding set; no_new_privs keeps programs from gaining from it. */
 bool drop_capabilities(void)
 {
     for (int number = 0; prctl(PR_CAPBSET_READ, number, 0, 0, 0) >= 0; number++)

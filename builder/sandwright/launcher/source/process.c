@@ -109,7 +109,7 @@ bool descends_from(pid_t process, pid_t ancestor)
     return process == ancestor;
 }
 
-/* The launcher's first children write what is left of the output, and stay. */
+/* The launcher's first children write the rest of the output, and stay. */
 static pid_t spared[8];
 static size_t spared_count;
 static pid_t left_alone;

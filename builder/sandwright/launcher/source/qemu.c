@@ -6,7 +6,7 @@
  * starts a machine outside of any sandbox, which has nothing of the host and runs nothing but its first process (guest.c).
  * When that is ready the machine is copied into the current directory: `state`, `memory` (pages that aren't empty, each
  * behind its place), and `machine`, which says what belongs together. Each run restores a copy, and its guest mounts the
- * host's files then. Who may write that directory is whoever made it, and nobody else; sums are against what spoils files.
+ * host's files then. Only the creator of that directory may write it; the checksums are against damaged files.
  */
 #define _GNU_SOURCE
 #include <sys/mman.h>

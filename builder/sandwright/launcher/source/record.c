@@ -1,6 +1,6 @@
 /* The recorder: the filter asks for calls with paths, too. The supervisor looks at what they name and lets them go on
  * (SECCOMP_USER_NOTIF_FLAG_CONTINUE): mounts, and the filter as it was rendered, decide as ever. What a path names is looked up
- * before the call is made, and a program can change it between: a record is what somebody asked for. */
+ * before the call is made, and a program can change it between: a record has the requested paths. */
 #define _GNU_SOURCE
 #include <limits.h>
 #include <linux/openat2.h>
@@ -319,7 +319,7 @@ static unsigned opened_for(uint64_t flags)
     return kinds;
 }
 
-/* What was asked comes to this, once it is known what is there: nobody makes what is there, or removes what is not. */
+/* The access, once the file is known: an existing file is not created, and a missing one not removed. */
 static unsigned kinds_for(unsigned asked, enum found found)
 {
     unsigned kinds = asked & ~(unsigned)(found == ABSENT ? REMOVE : CREATE);
@@ -350,7 +350,7 @@ static void record_path(const struct seccomp_notif *made, const struct call *cal
         recorded_other(UNRESOLVED, 0, "", 0);
     if (placed != PLACED || is_own(whole) || recorded_path_known(whole, asked))
         return;
-    if (!goes_on(made->id)) /* what was read may be another's */
+    if (!goes_on(made->id)) /* the memory may be another process' */
         return;
     bool follows = opens ? (flags & O_NOFOLLOW) == 0 && (flags & (O_CREAT | O_EXCL)) != (O_CREAT | O_EXCL)
                          : call->follows && (call->style != AT || (flags & AT_SYMLINK_NOFOLLOW) == 0);

@@ -17,8 +17,8 @@
 struct run_document;
 void record_take(const struct run_document *document); /* launcher, the first call of main: whether it is wanted */
 const char *record_file(void);              /* where it is written; NULL: nothing is recorded */
-bool record_uses(void);                     /* what only looks at what is there isn't recorded */
-/* Child: that program, which asks for what is recorded, too. `connects`: the supervisor makes connections itself. */
+bool record_uses(void);                     /* calls that only inspect a path aren't recorded */
+/* Child: that program, which asks for recorded calls, too. `connects`: the supervisor makes connections itself. */
 struct program record_ask(const struct program *filter, bool connects);
 void record_begin(int listener, pid_t first); /* supervisor: `first` is a process inside */
 /* Supervisor, by any of its threads: whether it is a call that is recorded alone, and so goes on. */

@@ -123,7 +123,7 @@ void recorded_other(int what, unsigned number, const void *address, size_t lengt
     pthread_mutex_unlock(&writing);
 }
 
-/* ---- what is written, when nobody changes it any more */
+/* ---- the output, when the record is complete */
 static void write_path(struct bytes *out, const struct entry *each)
 {
     static const char *const found[] = {"absent", "file", "directory", "link", "other"};

@@ -9,7 +9,7 @@
 
 enum kind { READ = 1, WRITE = 2, CREATE = 4, EXEC = 8, LIST = 16, LOOK = 32, REMOVE = 64 };
 enum found { ABSENT, A_FILE, A_DIRECTORY, A_LINK, ANOTHER };
-enum { CALL = 1, CONNECT, SEND, LISTEN, UNRESOLVED }; /* what has no path */
+enum { CALL = 1, CONNECT, SEND, LISTEN, UNRESOLVED }; /* entries without a path */
 
 bool recorded_path_known(const char *path, unsigned asked);
 /* `asked`: all that was asked of `path`, which is absolute; `kinds`: what that came to for `real`, the file that it is. */

@@ -15,6 +15,6 @@ void refusals_add_call(const struct seccomp_data *call, int error, int which); /
 void refusals_add_socket(const char *path, int error);                         /* without a path's first byte: abstract */
 void refusals_add_address(const char *address, int error);                     /* of IP, with its port */
 void refusals_write(const char *file);                                     /* launcher, when all has ended */
-void refusals_report(int file);                                              /* launcher: what is new, a line each */
+void refusals_report(int file);                                              /* launcher: new ones, a line each */
 
 #endif

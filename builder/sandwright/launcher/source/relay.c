@@ -124,7 +124,7 @@ static bool arrived(struct connection *each)
     return true;
 }
 
-/* What is waited for at each end; at one that nothing is wanted of, not even its end. */
+/* The events to wait for at each end; at an idle one, not even its end. */
 static void await(struct connection *each, struct pollfd *ends)
 {
     for (int way = 0; way < 2; way++) {

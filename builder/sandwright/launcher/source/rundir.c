@@ -1,4 +1,4 @@
-/* Where runs have their directories: where nobody else writes, as runtimes do what the files there say. */
+/* The directories of runs. No other user can write there, as runtimes obey the files in them. */
 #define _GNU_SOURCE
 #include <linux/openat2.h>
 #include <sys/random.h>
@@ -13,7 +13,7 @@ int open_without_links(int directory, const char *path, int flags, unsigned long
     return (int)syscall(SYS_openat2, directory, path, &how, sizeof how);
 }
 
-/* A directory of somebody else's in $XDG_RUNTIME_DIR (`sudo -E` keeps the variable) is not taken. */
+/* Another user's directory in $XDG_RUNTIME_DIR (`sudo -E` keeps the variable) is not used. */
 static const char *find_place(void)
 {
     struct stat status;
@@ -108,7 +108,7 @@ static const char *counted_in(void)
                 machine == NULL || *machine == '\0' ? system.nodename : machine);
 }
 
-/* Says whose it is, for `sandwright cleanup`: the method, who looks after it, and where those are. */
+/* Writes the owner's file, for `sandwright cleanup`: the method, the processes in charge, and their namespace. */
 void rundir_make(struct run *run, const char *method)
 {
     const char *owner = xasprintf("%s\n%s%s%s", method, signed_by(run->launcher), signed_by(getpid()), counted_in());
@@ -141,7 +141,7 @@ static void remove_all(int directory, const char *last)
     }
 }
 
-/* What says whose it is goes last: whoever is killed meanwhile leaves something that can be known. */
+/* The owner's file goes last, so that a process killed meanwhile leaves a directory that can be identified. */
 void remove_tree(const char *path)
 {
     const char *name = base_name(path);

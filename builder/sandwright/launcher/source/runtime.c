@@ -55,7 +55,7 @@ static bool can_be_placed(const char *path)
     return false;
 }
 
-/* Mount points are never made in an image that others share. Links on the way lead to what is in the image. */
+/* Mount points are never made in an image that others share. Links on the way lead to files of the image. */
 static void check_points(const struct run *run)
 {
     for (size_t index = 0; index < run->plan.image.points.count; index++) {
@@ -140,7 +140,7 @@ static void write_own(const char *path, const char *content)
         die_errno("%s can't be written", path);
 }
 
-/* Through an exec, as nobody's are who isn't root there (ambient: capabilities(7)). */
+/* Through an exec: capabilities of a user other than root are lost there (ambient: capabilities(7)). */
 static void keep_rights(void)
 {
     struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -222,7 +222,7 @@ static void runtime_start(struct run *run)
         run, (const char *const[]){"--log", log, "run", "--bundle", run->state, "--pid-file", pid, NULL});
     for (size_t index = walled ? 0 : 2; index < 3; index++)
         strv_push(&all, last[index]);
-    if (!run->plan.runtime.gvisor) /* whose devices are its own */
+    if (!run->plan.runtime.gvisor) /* gVisor has its own devices */
         keep_devices();
     if (run->plan.runtime.own_network)
         own_network(run);
@@ -276,7 +276,7 @@ static bool has(const char *line, const char *first, const char *then)
     return at != NULL && strstr(at + strlen(first), then) != NULL;
 }
 
-/* What could not be run is told as a shell tells it; runtimes have numbers of their own for that. */
+/* A program that could not be run is reported with a shell's status; runtimes have other numbers for that. */
 static int runtime_status_of(struct run *run, int ended)
 {
     int status = exit_status(ended);

@@ -1,4 +1,4 @@
-/* SHA-256 (FIPS 180-4), of what is in memory. */
+/* SHA-256 (FIPS 180-4) of memory. */
 
 #include "launch.h"
 

@@ -26,7 +26,7 @@ static size_t oldest;
 static int own[MOST_OWN]; /* the files of the sandbox's own sockets, held so that their numbers stay theirs */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER, naming = PTHREAD_MUTEX_INITIALIZER;
 
-/* ---- what is kept */
+/* ---- the table of sockets */
 static struct kept *find(uint64_t inode)
 {
     for (size_t index = 0; index < MOST_KEPT; index++)
@@ -97,7 +97,7 @@ static int make(const struct broker *broker, const struct seccomp_notif *call)
         close(made);
         return EMFILE;
     }
-    retain(made, status.st_ino); /* before somebody inside can use it */
+    retain(made, status.st_ino); /* before a program inside can use it */
     struct seccomp_notif_addfd given = {.id = call->id, .flags = SECCOMP_ADDFD_FLAG_SEND, .srcfd = (uint32_t)made,
                                         .newfd_flags = (type & SOCK_CLOEXEC) != 0 ? O_CLOEXEC : 0};
     if (ioctl(broker->listener, SECCOMP_IOCTL_NOTIF_ADDFD, &given) >= 0)
@@ -148,7 +148,7 @@ static bool remember(int file)
     return done;
 }
 
-/* Somebody may have put another's socket there meanwhile: the kernel says which file ours is bound to. */
+/* Another socket may be there meanwhile: the kernel knows to which file ours is bound. */
 static bool is_bound_to(const struct broker *broker, uint64_t inode, int file)
 {
     struct stat status;
@@ -167,7 +167,7 @@ static int bind_here(const struct broker *broker, int socket, uint64_t inode, co
         return errno;
     int file = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
     if (file >= 0 && !(is_bound_to(broker, inode, file) && remember(file)))
-        close(file); /* then nobody can connect to it */
+        close(file); /* then no program can connect to it */
     return 0;
 }
 
@@ -241,7 +241,7 @@ void socket_broker_set_bound(uint64_t inode)
     pthread_mutex_unlock(&lock);
 }
 
-/* listen(2) on what isn't bound would open a port that nobody has looked at. */
+/* listen(2) on an unbound socket would open an unchecked port. */
 static int start_listening(const struct seccomp_notif *call, int process)
 {
     uint64_t inode;
@@ -271,7 +271,7 @@ static bool is_loopback(const void *address, size_t length, int domain)
     return false;
 }
 
-/* What the proxy knows the session by is said before the program has the connection. */
+/* The greeting, by which the proxy knows the session, is sent before the program has the connection. */
 static int connect_proxy(const struct broker *broker, uint64_t id, pid_t thread, int socket)
 {
     struct sockaddr_in proxy = {.sin_family = AF_INET, .sin_port = htons((uint16_t)broker->proxy_port),

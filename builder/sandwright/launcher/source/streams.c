@@ -6,7 +6,7 @@
  * gVisor gives it to the user of the command.
  *
  * One process of ours copies. It waits on a socket, whose end says that the launcher is gone: then it goes on with what
- * is written until nobody has the pipes open. A word on it says that the command has ended: then what is in the pipes
+ * is written until the pipes are closed everywhere. A word on it means that the command has ended: then what is in the pipes
  * is all, as a process that was left behind may write for ever.
  */
 #define _GNU_SOURCE
@@ -30,7 +30,7 @@ static struct relay {
 static int given[3] = {-1, -1, -1}; /* what the launcher was given */
 static pid_t copier;
 static int talk = -1;
-static char block[BLOCK];      /* what was read from standard input, and not written yet */
+static char block[BLOCK];      /* read from standard input, and not written yet */
 static size_t begin, end;
 static size_t taken;           /* of standard input, in all */
 static bool failed;
@@ -45,7 +45,7 @@ static void give_no_input(void)
     close(ends[1]);
 }
 
-/* The keys of a terminal that is not both standard input and output are for somebody else. */
+/* The keys of a terminal that is not both standard input and output are for another process. */
 void stream_keys(struct run *run)
 {
     struct termios state;
@@ -72,13 +72,13 @@ static bool is_nothing(const struct stat *status)
     return S_ISCHR(status->st_mode) && status->st_rdev == makedev(1, 3);
 }
 
-/* Whoever owns it could change its mode for all of the host. */
+/* Its owner could change its mode for all of the host. */
 static bool is_owned(const struct stat *status)
 {
     return geteuid() == 0 || geteuid() == status->st_uid;
 }
 
-/* Whether it leads to its other end and to nobody else: a datagram brings an address, IP can be connected anew, and a socket
+/* Whether it leads to its other end only: a datagram brings an address, IP can be connected anew, and a socket
  * that is not connected may be, each in the network that it was made in. */
 static bool is_connected_stream(int file)
 {

@@ -1,6 +1,6 @@
 /* Connections over the line (tunnels.h).
  *
- * A connection has a number, which whoever begins it chooses: twice its place, and one more from the kernel's end. Each end
+ * A connection has a number, which the end that begins it chooses: twice its place, and one more from the kernel's end. Each end
  * says CARRIED_CLOSE once, and then nothing more of it; the number is free when both have. Of a direction no more than
  * TUNNEL_AHEAD bytes are on the way that weren't taken, so each end knows how much it may have to hold. What is said waits
  * until the line has room: nothing that the other end does makes more of it. */
@@ -125,7 +125,7 @@ static void take_some(struct tunnel *each, int32_t number, struct bytes *out)
     line_say(out, CARRIED, part, sizeof number + (size_t)got);
 }
 
-/* ---- what is said */
+/* ---- sending */
 bool tunnels_room(const struct bytes *out)
 {
     return bytes_held(out) < TUNNELS_LINE;
@@ -226,13 +226,13 @@ bool tunnels_hold(const struct tunnels *tunnels)
     bool holds = false;
     for (size_t place = 0; place < 2 * TUNNELS_EACH; place++) {
         const struct tunnel *each = &tunnels->all[place % 2][place / 2];
-        /* Inside nobody is left who could say more: what is open has something, or an end, to be read. */
+        /* Inside, no process is left to send: each open socket has bytes, or an end, to read. */
         holds = holds || (each->there && each->end >= 0 && (bytes_held(&each->pending) > 0 || (tunnels->inside && !each->said_end)));
     }
     return holds;
 }
 
-/* ---- what is heard */
+/* ---- receiving */
 static bool take_content(struct tunnel *each, const unsigned char *content, size_t length)
 {
     if (each->heard_end)

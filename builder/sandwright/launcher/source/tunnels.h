@@ -1,5 +1,5 @@
-/* TCP connections that are carried over the line to a kernel of its own, in both directions (line.h). Both ends run this. What
- * the other end says is taken as an enemy's: it gets no port but those that are allowed, and no memory beyond what is its due. */
+/* TCP connections that are carried over the line to the guest kernel, in both directions (line.h). Both ends run this. Input
+ * from the other end is hostile: it gets no port but the allowed ones, and no memory beyond its share. */
 #ifndef TUNNELS_H
 #define TUNNELS_H
 
@@ -9,7 +9,7 @@
 
 #include "line.h"
 
-/* Connections that each end may begin; bytes of one that nobody has taken, and of all that wait for the line; ports. */
+/* Connections that each end may begin; bytes of one that were not taken yet, and of all that wait for the line; ports. */
 enum { TUNNELS_EACH = 128, TUNNEL_AHEAD = 1 << 15, TUNNELS_LINE = 1 << 14, TUNNELS_PORTS = 130 };
 enum { TUNNELS_WAITS = TUNNELS_PORTS + 2 * TUNNELS_EACH, TUNNEL_ASKED = -2, TUNNELS_LAST = 5000 /* milliseconds, at the end */ };
 
@@ -39,14 +39,14 @@ struct tunnels {
 void tunnels_listen(struct tunnels *tunnels, int listener, unsigned short port);
 /* A connection that is there, which becomes the tunnels'. */
 void tunnels_begin(struct tunnels *tunnels, int end, unsigned short port, struct bytes *out);
-void tunnels_reached(struct tunnels *tunnels, int32_t number, int end); /* -1: nobody is there */
+void tunnels_reached(struct tunnels *tunnels, int32_t number, int end); /* -1: no server */
 bool tunnels_room(const struct bytes *out); /* for more on the line */
 /* What to wait for: TUNNELS_WAITS places, of which the count is given. `out`: what waits for the line. */
 size_t tunnels_wait(const struct tunnels *tunnels, const struct bytes *out, struct pollfd *each);
 void tunnels_turn(struct tunnels *tunnels, const struct pollfd *each, struct bytes *out);
 /* Whether something that was said on one of our sockets, or is for one, is still here. */
 bool tunnels_hold(const struct tunnels *tunnels);
-/* A frame of theirs; false: nobody who keeps to the rules says that. */
+/* A frame of theirs; false: it breaks the protocol. */
 bool tunnels_take(struct tunnels *tunnels, enum frame frame, const unsigned char *content, size_t length);
 
 #endif

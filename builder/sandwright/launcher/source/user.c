@@ -3,8 +3,8 @@
  * is root already: it makes namespaces, and in them a first process, which mounts the root of the run, becomes the
  * account in a child and runs the command there. What ends the first process ends all.
  *
- * Root's half takes four things from whoever calls it: the command, which gets no right but the account's; its
- * environment, which only the command gets; a socket; and memory for what is refused. These are taken from the monitor, of whom nothing is believed
+ * Root's half takes four things from its caller: the command, which gets no right but the account's; its
+ * environment, which only the command gets; a socket; and memory for refusals. These come from the monitor, of which nothing is trusted
  * but that it runs this same program and that we descend from it. What is mounted and who is become is read again, from
  * beside the program that sudo was allowed to start.
  */
@@ -70,7 +70,7 @@ static void user_prepare(struct run *run)
         tell_word(run->passed.at[index]);
 }
 
-/* Whether nobody is there any more. */
+/* Whether all processes are gone. */
 static bool hear(void)
 {
     char word;

@@ -15,10 +15,10 @@
 #include "user.h"
 
 /* ---- the command */
-static const struct passwd *account; /* what is no number of an account's is refused: setresuid(2) takes the last for "as it is" */
+static const struct passwd *account; /* another number than an account's is refused: setresuid(2) takes the last for "as it is" */
 static struct strv variables;
 static const char *place;
-static int root = -1; /* what is mounted there */
+static int root = -1; /* the mount there */
 
 static _Noreturn void begin_command(struct run *run)
 {
@@ -124,7 +124,7 @@ static _Noreturn void be_first(struct run *run, int socket, const char *steps, s
     if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0)
         die_errno("mounts can't be made private");
     root = make_user_root(run, steps, length);
-    /* Before anything runs, what is mounted is compared with the plan; later whoever replaces something ends the run. */
+    /* Before anything runs, the mounts are compared with the plan; later any replacement ends the run. */
     watch_start(run, &watch);
     if (!watch_mounted(&watch)) {
         watch_end(&watch); /* which says why */

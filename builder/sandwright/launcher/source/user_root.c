@@ -29,7 +29,7 @@ static const char *below(const char *path)
     return path[strspn(path, "/")] == '\0' ? "." : path + strspn(path, "/");
 }
 
-/* Nobody's link is followed, as the account may write where some of the paths lead. */
+/* No link is followed, as the account may write where some of the paths lead. */
 static int open_inside(const char *path)
 {
     return open_without_links(root, below(path), O_PATH, RESOLVE_BENEATH);

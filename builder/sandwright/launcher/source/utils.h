@@ -69,7 +69,7 @@ bool replace_file(const char *path, const char *text); /* by one for this user a
 void close_others(const int *kept, size_t count); /* from 3 on; -1 among them counts for nothing */
 long long nanoseconds(struct timespec time);
 long long clock_now(clockid_t clock); /* in nanoseconds; 0 without such a clock */
-long milliseconds(void);     /* of a clock that nobody sets */
+long milliseconds(void);     /* of a clock that can't be set */
 int exit_status(int status); /* of what wait(2) says; 128 + n for signals */
 void sha256(const void *data, size_t length, unsigned char digest[32]);
 char *sha256_hex(const void *data, size_t length);

@@ -1,4 +1,4 @@
-/* A kernel of its own for the command: its start, in the sandbox that bubblewrap makes or under Landlock (vm_relay.c). */
+/* A guest kernel for the command: its start, in the sandbox that bubblewrap makes or under Landlock (vm_relay.c). */
 #define _GNU_SOURCE
 
 #include "broker.h"

@@ -16,7 +16,7 @@ struct strv;
 #define VM_GUEST "/dev/.sandwright-guest"
 #define VM_UML "uml"
 
-/* Under landlock, where the relay runs in the launcher's child: what is told by the run's plans. Else it is the sandbox that we are in. */
+/* Under landlock, where the relay runs in the launcher's child: the run's plans. Else it is the sandbox that we are in. */
 struct vm_plan {
     const char *directory, *hostname, *memory; /* memory: in which directory the kernel makes the file of its memory */
     const char *own;                           /* a directory of the run's */
@@ -29,7 +29,7 @@ struct machine {
     const struct vm_plan *here; /* NULL in a sandbox of bubblewrap's */
     const char *init;      /* the first program inside */
     const char *directory; /* of the kernel's process */
-    const char *accelerator; /* of QEMU, whose machine is restored; NULL: User-Mode Linux */
+    const char *accelerator; /* for QEMU, which restores a machine; NULL: User-Mode Linux */
     const char *beside;      /* the file beside the line (line.h); NULL: there is none */
     pid_t process;
     int line;
@@ -42,7 +42,7 @@ void vm_words(const struct run *run, struct strv *all, const char *stop_word, co
 /* vm_relay.c */
 _Noreturn void vm_relay(const struct vm_plan *plan, char **words);
 
-/* vm_handshake.c: of the relay's words, all that is said before the command begins. Whether both outputs are one file. */
+/* vm_handshake.c: of the relay's words, the messages before the command begins. Whether both outputs are one file. */
 bool vm_handshake(struct bytes *out, const struct vm_plan *plan, bool terminal, char **words);
 bool vm_is_of_kernel(const char *path); /* the kernel has its own of these */
 

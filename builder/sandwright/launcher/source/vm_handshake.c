@@ -1,4 +1,4 @@
-/* What is said first to the first process of a kernel of the sandbox's own (vm.c): all that it has to know. */
+/* The first messages to the first process of the guest kernel (vm.c): all its settings. */
 #define _GNU_SOURCE
 #include <limits.h>
 #include <linux/capability.h>
@@ -114,7 +114,7 @@ bool vm_is_of_kernel(const char *path)
     return false;
 }
 
-/* In the kernel's order: what is above comes first. */
+/* In the kernel's order: parents first. */
 static void say_mounts(void)
 {
     char *content = read_file(AT_FDCWD, "/proc/self/mountinfo", 1 << 24, NULL), *each;

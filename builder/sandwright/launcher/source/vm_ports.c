@@ -1,4 +1,4 @@
-/* The ways out of a kernel of its own, and into it (network.mode: proxy, localhost, expose): a process beside the sandbox, in the
+/* The connections out of the guest kernel, and into it (network.mode: proxy, localhost, expose): a process beside the sandbox, in the
  * host's network, where none of it can look. It connects to the proxy and to the ports that the policy lists, and takes what
  * connects to those that it exposes; the relay (vm.c) gets the connection, and the sandbox no network. */
 #define _GNU_SOURCE
@@ -34,7 +34,7 @@ static int connected(int end, const void *address, unsigned length)
     return fault == 0 ? 0 : -1;
 }
 
-/* Who listens may do so in one family only. -1: nobody, and for other ports than those of the policy. */
+/* A server may listen in one family only. -1: no server, or a port outside the policy. */
 static int reach(const struct run *run, int32_t port)
 {
     if (greeting != NULL && port == PROXY_PORT) {

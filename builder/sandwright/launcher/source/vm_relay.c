@@ -1,11 +1,11 @@
 /*
- * A kernel of its own for the command: User-Mode Linux, an ordinary program, inside the sandbox that bubblewrap makes.
+ * A guest kernel for the command: User-Mode Linux, an ordinary program, inside the sandbox that bubblewrap makes.
  *
  * launch-vm STOP_FD FILTER WAYS KERNEL MEMORY PROCESSES PROCESSORS FILES ENGINE { FRAME CONTENT } - COMMAND [ARGUMENT ...]
  *
  * is the sandbox's first process: it starts the kernel, which sees of the host what this process sees, and relays standard
  * streams, signals and the size of the terminal over one line (line.h) to the first process there (guest/source/guest.c).
- * What is said first is in vm_handshake.c; vm_kernel.c starts the kernel. Whatever comes over the line, and whatever the
+ * The first messages are in vm_handshake.c; vm_kernel.c starts the kernel. Whatever comes over the line, and whatever the
  * kernel's process does, stays inside the sandbox: the outer launcher takes nothing from here but what it takes from any
  * command.
  */
@@ -24,7 +24,7 @@
 
 enum {
     BOOT = 60000,   /* milliseconds that the kernel may take to start */
-    LAST = 20,      /* milliseconds between two looks at what is left at the end */
+    LAST = 20,      /* milliseconds between two checks for leftovers at the end */
     PART = 4096,    /* bytes that a pipe takes without waiting once it takes any */
     HELD = 1 << 18, /* bytes of output that are held before no more is taken from the line */
 };
@@ -76,7 +76,7 @@ static void take_signals(void)
 {
     struct signalfd_siginfo info;
     while (read(signals, &info, sizeof info) == sizeof info)
-        if (info.ssi_signo != SIGCHLD && info.ssi_signo != SIGPIPE) /* which is our own, of an output that nobody reads */
+        if (info.ssi_signo != SIGCHLD && info.ssi_signo != SIGPIPE) /* from an output without a reader */
             send_signal((int)info.ssi_signo);
     int how;
     for (pid_t child; (child = waitpid(-1, &how, WNOHANG)) > 0;)
@@ -172,7 +172,7 @@ static void write_line(void)
 {
     size_t held = bytes_held(&out);
     if (!bytes_write(&out, machine.line, LINE_AHEAD - on_line))
-        out.begin = out.end; /* nobody reads it any more, but what was said before may still be there */
+        out.begin = out.end; /* it has no reader any more, but earlier messages may still be there */
     on_line += held - bytes_held(&out);
 }
 

@@ -1,4 +1,4 @@
-/* Compares the mounts before the command is let go, and again whenever something happens. A process of its own: it says when
+/* Compares the mounts before the command is let go, and again whenever something happens. A separate process: it says when
  * all is as it should be, ends the sandbox when something is replaced, and ends when the other end of `over` is closed. */
 #define _GNU_SOURCE
 #include <poll.h>
@@ -25,7 +25,7 @@ static const char *root;
 static const struct strv *denied, *writable;
 static const char *appeared = "";
 
-/* First it is ended, then it is said: nobody inside may hold that up by not reading. */
+/* It ends the run first, and reports then: a program inside must not delay that by not reading. */
 static _Noreturn void leave_watch(int status)
 {
     sandbox_end(&sandbox);
@@ -115,7 +115,7 @@ static void opened_for_writing(int signal)
     kill_now();
 }
 
-/* When nobody writes any more, what Git must not use is moved away, as a shell or an editor may run `git status` at once. */
+/* When no process writes any more, an index that Git must not use is moved away, as a shell or an editor may run `git status` at once. */
 static _Noreturn void end_for_index(const char *fault)
 {
     const char *aside = xasprintf("%s.refused", git_index);
@@ -145,7 +145,7 @@ static void hold_index(void)
         forbid("%s", xasprintf("%s can't be trusted, as %s", git_index, fault));
 }
 
-/* ---- what is replaced is covered again */
+/* ---- replaced files are covered again */
 /* Whether what the host has now lies there, and not what was there a moment before. */
 static bool lies_there(struct record *record)
 {
@@ -173,7 +173,7 @@ static bool cover_again(struct record *record)
     return there;
 }
 
-/* What was replaced where nobody inside can write is hidden again, also when that happens several times. */
+/* A replaced path where no program inside can write is hidden again, also when that happens several times. */
 static bool covered_again(struct record *record)
 {
     bool can = options.by_name || inside.spaces[1] >= 0 || inside.here;
@@ -185,7 +185,7 @@ static bool covered_again(struct record *record)
     return true;
 }
 
-/* What is on the host; and, where that is asked for, what is mounted inside. */
+/* Compares the host; and, if requested, the mounts inside. */
 static void compare_all(bool inside_too)
 {
     for (int tries = 0; tries < 1000; tries++) {
@@ -203,7 +203,7 @@ static void compare_all(bool inside_too)
     end("the mounts", " change again and again");
 }
 
-/* What nobody inside may write into meanwhile comes first. */
+/* Paths that programs inside must not write meanwhile come first. */
 static void cover_index_again(void)
 {
     const struct record *wrong = git_index == NULL ? NULL : host_compare(&plan);
@@ -239,7 +239,7 @@ static bool hide_denied(void)
         appeared = path;
         if (!can_hide)
             return false;
-        (void)inside_hide(&inside, path); /* what has gone again isn't found again */
+        (void)inside_hide(&inside, path); /* a path that has gone again isn't found */
     }
     return false;
 }
@@ -250,7 +250,7 @@ static void hide_denied_or_end(void)
         end(appeared + strlen(root), " is denied, and came to be on the host while this ran");
 }
 
-/* The kernel takes milliseconds to end a descriptor of inotify (SRCU). Nobody waits for that: all else is closed before. */
+/* The kernel takes milliseconds to end a descriptor of inotify (SRCU). No process waits for that: all else is closed before. */
 static _Noreturn void leave_well(void)
 {
     if (host.config_locked && options.tells)
@@ -290,7 +290,7 @@ static _Noreturn void follow(void)
     }
 }
 
-/* mountinfo shows what is below the root that the process had when it was opened. */
+/* mountinfo shows the mounts below the root that the process had when it was opened. */
 static void open_again(void)
 {
     if (sandbox.mounts >= 0)

@@ -1,4 +1,4 @@
-/* The watch over mounts: what its parts share. It sees that what is mounted in a sandbox is what was planned, and stays so. */
+/* The watch over mounts: what its parts share. It checks that the mounts in a sandbox are as planned, and stay so. */
 #ifndef WATCH_H
 #define WATCH_H
 
@@ -13,12 +13,12 @@ struct record {
     const char *target; /* the path inside */
     size_t length;      /* of `target` */
     const char *source; /* the path on the host, which is watched where `watched` says so */
-    bool watched;       /* whoever replaces it on the host takes the mount away */
-    bool again;         /* nobody inside can write where it is: it is hidden again */
+    bool watched;       /* replacing it on the host removes the mount */
+    bool again;         /* no program inside can write there: it is hidden again */
     bool rebound;       /* the host replaces it in normal work: it is bound read-only again */
-    bool writable;      /* what is own may be written */
+    bool writable;      /* a private directory may be written */
     bool gone;          /* nothing is there at the moment */
-    int held;           /* a descriptor of what is there on the host, -1 without */
+    int held;           /* a descriptor of the file on the host, -1 without */
     int fault;          /* why there is none */
     unsigned long mount; /* the number of its mount, 0 before it was seen */
 };
@@ -42,7 +42,7 @@ struct mounts {
     char *text;
 };
 
-/* What is watched on the host. */
+/* The watched paths on the host. */
 struct watched_name;
 struct host_watch {
     int inotify;        /* -1 without */
@@ -52,7 +52,7 @@ struct host_watch {
     size_t count;
 };
 
-/* watch_plan.c: NULL, or what is wrong. `text` is changed, and has to stay. */
+/* watch_plan.c: NULL, or the fault. `text` is changed, and has to stay. */
 const char *watch_plan_parse(char *text, size_t length, struct mount_plan *plan);
 struct run;
 struct mount_plan watch_plan_checked(const struct run *run); /* the artifact; refuses one that can't be used */
@@ -69,7 +69,7 @@ const struct record *compare(struct mount_plan *plan, const struct mounts *mount
 
 const struct record *record_about(const struct mount_plan *plan, const char *path, size_t length); /* which says most of it */
 
-/* What is at a path inside, without a link on the way; an error number when it can't be seen. */
+/* The file at a path inside, without a link on the way; an error number when it can't be seen. */
 struct stat;
 int look_inside(int root, const char *path, struct stat *status);
 
@@ -82,28 +82,28 @@ struct strv;
 const char *absent_find(const struct strv *names, const struct mount_plan *plan, const struct mounts *mounts, int inside,
                         const char *root, struct host_watch *watch);
 
-/* watch_index.c: from now on nobody writes into what is there (SIGIO: somebody tried); why Git must not use it, or NULL */
+/* watch_index.c: from now on no process writes into the file (SIGIO: one tried); why Git must not use it, or NULL */
 const char *index_hold(const char *path, const struct strv *writable);
 
 /* watch_host.c */
 void host_watch_name(struct host_watch *watch, const char *directory, const char *name);
 void host_watch(struct host_watch *watch, struct mount_plan *plan);
-void host_hold(struct host_watch *watch, struct record *record); /* what is there now is what must stay */
-bool host_events(struct host_watch *watch);                      /* whether one of them is about what is watched */
+void host_hold(struct host_watch *watch, struct record *record); /* the current file must stay */
+bool host_events(struct host_watch *watch);                      /* whether one of them is about a watched path */
 const struct record *host_compare(const struct mount_plan *plan);
 
 /* watch_sandbox.c */
 struct sandbox {
     int process, handle; /* its first process: the directory in /proc, and a descriptor to end it by, each -1 without */
-    int mounts, root;    /* its mountinfo and what is its root, each -1 without */
+    int mounts, root;    /* its mountinfo and its root, each -1 without */
 };
 bool sandbox_open(pid_t number, struct sandbox *sandbox);
 bool sandbox_is_here(void);
 bool sandbox_is_first(const struct sandbox *sandbox);
-int sandbox_waits(const struct sandbox *sandbox, int descriptor); /* to read there: 1; not yet: 0; can't be told: -1 */
+int sandbox_waits(const struct sandbox *sandbox, int descriptor); /* to read there: 1; not yet: 0; unknown: -1 */
 void sandbox_end(const struct sandbox *sandbox);
 
-/* watch_mountns.c: in a process of its own, as it changes namespaces */
+/* watch_mountns.c: in a separate process, as it changes namespaces */
 struct inside {
     int spaces[2]; /* of users, -1 where it is ours, and of mounts */
     bool here;     /* we are in them */

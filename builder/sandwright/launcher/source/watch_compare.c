@@ -1,4 +1,4 @@
-/* Compares what is mounted inside with the plan. */
+/* Compares the mounts inside with the plan. */
 #define _GNU_SOURCE
 #include <linux/openat2.h>
 #include <sys/sysmacros.h>
@@ -20,7 +20,7 @@ static bool shows(const struct record *record, int root)
         return true;
     int fault = look_inside(root, record->target, &inside);
     if (fault == EACCES || fault == ENOSYS || fault == EPERM)
-        return true; /* then nobody of these rights sees it inside */
+        return true; /* then no process with these rights sees it inside */
     if (fault != 0)
         return false;
     if (record->kind == MASK_DIRECTORY)

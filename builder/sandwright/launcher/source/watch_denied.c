@@ -8,7 +8,7 @@
 
 enum { MOST_LINKS = 40 }; /* as the kernel has it (MAXSYMLINKS) */
 
-/* What is left of a path to follow, and what was followed: without links, and without an end for the root. */
+/* The rest of a path to follow, and the followed part: without links, and without an end for the root. */
 struct way {
     char rest[2 * PATH_MAX], real[PATH_MAX];
     size_t length;

@@ -174,8 +174,8 @@ static const char *index_fault(const char *path, const char *content, size_t len
     return fault;
 }
 
-/* Nobody opens the file for writing while we have the lease, be it by another name; who tries waits, and we get SIGIO
- * (fcntl(2)). Whether somebody has it open so; file systems without leases have none. */
+/* No process can open the file for writing while we have the lease, under any name; it waits, and we get SIGIO
+ * (fcntl(2)). Whether a process has it open for writing; file systems without leases have none. */
 static bool is_open_for_writing(int file)
 {
     for (int tries = 20; tries > 0; tries--) {

@@ -1,4 +1,4 @@
-/* What is done inside: by a child, which enters the namespaces of users and of mounts and ends (setns(2)). */
+/* The steps inside: by a child, which enters the namespaces of users and of mounts and ends (setns(2)). */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -99,7 +99,7 @@ bool inside_rebind(const struct inside *inside, const char *path)
     return in_child(inside, rebind, path);
 }
 
-/* The kernel's default is half of the memory for each. The mode keeps nobody out who owns the directory. */
+/* The kernel's default is half of the memory for each. The mode does not keep the owner out. */
 static bool limit_memory(const char *path)
 {
     struct statvfs place;
@@ -110,7 +110,7 @@ static bool limit_memory(const char *path)
 
 static const struct mount_plan *prepared;
 
-/* Nothing comes in that is mounted outside later, and what lies over placeholders has little memory. */
+/* Later mounts outside stay outside, and mounts over placeholders have little memory. */
 static bool prepare_mounts(const char *unused)
 {
     (void)unused;

@@ -1,4 +1,4 @@
-/* Carries a project into a Pod's volume, and tells what was changed there: `projectcopy`.
+/* Copies a project into a Pod's volume, and reports the changes there: `projectcopy`.
  *
  *   projectcopy fill IMAGE VOLUME            copies a tree into an empty directory
  *   projectcopy wait                         waits for SIGTERM, as the only process of a container

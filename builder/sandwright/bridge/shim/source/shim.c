@@ -194,7 +194,7 @@ static void write_all(int bridge, int target, const char *data, size_t size)
             continue;
         }
         if (written < 0)
-            exit(1); /* nobody reads: a program of the sandbox would end too */
+            exit(1); /* no reader: a program of the sandbox would end too */
         data += written;
         size -= (size_t)written;
     }
@@ -380,7 +380,7 @@ static int connect_bridge(const char *directory)
 
 /* sandwright-enter FD|- COMMAND [ARGUMENT...] */
 
-/* A new network has its loopback switched off; whoever may not switch it on finds it as somebody left it. */
+/* A new network has its loopback switched off; without the right to switch it on, its state stays. */
 static void switch_on_loopback(int any)
 {
 #ifdef __linux__

@@ -60,7 +60,7 @@ struct entry {
     uint32_t uid, gid;
 };
 
-/* A line of either file; false for comments, NIS lines (`+`, `-`), and what is no account. */
+/* A line of either file; false for comments, NIS lines (`+`, `-`), and malformed lines. */
 static bool entry_of(struct text line, bool user, struct entry *entry)
 {
     struct text field[6], rest = line;
@@ -95,7 +95,7 @@ static bool find_number(struct text file, bool user, uint32_t number, struct ent
 }
 
 /* The file with the account's or group's line first, with other numbers, and no other line of that name: what the
- * number leads to is this name then, whoever had it before. A group that wasn't there has no members. The caller
+ * number leads to is this name then, whichever account had it before. A group that wasn't there has no members. The caller
  * frees it; without memory it has no `at`. */
 static struct text renumbered(struct text file, bool user, const char *name, uint32_t uid, uint32_t gid)
 {

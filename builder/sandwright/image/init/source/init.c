@@ -3,15 +3,15 @@
  * stay it.
  *
  * It becomes ACCOUNT, an account of the image, for good, and runs COMMAND. With SANDWRIGHT_USER=UID:GID in the
- * environment the account gets these numbers first, those of whoever started the container, so that new files are
- * theirs: in /etc/passwd and /etc/group, and for what is the account's own in its home directory. Where these files
+ * environment the account gets these numbers first, those of the user who started the container, so that new files are
+ * that user's: in /etc/passwd and /etc/group, and for the account's files in its home directory. Where these files
  * can't be written (a read-only root, files that were mounted over them) they have to know the number already.
- * HOME, USER and LOGNAME follow. As process 1 it then waits: it reaps what is orphaned, passes signals on, and ends as
+ * HOME, USER and LOGNAME follow. As process 1 it then waits: it reaps orphans, passes signals on, and ends as
  * COMMAND does, with 128+n where a signal n ended it. It exits with 125 for what it refuses, 126 and 127 for a
  * command that can't be run.
  *
- * Started as another user it changes no account and becomes nobody. It never gains a right, and must not be
- * installed set-id: whoever may start it may do all that it does.
+ * Started as another user it changes no account and no user. It never gains a right, and must not be
+ * installed set-id: its caller may do all that it does.
  */
 
 #define _GNU_SOURCE
@@ -92,7 +92,7 @@ static void read_mounts(void)
     struct text rest = content(AT_FDCWD, "/proc/self/mountinfo", LONGEST_TABLE), field = {NULL, 0};
     if (!rest.at)
         refuse("/proc is not mounted: nothing can tell the image's files from those of others");
-    mounts = (struct text){rest.at, 0}; /* it is never longer than what was read */
+    mounts = (struct text){rest.at, 0}; /* it is never longer than the input */
     for (struct text line; cut(&rest, '\n', &line);) {
         for (int count = 0; count < 5; count++) /* proc_pid_mountinfo(5): the fifth, with octal escapes */
             if (!cut(&line, ' ', &field))
@@ -126,7 +126,7 @@ struct move {
     uint32_t old_uid, old_gid, uid, gid;
 };
 
-/* Gives what is at `path`, children first, so that one that was stopped is done again from the start.
+/* Gives the files at `path`, children first, so that one that was stopped is done again from the start.
  *
  * Nothing on another mount is touched: nothing that is a mount point, a single file too, and no directory of another
  * device (files of an overlay have devices of their own). No link is followed: each is held before it is looked at. */
@@ -337,7 +337,7 @@ static struct identity decide(const char *name, struct identity who, const struc
     return who;
 }
 
-/* What another user than root is told: who that is, where nobody has said so. */
+/* The variables of another user than root that name the user, where they are not set. */
 static struct identity stay(struct identity who, struct text passwd)
 {
     struct identity own = {getuid(), getgid(), false};
@@ -464,13 +464,13 @@ static _Noreturn void wait_for(pid_t child, const sigset_t *signals)
 static _Noreturn void run(char **command, const sigset_t *signals, const sigset_t *mask)
 {
     if (getpid() != 1)
-        execute(command, mask); /* somebody else reaps, and passes signals on */
+        execute(command, mask); /* another process reaps, and passes signals on */
     signal(SIGCHLD, SIG_DFL);
     pid_t child = fork();
     if (child < 0)
         refuse("no process can be started: %s", strerror(errno));
     if (child == 0) {
-        /* a group of its own, and the terminal's keys: blocked, SIGTTOU stops nobody */
+        /* a new group in the foreground: blocked, SIGTTOU stops no process */
         if (setpgid(0, 0) == 0 && isatty(STDIN_FILENO))
             tcsetpgrp(STDIN_FILENO, getpgrp());
         execute(command, mask);

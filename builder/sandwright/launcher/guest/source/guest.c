@@ -241,7 +241,7 @@ static void attend(int most)
         guest_end();
 }
 
-/* Of a job whose parent is the first process of a machine the kernel thinks that nobody would continue it: the suspend key
+/* For a job whose parent is the first process of a machine the kernel assumes that it is never continued: the suspend key
  * would do nothing (kernel/exit.c, will_become_orphaned_pgrp). So this one only waits, and the second does all. */
 static void become_second(void)
 {

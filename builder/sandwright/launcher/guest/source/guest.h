@@ -8,7 +8,7 @@
 #include "launch.h"
 #include "line.h"
 
-/* What is said before BEGIN. */
+/* The settings before BEGIN. */
 struct settings {
     struct strv command, variables, mounts, planned, hidden, readonly;
     struct identity identity;
@@ -46,7 +46,7 @@ void guest_entropy(const void *content, size_t length);
 int machine_line(void);
 void machine_root(int line);
 
-/* guestroot.c: makes the root of what was PLANNED, and goes there; what fails, NULL when nothing does. */
+/* guestroot.c: makes the root from PLANNED, and enters it; returns the failed step, or NULL. */
 const char *guest_root(const struct strv *planned, const struct identity *identity);
 
 /* guestcommand.c */

@@ -1,4 +1,4 @@
-/* The command in a kernel of the sandbox's own: what is said of it before it begins, and how it begins (guest.c). */
+/* The command in the sandbox's kernel: its settings before it begins, and its start (guest.c). */
 #define _GNU_SOURCE
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
@@ -12,7 +12,7 @@ enum { MOST_FILES = 1 << 20 /* fs.nr_open */ };
 
 static int slave = -1, its[3] = {-1, -1, -1}; /* the command's */
 
-/* ---- what is said of it */
+/* ---- its settings */
 void copy_fixed(void *to, size_t size, const void *content, size_t length)
 {
     if (length == size)

@@ -1,4 +1,4 @@
-/* The network of a kernel of its own: a loopback, some of whose ports lead out over the line (tunnels.c). */
+/* The network of the guest kernel: a loopback, some of whose ports lead out over the line (tunnels.c). */
 #define _GNU_SOURCE
 #include <net/if.h>
 #include <sys/ioctl.h>
@@ -47,7 +47,7 @@ static int connected(int end, const void *address, unsigned length)
     return connect(end, address, length);
 }
 
-/* A server inside may not listen yet, which who connects from outside is told. */
+/* A server inside may not listen yet; then a client outside is refused. */
 static int reach(int32_t number, unsigned short port)
 {
     (void)number;

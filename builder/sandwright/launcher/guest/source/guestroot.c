@@ -1,4 +1,4 @@
-/* The root of a kernel of its own where nobody made one outside: the plan of mounts, made inside as bubblewrap makes it there.
+/* The root of the guest kernel where none was made outside: the plan of mounts, made inside as bubblewrap makes it there.
  * What holds is the supervisor outside (paths.c), which judges each name by the same plan; this is what programs see. */
 #define _GNU_SOURCE
 #include <linux/magic.h>
@@ -79,7 +79,7 @@ static bool make_one(enum planned kind, const char *path, const char *source, co
         return hide_path(point);
     case PLAN_OWN:
         return make_memory(point, "0755", identity, NULL);
-    case PLAN_EMPTY: /* what lies in the root is made yet */
+    case PLAN_EMPTY: /* entries of the root are made later */
         return make_memory(point, "0755", identity, NULL) && (strcmp(path, "/") == 0 || close_memory(point));
     case PLAN_PLACEHOLDER:
         return make_memory(point, "0555", identity, NULL) && close_memory(point);
@@ -91,7 +91,7 @@ static bool make_one(enum planned kind, const char *path, const char *source, co
     return false;
 }
 
-/* What the guest has of its own is there already. */
+/* The guest's own mounts exist already. */
 static bool bring_own(void)
 {
     static const char *const own[] = {"/dev", "/dev/pts", "/proc", "/sys"};

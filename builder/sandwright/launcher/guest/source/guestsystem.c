@@ -75,8 +75,8 @@ void guest_kernel(void)
         guest_refuse("/sys");
 }
 
-/* What is a mount outside is one here: it can't be moved away or linked out of, and what is read-only is so, too. The sandbox
- * outside keeps its contents; times and modes of what it lets nobody write would here be changed in memory. */
+/* A mount outside is a mount here: it can't be moved away or linked out of, and a read-only one is read-only. The sandbox
+ * outside protects its contents; times and modes of read-only files would here be changed in memory. */
 static void copy_mounts(const struct strv *mounts)
 {
     for (size_t index = 0; index < mounts->count; index++) {
@@ -84,7 +84,7 @@ static void copy_mounts(const struct strv *mounts)
         unsigned long flags = MS_NOSUID | MS_NODEV | (mounts->at[index][0] == 'r' ? MS_RDONLY : 0);
         bool root = strcmp(path, "/") == 0;
         if (!root && mount(path, path, NULL, MS_BIND, NULL) != 0 && (errno == ENOENT || errno == ENOTDIR || errno == EACCES))
-            continue; /* one of the host's, under what lies over it, or where nobody of this sandbox comes */
+            continue; /* one of the host's, covered by another, or out of this sandbox's reach */
         if (mount(NULL, path, NULL, MS_REMOUNT | MS_BIND | flags, NULL) != 0)
             guest_refuse(path);
     }
@@ -112,7 +112,7 @@ static void write_to(const char *path, const char *words)
     close(file);
 }
 
-/* Control groups of this kernel: nobody outside has to delegate them. */
+/* Control groups of this kernel: they need no delegation outside. */
 static int limit_all(int32_t processes, int32_t processors)
 {
     if (processes < 0 && processors < 0)

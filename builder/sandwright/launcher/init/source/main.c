@@ -1,6 +1,6 @@
 /* launch-init: the first program inside a sandbox. It restricts itself as its words say, and starts the command.
- *   --backstop RULES OWN ... --      enters the second wall (backstop.c): a descriptor of its rules, and what is the sandbox's own
- *   --confine MODE CHANNEL FILTER    loads the filter, whose listener goes to the supervisor (confine.c): connects or counts, and
+ *   --backstop RULES OWN ... --      enters the second wall (backstop.c): a descriptor of its rules, and the sandbox's private directories
+ *   --confine MODE CHANNEL FILTER    loads the filter; its listener goes to the supervisor (confine.c): connects or counts, and
  *                                    `,links` behind it where that makes links; descriptors
  *   --init STOP COMMAND ...          becomes the sandbox's init (init.c)
  *   --init-named STOP COMMAND ...    the same, once questions for names are answered inside

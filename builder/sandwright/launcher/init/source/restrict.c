@@ -5,7 +5,7 @@
  *   bind=, connect=PORT           the TCP ports, or `none`; without one, all ports of that kind
  *   filter=FILE        the filter, as BPF
  *   die-with-parent    the kernel kills it when its parent has ended
- * A kernel whose Landlock is older, or off, holds what it can: the filter and no_new_privs always hold. */
+ * A kernel with an older Landlock, or without one, enforces what it can: the filter and no_new_privs always hold. */
 #define _GNU_SOURCE
 #include <signal.h>
 #include <sys/prctl.h>

@@ -35,7 +35,7 @@ static int read_file(const struct arguments *given, struct value *value) {
     return outcome(length);
 }
 
-/* length PATH: how much of it can be read, without telling what: for files that are somebody's. */
+/* length PATH: how much of it can be read, without showing the content: for personal files. */
 static int read_length(const struct arguments *given, struct value *value) {
     static struct value content;
     int error = read_file(given, &content);
@@ -60,7 +60,7 @@ static bool is_mask(const char *path) {
     if (statx(AT_FDCWD, path, 0, STATX_BASIC_STATS, &extended) == 0 &&
         (extended.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT) != 0)
         return (extended.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
-    /* gVisor has no such attribute: there each mount is a device of its own. */
+    /* gVisor has no such attribute: there each mount is a separate device. */
     const char *name = strrchr(path, '/');
     if (!name || snprintf(above, sizeof above, "%.*s/", (int)(name - path), path) >= (int)sizeof above)
         return false;

@@ -22,7 +22,7 @@ union address {
     struct sockaddr_un local;
 };
 
-/* The address that /etc/hosts has for a name, else the name itself: nobody is asked. */
+/* The address that /etc/hosts has for a name, else the name itself: without DNS. */
 static const char *listed(const char *name) {
     static char line[1024];
     const char *found = name;

@@ -65,7 +65,7 @@ static int descriptors(const struct arguments *given, struct value *value) {
 }
 
 #ifdef __linux__
-/* directories: a line for each directory that any process has open, by whose `..` lies all above it; not those of /proc. */
+/* directories: a line for each directory that any process has open, whose `..` reaches everything above it; not those of /proc. */
 static int open_directories(const struct arguments *given, struct value *value) {
     (void)given;
     DIR *processes = opendir("/proc");
@@ -94,7 +94,7 @@ static int open_directories(const struct arguments *given, struct value *value) 
 }
 #endif
 
-/* setuid UID: to become somebody else; with nothing to gain, root. */
+/* setuid UID: to become another user; with nothing to gain, root. */
 static int set_user(const struct arguments *given, struct value *value) {
     (void)value;
     return outcome(setuid((uid_t)number(FIRST)));

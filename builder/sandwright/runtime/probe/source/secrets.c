@@ -48,7 +48,7 @@ static int call_program(const struct arguments *given, struct value *value) {
     return 0;
 }
 
-/* A search: what for, what was looked at, and where it was found. */
+/* A search: the words, the searched files, and the places found. */
 struct search {
     const char *needle;
     size_t length;

@@ -1,0 +1,28 @@
+"""`sandwright run` inside a sandbox."""
+
+from __future__ import annotations
+
+import pytest
+
+from session.conftest import SANDWRIGHT, Project
+
+pytestmark = pytest.mark.needs("bwrap")
+
+WORDS = b"already inside a sandwright sandbox: run the command without `sandwright run`"
+
+
+@pytest.mark.parametrize("cache", ["", "XDG_CACHE_HOME=cache"], ids=["closed", "writable"])
+def test_a_run_inside_a_run_says_so(project: Project, cache: str) -> None:
+    """Also where its directories can be made: the method doesn't work there."""
+    variables = [f"XDG_CACHE_HOME={project.root}/cache"] if cache else []
+    ended = project.run("env", *variables, *SANDWRIGHT, "run", "--", "echo", "nested")
+    assert (ended.returncode, ended.stdout) == (125, b"")
+    assert WORDS in ended.stderr
+
+
+def test_outside_it_is_not_said(project: Project) -> None:
+    project.environment["XDG_CACHE_HOME"] = "/proc/none"
+    ended = project.run("true")
+    assert ended.returncode == 125
+    assert b"can't be made" in ended.stderr
+    assert WORDS not in ended.stderr
