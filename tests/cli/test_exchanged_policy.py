@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
@@ -110,3 +111,15 @@ def test_no_value_is_shown_of_a_policy_that_was_not_approved(
     monkeypatch.setattr(policies, "load_policy", exchanged)
     with pytest.raises(UsageError, match="in the name of a path API_TOKEN"):
         command()
+
+
+def test_the_bridge_finds_its_command_on_path(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with tempfile.TemporaryDirectory(prefix="sw-") as cache:  # short, as a socket's path has to be
+        monkeypatch.setenv("XDG_CACHE_HOME", cache)
+        assert bridge.bridge(words=["echo", "found"]) == 0
+    assert capfd.readouterr().out == "found\n"
+    (project / "sandbox.yaml").write_text(PLAIN)
+    with pytest.raises(UsageError, match="no-such-program is no program"):
+        bridge.bridge(words=["no-such-program"])

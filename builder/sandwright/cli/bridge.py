@@ -35,15 +35,18 @@ def bridge(
     """Run a rendered launcher beside a bridge; give its exit status."""
     if not words:
         raise UsageError("give a command to run, behind --")
+    program = shutil.which(words[0])
+    if program is None:
+        raise UsageError(f"{words[0]} is no program that can be executed")
     request = request_for(policy, set)
     loaded = load_policy(request)
     require_trust(request, loaded, accepted=trust_policy)
     resolved = loaded.resolve()
-    _check_launcher(resolved, words[0], Path(request.policy).parent / RENDERED)
+    _check_launcher(resolved, program, Path(request.policy).parent / RENDERED)
     with serve(resolved) as running:
-        argv, environment = list(words), {**os.environ, **running.environment}
+        argv, environment = [program, *words[1:]], {**os.environ, **running.environment}
         with handed_over(RunDocument(shims=str(running.public), channel=running.channel)) as file:
-            if (Path(words[0]).parent / NAME).exists():
+            if (Path(program).parent / NAME).exists():
                 argv = with_document(argv, file)
             passed = (running.channel, file)
             return foreground.run(argv, environment, send_signal=lambda *_: "", relay=False, passed=passed)
