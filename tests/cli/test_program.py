@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import inspect
 import json
 import os
 import re
 import signal
 import sys
+import termios
 import time
 from pathlib import Path
 
@@ -227,15 +229,26 @@ def test_evaluators_answer(tmp_path: Path) -> None:
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["Ctrl-C", "SIGTERM"]
 )
 def test_signals_end_with_their_codes(number: int, code: int, tmp_path: Path) -> None:
-    fifo = tmp_path / "questions"
-    os.mkfifo(fifo)  # nobody writes: the program waits
+    """Of a program that waits for a further question."""
     real = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
-    with process.start(*real, "sbpl-eval", "--batch", str(fifo), cwd=tmp_path) as running:
-        writer = os.open(fifo, os.O_WRONLY)  # returns once the program reads, so past its start
+    questions, asking = os.pipe()
+    question = {
+        "id": "q",
+        "profile": "(version 1)(deny default)",
+        "op": "file-read-data",
+        "resource": {"path": "/a"},
+    }
+    os.write(asking, json.dumps(question).encode() + b"\n")
+    with process.start(*real, "sbpl-eval", "--batch", "-", cwd=tmp_path, stdin=questions) as running:
+        deadline = time.monotonic() + 60
+        while fcntl.ioctl(questions, termios.FIONREAD, bytes(4)) != bytes(4):
+            assert time.monotonic() < deadline, "it reads no question"
+            time.sleep(0.01)
         time.sleep(0.2)
         running.send_signal(number)
         assert running.wait(timeout=20) == code
-        os.close(writer)
+    os.close(questions)
+    os.close(asking)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@
 
 static int handed_in(int listener, unsigned long request, ...);
 #define ioctl handed_in
-#define broker_valid still_waits
 #define watch_plan_checked own_plan
 #include "pathnames.c"
 
@@ -31,13 +30,6 @@ static const char *const seen[SEEN] = {"/s",    "/s/key",  "/r",        "/r/file
 static const char *at(const char *path)
 {
     return xasprintf("%s%s", tree, path);
-}
-
-bool still_waits(const struct broker *broker, uint64_t id)
-{
-    (void)broker;
-    (void)id;
-    return true;
 }
 
 struct mount_plan own_plan(const struct run *run)
@@ -88,6 +80,8 @@ static int handed_in(int listener, unsigned long request, ...)
     struct stat status;
     va_list words;
     (void)listener;
+    if (request == SECCOMP_IOCTL_NOTIF_ID_VALID)
+        return 0;
     va_start(words, request);
     const struct seccomp_notif_addfd *given = va_arg(words, const struct seccomp_notif_addfd *);
     va_end(words);

@@ -1,5 +1,5 @@
 """Fixtures of runs."""
 
-from session.conftest import project
+from session.conftest import forked, project
 
-__all__ = ["project"]
+__all__ = ["forked", "project"]

@@ -1,5 +1,5 @@
 """Fixtures of runs."""
 
-from session.conftest import host, project
+from session.conftest import forked, host, project
 
-__all__ = ["host", "project"]
+__all__ = ["forked", "host", "project"]
