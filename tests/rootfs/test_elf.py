@@ -598,7 +598,7 @@ def test_what_is_kept_of_a_root_is_bounded(
 
     look()
     monkeypatch.setattr("sandwright.rootfs.tar.memory_budget.DEFAULT", ArchiveLimits(held=20_000))
-    with pytest.raises((ArchiveRefused, BuildError), match="takes more than 20000 bytes"):
+    with pytest.raises((ArchiveRefused, BuildError), match="need more than 20000 bytes of memory"):
         look()
 
 

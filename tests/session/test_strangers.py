@@ -299,10 +299,12 @@ def test_a_lock_that_somebody_holds(project: Project) -> None:
 def test_a_lock_of_bridges_that_somebody_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A sandbox that may read the user's cache can hold it."""
     monkeypatch.setattr(bridges, "LOCK_SECONDS", 0.2)
-    lock = tmp_path / "lock"
+    base = tmp_path / "bridge"
+    lock = bridges.hidden_base(base) / "lock"
+    lock.parent.mkdir(parents=True)
     lock.touch()
     with lock.open("rb") as held:
         fcntl.flock(held, fcntl.LOCK_SH)
         with pytest.raises(HostError, match="is locked by another process"):
-            bridges.sweep_bridges(tmp_path)
-    assert bridges.sweep_bridges(tmp_path) == []
+            bridges.sweep_bridges(base)
+    assert bridges.sweep_bridges(base) == []

@@ -183,6 +183,8 @@ def stale(base: Path) -> list[Path]:
 def sweep_bridges(base: Path) -> list[Path]:
     """Remove the directories of bridges that are gone without having done so, and give their paths."""
     hidden = hidden_base(base)
+    if not hidden.is_dir():
+        return []
     with _hold_file_lock(hidden / "lock"):
         gone = [base / name for name in _names(base) if not _is_held(hidden / name / "lock")]
         for directory in gone:

@@ -43,7 +43,10 @@ def run_preflight(backend: Backend, host: MachineFacts) -> Preflight:
     path = _cache_file(backend)
     asking = LiveHost()
     asking.ask_all(backend.depends(host))
-    found = backend.preflight(host)
+    try:
+        found = backend.preflight(host)
+    except (HostError, OSError) as fault:  # such as no temporary directory that can be written
+        return Preflight(backend.name, "not-started", str(fault))
     if path is None:
         return found
     if found.code in KEPT:
