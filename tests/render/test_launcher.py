@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import shutil
@@ -204,6 +205,20 @@ print(wrong, flags == [(0, 0), (fcntl.FD_CLOEXEC, os.O_NONBLOCK)], os.read(plain
 def test_a_pair_of_datagrams_keeps_messages_and_flags(launch: Launch) -> None:
     """A wrong address gets EFAULT and no descriptors; a protocol or raw sockets are refused by the filter."""
     assert launch(f"python3 -c {shlex.quote(PAIRS)}").text == "[14, 1, 1] True b'ab' b'c'"
+
+
+def test_a_filter_of_the_policy_that_denies_pairs_denies_those_of_datagrams(
+    launch: Launch, project: Path
+) -> None:
+    """The supervisor makes no pair that the filter would refuse to the program."""
+    denied = {"names": ["socketpair"], "action": "SCMP_ACT_ERRNO", "errnoRet": 13}
+    (project / "pairs.json").write_text(json.dumps({"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [denied]}))
+    policy = f"process: {{seccomp: {project}/pairs.json}}\n"
+    for kind in ("DGRAM", "SEQPACKET"):
+        words = f"import socket; socket.socketpair(socket.AF_UNIX, socket.SOCK_{kind})"
+        found = launch(f"python3 -c {shlex.quote(words)}", policy=policy)
+        assert not found
+        assert "PermissionError" in found.stderr
 
 
 def test_no_user_namespace_inside(launch: Launch) -> None:

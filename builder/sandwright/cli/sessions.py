@@ -14,7 +14,7 @@ from sandwright.policy.declaration import REFUSED, Refused
 from sandwright.session import state
 from sandwright.session.audit_check import check_audit_log
 from sandwright.session.cleanup import foreign_sessions, leftover_lines, leftovers, remove_leftover
-from sandwright.session.doctor import Instead, Rung, diagnose
+from sandwright.session.doctor import Diagnosis, Instead, Rung, diagnose, unusable_directories
 from sandwright.session.persistent import unused_caches
 from sandwright.session.session_record import Enforced
 from sandwright.signalling import liveness
@@ -26,11 +26,20 @@ def doctor(
     fresh: bool = False,
     json: bool = False,
 ) -> None:
-    """Show which methods work here, by starting a sandbox of each; and what the others lack."""
+    """Show which methods work here, by starting a sandbox of each; and what the others lack.
+
+    Raise HostError, after that, for a directory without which nothing starts.
+    """
     found = diagnose(fresh=fresh, methods=tuple(method or ()))
     if json:
         console.lines(encoder.dumps(found.as_data(), indent=2))
-        return
+    else:
+        _print_diagnosis(found)
+    for error in unusable_directories():
+        raise error
+
+
+def _print_diagnosis(found: Diagnosis) -> None:
     console.line(f"this is a {found.surroundings.kind}")
     for restriction in found.surroundings.restrictions:
         console.line(f"  {restriction}")

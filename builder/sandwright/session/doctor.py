@@ -105,7 +105,7 @@ def diagnose(*, fresh: bool = False, methods: Sequence[str] = ()) -> Diagnosis:
     there = {each.method for each in found}
     around = surroundings(host)
     return Diagnosis(
-        replace(around, restrictions=(*around.restrictions, *unrestricted(host.os), *unusable_directories())),
+        replace(around, restrictions=(*around.restrictions, *unrestricted(host.os), *_blocked())),
         tuple(found),
         () if methods else ladder(found, host.os),
         tuple(in_other_forms(found)),
@@ -114,13 +114,17 @@ def diagnose(*, fresh: bool = False, methods: Sequence[str] = ()) -> Diagnosis:
     )
 
 
-def unusable_directories() -> Iterator[str]:
-    """Directories of ours without which nothing starts."""
+def _blocked() -> Iterator[str]:
+    return (f"nothing can start: {error}" for error in unusable_directories())
+
+
+def unusable_directories() -> Iterator[HostError]:
+    """An error for each directory of sandwright's that cannot be created: without it nothing starts."""
     for directory in (user_dirs.cache, user_dirs.runtime):
         try:
             user_dirs.private(directory())
         except HostError as error:
-            yield f"nothing can start: {error}"
+            yield error
 
 
 def unreported_denials(found: Sequence[Preflight]) -> dict[str, dict[Refused, str]]:
