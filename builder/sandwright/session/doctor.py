@@ -105,7 +105,7 @@ def diagnose(*, fresh: bool = False, methods: Sequence[str] = ()) -> Diagnosis:
     there = {each.method for each in found}
     around = surroundings(host)
     return Diagnosis(
-        replace(around, restrictions=(*around.restrictions, *unrestricted(host.os), *_blocked())),
+        replace(around, restrictions=(*around.restrictions, *unrestricted(host.os), *_block_reasons())),
         tuple(found),
         () if methods else ladder(found, host.os),
         tuple(in_other_forms(found)),
@@ -114,7 +114,7 @@ def diagnose(*, fresh: bool = False, methods: Sequence[str] = ()) -> Diagnosis:
     )
 
 
-def _blocked() -> Iterator[str]:
+def _block_reasons() -> Iterator[str]:
     return (f"nothing can start: {error}" for error in unusable_directories())
 
 
