@@ -12,7 +12,6 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from sandwright.git.index import gitlinks
-from sandwright.nested import ends_early
 from sandwright.questions import (
     ENTRIES,
     KINDS,
@@ -134,10 +133,6 @@ class LiveHost:
         data = index_bytes(index)
         self._answers["index", index] = index_of(data)
         return sorted(map(os.fsdecode, gitlinks(data)))
-
-    def nested_search_ends_early(self, root: str, names: Iterable[str]) -> bool:
-        """Whether the question `nested` leaves out directories. It is for a note, and is not recorded."""
-        return ends_early(root, names)
 
     def variable(self, name: str) -> str | None:
         """A variable of the environment."""
