@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from sandwright.git.index import gitlinks
+from sandwright.nested import IncompleteSearch
 from sandwright.questions import (
     ENTRIES,
     KINDS,
@@ -199,7 +200,7 @@ def changed(recording: Iterable[tuple[Iterable[str], Iterable[str]]]) -> Questio
         try:
             if answer(question) != tuple(before):
                 return question
-        except (KeyError, TypeError, ValueError):  # no kind of ours, or other words
+        except (KeyError, TypeError, ValueError, IncompleteSearch):  # no kind of ours, or other words
             return question
     return None
 

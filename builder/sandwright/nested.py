@@ -14,6 +14,7 @@ import sys
 from collections import Counter, deque
 from collections.abc import Iterable
 
+from sandwright.errors import UsageError
 from sandwright.folding import folded_name
 
 DEPTH = 3
@@ -31,13 +32,8 @@ _FOLDS = sys.platform == "darwin"
 _OVERFLOWS = (errno.ENAMETOOLONG, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
-class IncompleteSearch(ValueError):
-    """A directory can't be searched. `path` is the directory, `reason` a clause about it."""
-
-    def __init__(self, path: str, reason: str) -> None:
-        super().__init__(f"{path} {reason}")
-        self.path = path
-        self.reason = reason
+class IncompleteSearch(UsageError):
+    """A directory can't be searched, or not as a whole."""
 
 
 def find_names(root: str, names: Iterable[str]) -> list[str]:
@@ -73,7 +69,7 @@ class _Search:
             for name in matching:
                 found += self._existing(f"{directory}{name}", self._names[_key(name)])
             if len(found) > MAX_FOUND:
-                raise IncompleteSearch(self._root, f"has more than {MAX_FOUND:,} names that programs use")
+                raise IncompleteSearch(f"{self._root} has more than {MAX_FOUND:,} names that programs use")
             if depth < DEPTH:
                 pending += [
                     (depth + 1, f"{directory}{name}/")
@@ -95,19 +91,11 @@ class _Search:
                         found.append(name)
                     if entry.is_dir(follow_symlinks=False) and name not in _CLOSED:
                         inner.append(name)
-            if count and not os.access(path, os.X_OK):  # its names can be listed, and nothing more
-                raise PermissionError(errno.EACCES, "no right to search")
+            check_passable(path)
         except OSError as error:
-            self._check_error(path.rstrip("/"), error)
+            check_listed(path.rstrip("/"), error)
         self._count(directory, count)
         return sorted(found), sorted(inner)
-
-    def _check_error(self, path: str, error: OSError) -> None:
-        """Raise IncompleteSearch, unless nothing is there or another user has closed the directory."""
-        if isinstance(error, PermissionError) and _is_ours(path):
-            raise IncompleteSearch(path, "can't be searched: its owner has no right to do so") from error
-        if error.errno in _OVERFLOWS:
-            raise IncompleteSearch(path, f"can't be searched: {error.strerror}") from error
 
     def _count(self, directory: str, entries: int) -> None:
         """Raise IncompleteSearch when there are too many; it names where most of them are."""
@@ -121,7 +109,7 @@ class _Search:
         ):
             if left < 0:
                 path = f"{self._root}/{max(counts, key=lambda name: counts[name])}".rstrip("/")
-                raise IncompleteSearch(path, f"has too many {what} to be searched ({most:,} in all)")
+                raise IncompleteSearch(f"{path} has too many {what} to be searched ({most:,} in all)")
 
     def _existing(self, path: str, names: Iterable[str]) -> list[str]:
         """The names that begin with the last part of a path and exist."""
@@ -133,8 +121,25 @@ class _Search:
         ]
 
 
+def check_passable(path: str) -> None:
+    """Raise PermissionError for a directory whose names can be listed, and nothing more."""
+    if not os.access(path, os.X_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+
+
+def check_listed(path: str, error: OSError) -> None:
+    """Raise IncompleteSearch for a directory that is there, unless another user has closed it.
+
+    A program inside may close a directory, for the next search, and open it again.
+    """
+    if isinstance(error, PermissionError) and _is_ours(path):
+        raise IncompleteSearch(f"{path} can't be searched: its owner has no right to do so") from error
+    if error.errno in _OVERFLOWS:
+        raise IncompleteSearch(f"{path} can't be searched: {error.strerror}") from error
+
+
 def _is_ours(path: str) -> bool:
-    """Whether a program inside may own a directory, and so open it again."""
+    """Whether a program inside may be the owner of a directory."""
     try:
         owner = os.lstat(path).st_uid
     except OSError:

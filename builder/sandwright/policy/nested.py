@@ -20,8 +20,9 @@ from sandwright.policy.rules import Protection
 _METADATA: dict[str, list[str]] = {}
 """The names that are protected where something is there, by what that is: the name itself, or metadata."""
 
-_OF_GIT = ("/.git", "/HEAD")
-"""What a work tree has, and what every repository has, also a bare one."""
+_OF_GIT = ("/.git", "/HEAD", "/commondir", "/objects")
+"""What a work tree has, and what bare repositories have. While they are protected, a program inside can move
+`HEAD` away, but neither `commondir` nor `objects`."""
 
 _RENDERED = ".sandbox"
 """What sandwright makes in a project: a `sandbox.yaml` beside it is a policy, and no data of the project."""
@@ -47,7 +48,7 @@ def _is_hidden(path: str, homes: Collection[str]) -> bool:
 def repositories(
     settings: MergedSettings, roots: Iterable[str], closed: Collection[str], inputs: LiveHost
 ) -> list[str]:
-    """The directories below some that have a `.git` or a `HEAD`, if the policy protects repositories.
+    """The directories below some that may be repositories or have one, if the policy protects those.
 
     Raise UsageError where the search can't be complete.
     """
@@ -105,7 +106,11 @@ def _find_protected(
     `closed` are directories that the sandbox can't write.
     """
     names = {name.value for name in _protected_names(settings)}
-    names = {".git", "HEAD", *(name for name in names if not name.startswith(".git/")), *_METADATA}
+    names = {
+        *(name[1:] for name in _OF_GIT),
+        *(name for name in names if not name.startswith(".git/")),
+        *_METADATA,
+    }
     skipped = (
         f"/{path[len(root) :].lstrip('/')}" for path in closed if path != root and is_inside(path, root)
     )

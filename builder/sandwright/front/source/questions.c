@@ -89,9 +89,24 @@ static bool is_directory(int above, const struct dirent *entry)
     return fstatat(above, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(status.st_mode);
 }
 
+/* Whether a directory that can't be opened leaves an answer incomplete: nested.py, check_listed */
+static bool is_closed(int above, const char *name)
+{
+    struct stat status;
+    return errno != ENOENT && errno != ENOTDIR &&
+           (errno != EACCES || (fstatat(above, name, &status, 0) == 0 && status.st_uid == geteuid()));
+}
+
+static bool is_passable(DIR *entries)
+{
+    return faccessat(dirfd(entries), ".", X_OK, 0) == 0;
+}
+
 static void ask_listing(const struct strv *subject, struct strv *found)
 {
     DIR *entries = open_directory(AT_FDCWD, subject->at[0]);
+    if (entries == NULL ? is_closed(AT_FDCWD, subject->at[0]) : !is_passable(entries))
+        strv_push(found, "");
     for (struct dirent *each; (each = next_entry(entries)) != NULL;)
         strv_push(found, xasprintf("%s%s", each->d_name, is_directory(dirfd(entries), each) ? "/" : ""));
 }
@@ -128,12 +143,10 @@ static bool is_entered(const struct search *search, const char *directory, const
 
 static void search_directory(struct search *search, int above, const char *name, const char *directory, int depth)
 {
-    struct stat status;
     DIR *entries = open_directory(above, name);
-    if (entries == NULL) /* nested.py refuses a directory that our own user has closed, and ignores those of others */
-        search->incomplete |= errno != ENOENT && errno != ENOTDIR &&
-                              (errno != EACCES || fstatat(above, name, &status, 0) != 0 || status.st_uid == geteuid());
-    else if (--search->directories < 0 || faccessat(dirfd(entries), ".", X_OK, 0) != 0)
+    if (entries == NULL)
+        search->incomplete |= is_closed(above, name);
+    else if (--search->directories < 0 || !is_passable(entries))
         search->incomplete = true;
     for (struct dirent *each; (each = next_entry(entries)) != NULL && !search->incomplete;) {
         if (--search->entries < 0 || search->found->count > MAX_FOUND)
