@@ -65,7 +65,7 @@ class _Search:
         pending = deque([(0, "")])
         while pending:
             depth, directory = pending.popleft()
-            matching, inner = self._list_directory(directory)
+            matching, inner = self._list_entries(directory)
             for name in matching:
                 found += self._existing_paths(f"{directory}{name}", self._names[_key(name)])
             if len(found) > MAX_FOUND:
@@ -78,7 +78,7 @@ class _Search:
                 ]
         return found
 
-    def _list_directory(self, directory: str) -> tuple[list[str], list[str]]:
+    def _list_entries(self, directory: str) -> tuple[list[str], list[str]]:
         """The names that may be wanted, and the directories that are searched next."""
         found, inner, count = [], [], 0
         path = f"{self._root}/{directory}"
