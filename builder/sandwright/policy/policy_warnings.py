@@ -25,7 +25,7 @@ def collect_warnings(
     or Git's configuration, has several names, and where a mount would not cover a name in another case.
     """
     if mounts:
-        _check_case(policy, inputs)
+        _refuse_folded_names(policy, inputs)
     absent = (*(_missing_paths(policy) if mounts else ()), *(_linked_paths(policy) if image_root else ()))
     found = (
         *_ineffective_rules(policy),
@@ -110,7 +110,7 @@ def _second_names(policy: ResolvedPolicy, inputs: LiveHost) -> Iterator[str]:
         yield f"{rule.kind} {rule.written}: {text}"
 
 
-def _check_case(policy: ResolvedPolicy, inputs: LiveHost) -> None:
+def _refuse_folded_names(policy: ResolvedPolicy, inputs: LiveHost) -> None:
     """Raise UsageError for a restricted path that the file system also finds by its name in another case."""
     for rule in policy.filesystem.rules:
         if rule.kind not in ("deny", "readonly") or policy.facts.kind(rule.path) not in ("file", "directory"):
