@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from sandwright.errors import UsageError
 from sandwright.inputs import LiveHost
 from sandwright.mountinfo import file_system_type
-from sandwright.policy import explain, nested
+from sandwright.policy import explain
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.rules import PathRule
 from sandwright.visible import one_line
@@ -27,7 +27,7 @@ def collect_warnings(
     or Git's configuration, has several names, and where a mount would not cover a name in another case.
     """
     if mounts:
-        _refuse_folded_names(policy, inputs)
+        _check_other_case(policy, inputs)
     absent = (*(_missing_paths(policy) if mounts else ()), *(_linked_paths(policy) if image_root else ()))
     found = (
         *_ineffective_rules(policy),
@@ -35,21 +35,9 @@ def collect_warnings(
         *_git_warnings(policy),
         *_second_names(policy, inputs),
         *_exposed_ports(policy),
-        *_unsearched(policy, inputs),
         *_hosts_without_proxy(policy),
     )
     return tuple(map(one_line, found))
-
-
-def _unsearched(policy: ResolvedPolicy, inputs: LiveHost) -> Iterator[str]:
-    homes = [policy.canonical(home) for home in policy.facts.homes]
-    written = (rule for rule in policy.filesystem.rules if rule.kind == "write" and rule.origin == "listed")
-    roots = nested.searched_roots(dict.fromkeys(rule.path for rule in written), homes)
-    for root in nested.cut_short(policy.settings, roots, inputs):
-        yield (
-            f"{root} has too many directories or names to find all repositories and settings in it: "
-            "programs inside can change those that were not found, and the run reports that"
-        )
 
 
 def _git_warnings(policy: ResolvedPolicy) -> Iterator[str]:
@@ -112,7 +100,7 @@ def _second_names(policy: ResolvedPolicy, inputs: LiveHost) -> Iterator[str]:
         yield f"{rule.kind} {rule.written}: {text}"
 
 
-def _refuse_folded_names(policy: ResolvedPolicy, inputs: LiveHost) -> None:
+def _check_other_case(policy: ResolvedPolicy, inputs: LiveHost) -> None:
     """Raise UsageError for a restricted path that its file system also finds by another spelling."""
     for rule in policy.filesystem.rules:
         if rule.kind not in ("deny", "readonly") or policy.facts.kind(rule.path) not in ("file", "directory"):
