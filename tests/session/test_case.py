@@ -14,7 +14,7 @@ from sandwright.api import Policy
 from sandwright.errors import UsageError
 from sandwright.inputs import LiveHost, Status
 from sandwright.policy import policy_warnings
-from sandwright.policy.policy_warnings import collect_warnings, in_other_case
+from sandwright.policy.policy_warnings import collect_warnings, other_spellings
 from session.conftest import Project
 
 BASE = "schema: 1\nmethod: bwrap\nfilesystem:\n  write: [$PROJECT]\n  deny: [$PROJECT/.env]\n"
@@ -89,10 +89,36 @@ def test_only_names_that_the_kernel_folds_are_accepted(
 
 
 @pytest.mark.parametrize(
-    ("path", "other"), [("/a/.env", "/a/.ENV"), ("/a/Key/1", "/a/kEY/1"), ("/1/2", "/1/2"), ("/", "/")]
+    ("path", "others"),
+    [
+        ("/a/.env", ["/a/.ENV"]),
+        ("/a/Key/1", ["/a/kEY/1"]),
+        ("/a/cl\u00e9", ["/a/CL\u00c9", "/a/cle\u0301"]),
+        ("/1/2", []),
+        ("/", []),
+    ],
 )
-def test_another_case(path: str, other: str) -> None:
-    assert in_other_case(path) == other
+def test_other_spellings(path: str, others: list[str]) -> None:
+    assert ["/".join((folder, name, *rest)) for folder, name, rest in other_spellings(path)] == others
+
+
+@pytest.mark.parametrize("names", [1, 2], ids=["one name", "a DOS name besides"])
+def test_a_hard_link_in_another_case_is_only_reported(
+    project: Project, monkeypatch: pytest.MonkeyPatch, names: int
+) -> None:
+    """It is an entry of its directory. A further name of NTFS is none, and hides nothing."""
+    (project.root / ".env").write_text("content")
+    (project.root / (".ENV" if names == 1 else "ENV~1")).hardlink_to(project.root / ".env")
+    project.policy.write_text(BASE)
+    resolved = Policy.load(project.policy).resolve()
+    monkeypatch.setattr(policy_warnings, "file_system_type", lambda _: "fuseblk")
+    if names == 1:
+        assert any(
+            "has 2 names (hard links)" in each for each in collect_warnings(resolved, LiveHost(), mounts=True)
+        )
+    else:
+        with pytest.raises(UsageError, match="can't be enforced"):
+            collect_warnings(resolved, _IgnoresCase(), mounts=True)
 
 
 def test_the_type_of_a_file_system() -> None:
