@@ -7,7 +7,6 @@ from the image.
 from __future__ import annotations
 
 import json
-import urllib.parse
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,10 +14,11 @@ from typing import Any
 
 from sandwright.documents import strictjson
 from sandwright.errors import ArchiveRefused
+from sandwright.release.packageurl import parse_package_url
 from sandwright.release.sbom import package_url, take_inventory
 from sandwright.rootfs.images.source import open_image
 
-_PLACE = ("arch", "repository_url")
+_VARIANT = ("arch", "repository_url")
 """Qualifiers of a package URL that tell packages of the same name apart; the others change with a release."""
 
 
@@ -53,12 +53,17 @@ def image_packages(path: Path, platform: str | None) -> Versions:
 
 def sbom_packages(raw: bytes, where: str) -> Versions:
     """The packages of an SBOM. Raise ArchiveRefused, which begins with `where`, for another document."""
+    return _by_key(sbom_urls(raw, where))
+
+
+def sbom_urls(raw: bytes, where: str) -> list[str]:
+    """The package URLs in an SBOM. Raise ArchiveRefused, which begins with `where`, for another document."""
     try:
         document = strictjson.loads_lenient(raw)
         if document.get("bomFormat") == "CycloneDX":
-            return _by_key(_cyclonedx_urls(document.get("components", ())))
+            return list(_cyclonedx_urls(document.get("components", ())))
         if str(document.get("spdxVersion", "")).startswith("SPDX-2"):
-            return _by_key(_spdx_urls(document.get("packages", ())))
+            return list(_spdx_urls(document.get("packages", ())))
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise ArchiveRefused(f"{where}: not an SBOM: {error!r}") from None
     raise ArchiveRefused(f"{where}: neither CycloneDX nor SPDX 2")
@@ -110,18 +115,10 @@ def _inline_code(text: str) -> str:
 def _by_key(urls: Iterable[str]) -> dict[PackageKey, tuple[str, ...]]:
     found: dict[PackageKey, set[str]] = {}
     for url in urls:
-        key, version = _split_url(url)
-        found.setdefault(key, set()).add(version)
+        parsed = parse_package_url(url)
+        variant = " ".join(parsed.qualifiers[each] for each in _VARIANT if each in parsed.qualifiers)
+        found.setdefault(PackageKey(parsed.name, variant), set()).add(parsed.version)
     return {key: tuple(sorted(versions)) for key, versions in found.items()}
-
-
-def _split_url(url: str) -> tuple[PackageKey, str]:
-    """Key and version of a package URL: `pkg:type/namespace/name@version?qualifiers#subpath`."""
-    main, _, qualifiers = url.removeprefix("pkg:").partition("#")[0].partition("?")
-    name, _, version = main.rpartition("@") if "@" in main else (main, "", "")
-    stated = dict(urllib.parse.parse_qsl(qualifiers))
-    place = " ".join(stated[each] for each in _PLACE if each in stated)
-    return PackageKey(urllib.parse.unquote(name), place), urllib.parse.unquote(version)
 
 
 def _cyclonedx_urls(components: Iterable[Mapping[str, Any]]) -> Iterator[str]:
