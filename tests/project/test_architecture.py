@@ -72,7 +72,7 @@ FLOORS = (
 
 SIDEWAYS = {
     "errors": {"visible"},
-    "nested": {"folding"},
+    "nested": {"errors", "folding"},
     "documents": {"errors"},
     "resources": {"documents"},
     "crossbuild": {"process"},

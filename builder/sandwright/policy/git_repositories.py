@@ -200,11 +200,16 @@ def _with_common_directory(directory: Path, inputs: LiveHost) -> list[Path]:
 
 
 def _is_repository(directory: Path, inputs: LiveHost) -> bool:
-    """Whether Git may take a directory for a repository (setup.c, is_git_directory)."""
-    if inputs.kind(str(directory / "HEAD")) is None:
+    """Whether Git takes a directory for a repository (setup.c, is_git_directory), or would again.
+
+    A program inside can move `HEAD` and `refs` of a protected repository away, and back in its next run.
+    """
+    kinds = {name: inputs.kind_behind(str(directory / name)) for name in (*REPOSITORY, "config")}
+    if kinds["commondir"] == "file":
+        return True
+    if kinds["objects"] != "directory":
         return False
-    there = {name for name in REPOSITORY if inputs.kind_behind(str(directory / name)) is not None}
-    return "commondir" in there or {"objects", "refs"} <= there
+    return kinds["config"] == "file" or None not in (kinds["HEAD"], kinds["refs"])
 
 
 def _is_directory(path: Path, inputs: LiveHost) -> bool:
