@@ -141,10 +141,10 @@ def _is_affected(kind: PackageFormat, version: str, affected: Mapping[str, Any])
     if version in (affected.get("versions") or ()):
         return True
     ranges = (each for each in affected.get("ranges") or () if each.get("type") == "ECOSYSTEM")
-    return any(_in_range(kind, version, each.get("events") or ()) for each in ranges)
+    return any(_in_osv_range(kind, version, each.get("events") or ()) for each in ranges)
 
 
-def _in_range(kind: PackageFormat, version: str, events: Sequence[Mapping[str, Any]]) -> bool:
+def _in_osv_range(kind: PackageFormat, version: str, events: Sequence[Mapping[str, Any]]) -> bool:
     """Whether a version is in a range: after an `introduced`, not after a `fixed` or `last_affected`."""
     inside = False
     for event in events:
