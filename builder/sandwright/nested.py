@@ -65,9 +65,9 @@ class _Search:
         pending = deque([(0, "")])
         while pending:
             depth, directory = pending.popleft()
-            matching, inner = self._list(directory)
+            matching, inner = self._list_entries(directory)
             for name in matching:
-                found += self._existing(f"{directory}{name}", self._names[_key(name)])
+                found += self._existing_paths(f"{directory}{name}", self._names[_key(name)])
             if len(found) > MAX_FOUND:
                 raise IncompleteSearch(f"{self._root} has more than {MAX_FOUND:,} names that programs use")
             if depth < DEPTH:
@@ -78,7 +78,7 @@ class _Search:
                 ]
         return found
 
-    def _list(self, directory: str) -> tuple[list[str], list[str]]:
+    def _list_entries(self, directory: str) -> tuple[list[str], list[str]]:
         """The names that may be wanted, and the directories that are searched next."""
         found, inner, count = [], [], 0
         path = f"{self._root}/{directory}"
@@ -94,10 +94,10 @@ class _Search:
             check_passable(path)
         except OSError as error:
             check_listed(path.rstrip("/"), error)
-        self._count(directory, count)
+        self._count_entries(directory, count)
         return sorted(found), sorted(inner)
 
-    def _count(self, directory: str, entries: int) -> None:
+    def _count_entries(self, directory: str, entries: int) -> None:
         """Raise IncompleteSearch when there are too many; it names where most of them are."""
         first = directory.partition("/")[0]
         self._directories[first] += 1
@@ -111,7 +111,7 @@ class _Search:
                 path = f"{self._root}/{max(counts, key=lambda name: counts[name])}".rstrip("/")
                 raise IncompleteSearch(f"{path} has too many {what} to be searched ({most:,} in all)")
 
-    def _existing(self, path: str, names: Iterable[str]) -> list[str]:
+    def _existing_paths(self, path: str, names: Iterable[str]) -> list[str]:
         """The names that begin with the last part of a path and exist."""
         ends = [name.partition("/")[2] for name in names]
         return [

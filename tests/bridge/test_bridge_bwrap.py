@@ -10,7 +10,6 @@ import subprocess
 import uuid
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -142,23 +141,6 @@ accept_gaps: [{{feature: network.other-sockets, method: bwrap, reason: a test}}]
     with place.bridge(policy, environment=ENVIRONMENT) as bridge:
         result = _inside(place, bridge, "show </dev/null; ls /tmp/.sandwright", policy=policy)
     assert result.stdout == b"B\nbin\nlisten\nsandwright-enter\nshim\nsocket\n", result.stderr
-
-
-def test_a_shared_temporary_directory() -> None:
-    """There a mount point would stay behind on the host: the directory is seen at its own path."""
-    policy = (
-        POLICY
-        + """
-filesystem: {tmp: shared}
-accept_gaps: [{feature: filesystem.absent, method: bwrap, reason: a test}]
-"""
-    )
-    with world("/var/tmp") as place:
-        place.tool("show", "echo B")
-        with place.bridge(policy, environment=ENVIRONMENT) as bridge:
-            result = _inside(place, bridge, "show", policy=policy)
-            assert result.stdout == b"B\n", result.stderr
-            assert not Path("/tmp/.sandwright").exists()
 
 
 def test_without_a_bridge_nothing_starts(place: World) -> None:

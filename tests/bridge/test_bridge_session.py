@@ -59,6 +59,23 @@ def test_run(place: World) -> None:
 
 
 @pytest.mark.needs("bwrap")
+def test_a_shared_temporary_directory() -> None:
+    """There a mount point would stay behind on the host: the directory is seen at its own path."""
+    gap = "{feature: filesystem.absent, method: bwrap, reason: a test}"
+    with world("/var/tmp") as place:
+        shared = f"filesystem: {{tmp: shared}}\naccept_gaps: [{gap}]\n"
+        (place.project / "sandbox.yaml").write_text(POLICY + shared)
+        place.tool("show", "echo B")
+        # A socket that another test removes from /tmp between rendering and start is an error by design.
+        for _ in range(20):
+            result = _sandwright(place, "run", "--", "show", SANDBOX_SHOWN=TOKEN)
+            if "has gone since this was rendered" not in result.stderr:
+                break
+        assert result.stdout == b"B\n", result.stderr
+        assert not Path("/tmp/.sandwright").exists()
+
+
+@pytest.mark.needs("bwrap")
 def test_calls_and_refusals_are_in_the_audit_log(place: World) -> None:
     log, denials = place.root / "home" / "audit", place.root / "home" / "denials"
     options = ("--audit", str(log), "--denials", str(denials))

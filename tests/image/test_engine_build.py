@@ -44,7 +44,7 @@ from sandwright.verify.verdict import Verdict
 pytestmark = [pytest.mark.timeout(900), pytest.mark.exclusive("engine-builds")]
 
 ENGINES = [
-    pytest.param("docker", marks=pytest.mark.needs("dockerd")),
+    pytest.param("docker", marks=pytest.mark.needs("docker", "dockerd")),
     pytest.param("podman", marks=pytest.mark.needs("podman")),
 ]
 ODD = r"""

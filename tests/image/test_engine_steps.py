@@ -24,6 +24,7 @@ from support.thorough import examples
 
 pytestmark = pytest.mark.needs("dpkg-deb", "mawk")
 
+ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="files belong to the users that packages name")
 STEPS = data_path("images", "engine", "steps")
 PASSWD = b"root:x:0:0:root:/root:/bin/sh\nbin:x:2:2:bin:/bin:/usr/sbin/nologin\n"
 GROUP = b"root:x:0:\ntty:x:5:\nstaff:x:50:ann,bob\n"
@@ -247,6 +248,7 @@ def unpack(place: Path, **packages: bytes) -> process.Result:
     return step(place, "unpack", str(place / "rootfs"), check=False)
 
 
+@ROOT
 def test_the_last_word_on_a_directory_counts(tmp_path: Path) -> None:
     first = deb([folder("./d/", 0o700), Member("./d/one", "1")])
     last = deb([folder("./d/", 0o755), Member("./d/two", "2", mode=0o4755)])
@@ -310,6 +312,7 @@ def test_what_is_left_out(tmp_path: Path) -> None:
     ]
 
 
+@ROOT
 def test_merging_usr(tmp_path: Path) -> None:
     raw = deb(
         [

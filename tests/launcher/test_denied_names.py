@@ -38,6 +38,8 @@ def home() -> Iterator[Path]:
     made = Path(tempfile.mkdtemp(prefix="sandwright-test-", dir="/var/tmp"))
     (made / "p/.git").mkdir(parents=True)
     yield made
+    for each in made.iterdir():
+        each.chmod(0o700)
     shutil.rmtree(made)
 
 

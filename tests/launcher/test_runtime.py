@@ -34,7 +34,7 @@ env >{made}/environment
 ls -l /proc/self/fd >{made}/descriptors
 while [ $# -gt 0 ]; do
     case $1 in
-    --bundle) cp -a "$2" {made}/bundle ;;
+    --bundle) ls -l "$2" >{made}/modes; cp -a "$2" {made}/bundle ;;
     --log) log=$2 ;;
     --root) state=$2 ;;
     delete) exit 0 ;;
@@ -271,7 +271,9 @@ def test_what_a_runtime_is_started_with(make: Make) -> None:
     assert given["HOME"] == "/nonexistent"
     open_files = {line.split()[8] for line in (launcher.made / "descriptors").read_text().splitlines()[1:]}
     assert open_files <= {"0", "1", "2", "3"}, "3 is of ls"
-    assert (launcher.made / "bundle" / "nothing").stat().st_mode & 0o777 == 0
+    listing = (launcher.made / "modes").read_text().splitlines()[1:]
+    modes = {line.split()[-1]: line.split()[0] for line in listing}
+    assert modes["nothing"] == "----------"
     words = (launcher.made / "words").read_text().splitlines()
     assert words[words.index("--root") + 2 :][:2] == ["--oci-seccomp", "--network=none"]
 

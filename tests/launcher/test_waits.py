@@ -90,10 +90,9 @@ def test_a_watch_that_is_stopped(who: str, tmp_path: Path, program: Path, enviro
         assert running.stdout is not None
         assert running.stdout.readline() == b"up\n"
         below = _children(_keeper(running.pid))
-        own = launcher.stat().st_ino
         for each in below:
             threads = len(list(Path(f"/proc/{each}/task").iterdir()))
-            if Path(f"/proc/{each}/exe").stat().st_ino == own and threads == 1:
+            if Path(f"/proc/{each}/comm").read_text() == f"{launcher.name}\n" and threads == 1:
                 os.kill(each, signal.SIGSTOP)
         if who == "launcher":
             running.kill()

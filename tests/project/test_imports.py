@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -16,13 +17,17 @@ ELSEWHERE = {"verify/smoke/in_image_checks.py"}
 """Run by the Python of an image, which may lack parts of the library, and is older."""
 
 
-def _late(tree: ast.Module) -> Iterator[ast.Import | ast.ImportFrom]:
+def _late(node: ast.AST, *, in_function: bool = False) -> Iterator[ast.Import | ast.ImportFrom]:
     """Imports in functions."""
-    for function in ast.walk(tree):
-        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield from (each for each in ast.walk(function) if isinstance(each, ast.Import | ast.ImportFrom))
+    if in_function and isinstance(node, ast.Import | ast.ImportFrom):
+        yield node
+    in_function = in_function or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    for each in ast.iter_child_nodes(node):
+        if isinstance(each, ast.stmt | ast.excepthandler | ast.match_case):
+            yield from _late(each, in_function=in_function)
 
 
+@functools.cache
 def _found() -> dict[str, list[int]]:
     found = {module.name: sorted({each.lineno for each in _late(module.tree)}) for module in modules()}
     return {name: lines for name, lines in found.items() if lines and name not in ELSEWHERE}

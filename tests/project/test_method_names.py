@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -47,7 +48,12 @@ ALLOWED = {
 """By module, or room: the words that stand for something else there, or are still to go."""
 
 
-def _found() -> Iterator[tuple[str, int, str]]:
+@functools.cache
+def _found() -> tuple[tuple[str, int, str], ...]:
+    return tuple(_strings())
+
+
+def _strings() -> Iterator[tuple[str, int, str]]:
     for path in sorted(PACKAGE.rglob("*.py")):
         name = path.relative_to(PACKAGE).as_posix()
         if name.startswith("methods/"):

@@ -79,31 +79,32 @@ def test_wheel_holds_the_data_directories_and_nothing_else(wheel: Path) -> None:
     assert shipped == wanted | {f"{scripts}/sandwright", f"{scripts}/sandwright-interpreter"}
 
 
-def test_wheel_works_away_from_the_checkout(wheel: Path, tmp_path: Path) -> None:
-    target = tmp_path / "site"
-    process.run(
-        sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", target, wheel, timeout=120
-    )
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    target = tmp_path_factory.mktemp("installed") / "an environment"
+    pip = (sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-compile")
+    process.run(*pip, "--target", target, wheel, timeout=120)
+    return target
+
+
+def test_wheel_works_away_from_the_checkout(installed: Path, tmp_path: Path) -> None:
     code = (
         "import sys; sys.path.insert(0, sys.argv[1]); from sandwright.resources import data_path; "
         "print(data_path('images', 'distroless', 'image.yaml'))"
     )
-    result = process.run(sys.executable, "-P", "-c", code, target, cwd=tmp_path)
-    assert Path(result.text).is_relative_to(target)
-    command = target / "bin" / "sandwright"
+    result = process.run(sys.executable, "-P", "-c", code, installed, cwd=tmp_path)
+    assert Path(result.text).is_relative_to(installed)
+    command = installed / "bin" / "sandwright"
     assert process.run(command, "--help", cwd=tmp_path).text.startswith("Usage: sandwright")
 
 
 @pytest.mark.parametrize("way", ["command", "link", "link to a link", "python", "name"])
 def test_the_installed_command_runs_nothing_that_the_environment_adds(
-    wheel: Path, tmp_path: Path, way: str
+    installed: Path, tmp_path: Path, way: str
 ) -> None:
     """A `sitecustomize` in PYTHONPATH, which may be the project's, else runs before anything of ours."""
-    target = tmp_path / "an environment"
-    pip = (sys.executable, "-m", "pip", "install", "--quiet", "--no-deps")
-    process.run(*pip, "--target", target, wheel, timeout=120)
-    command = target / "bin" / "sandwright"
-    (tmp_path / "link").symlink_to("an environment/bin/sandwright")
+    command = installed / "bin" / "sandwright"
+    (tmp_path / "link").symlink_to(os.path.relpath(command, tmp_path))
     (tmp_path / "second").symlink_to(tmp_path / "link")
     planted = tmp_path / "src"
     planted.mkdir()

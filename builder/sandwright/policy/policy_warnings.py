@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from sandwright.errors import UsageError
 from sandwright.inputs import LiveHost
+from sandwright.mountinfo import file_system_type
 from sandwright.policy import explain
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.rules import PathRule
@@ -21,8 +22,10 @@ def collect_warnings(
     it. `inputs` keeps what was asked of the host. `mounts` is that of the method's declaration;
     `image_root`: links of the host are not in the
     sandbox's root. Raise UsageError where the policy's own file,
-    or Git's configuration, has several names.
+    or Git's configuration, has several names, and where a mount would not cover a name in another case.
     """
+    if mounts:
+        _check_other_case(policy, inputs)
     absent = (*(_missing_paths(policy) if mounts else ()), *(_linked_paths(policy) if image_root else ()))
     found = (
         *_ineffective_rules(policy),
@@ -93,6 +96,39 @@ def _second_names(policy: ResolvedPolicy, inputs: LiveHost) -> Iterator[str]:
         if _controls_host(rule, policy):
             raise UsageError(f"{text}: make it a separate file, with `cp -p` and `mv`")
         yield f"{rule.kind} {rule.written}: {text}"
+
+
+def _check_other_case(policy: ResolvedPolicy, inputs: LiveHost) -> None:
+    """Raise UsageError for a restricted path that the file system also finds by its name in another case."""
+    for rule in policy.filesystem.rules:
+        if rule.kind not in ("deny", "readonly") or policy.facts.kind(rule.path) not in ("file", "directory"):
+            continue
+        other = in_other_case(rule.path)
+        if other == rule.path or inputs.status(other) != (found := inputs.status(rule.path)):
+            continue
+        if inputs.ask("artifact", other) != inputs.ask("artifact", rule.path) or found.names > 1:
+            continue
+        kind = file_system_type(found.device)
+        if kind not in _FOLDED_BY_KERNEL:
+            raise UsageError(
+                f"{rule.kind} {rule.written} can't be enforced: {rule.path} is also {other} on its file "
+                f"system ({kind or 'of unknown type'}), which ignores case itself, and a mount covers only "
+                "one name: use a directory on a file system that distinguishes case"
+            )
+
+
+# Here all spellings of a name are one entry of the kernel's name cache, so a mount covers them all. FUSE,
+# CIFS and 9p can have an entry for each.
+_FOLDED_BY_KERNEL = frozenset(
+    {"ext4", "f2fs", "tmpfs", "vfat", "msdos", "exfat", "ntfs3", "hfs", "hfsplus", "iso9660", "xfs"}
+)
+
+
+def in_other_case(path: str) -> str:
+    """A path whose last name with letters has the other case; the path itself if it has no letters."""
+    parts = path.split("/")
+    index = max((at for at, part in enumerate(parts) if part.swapcase() != part), default=0)
+    return "/".join((*parts[:index], parts[index].swapcase(), *parts[index + 1 :]))
 
 
 def _controls_host(rule: PathRule, policy: ResolvedPolicy) -> bool:

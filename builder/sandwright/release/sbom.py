@@ -15,7 +15,7 @@ from typing import Literal
 from sandwright.image import lock
 from sandwright.image.variant import PREFIX
 from sandwright.release.contents import ImageContents, LayeredFile, read_contents
-from sandwright.release.debfiles import DebFiles
+from sandwright.release.packagefiles import PackageFiles
 from sandwright.release.packages import Package, algorithms, distribution_of, find_packages, needs_content
 from sandwright.rootfs.images.source import Image
 from sandwright.rootfs.tar.entry import EntryKind
@@ -66,7 +66,7 @@ def take_inventory(
     name: str,
     image: Image,
     locked: Sequence[lock.LockedPackage] = (),
-    debs: Mapping[str, DebFiles] | None = None,
+    debs: Mapping[str, PackageFiles] | None = None,
 ) -> Inventory:
     """Read an image's contents. `locked` are the packages of its lock, `debs` their files.
 
@@ -82,7 +82,7 @@ def inventory_of(
     image: Image,
     contents: ImageContents,
     locked: Sequence[lock.LockedPackage],
-    debs: Mapping[str, DebFiles],
+    debs: Mapping[str, PackageFiles],
 ) -> Inventory:
     """The same of an image whose contents were read."""
     packages = _deduplicate_files(find_packages(contents, locked, debs))

@@ -189,7 +189,7 @@ def test_a_kernel_that_is_taken_over_gets_the_listed_port_alone(form: str, tmp_p
         argv = _launch(form, tmp_path / "project", f"{{localhost: [{listed}]}}")
         cc = ("cc", "-static", f"-DPORTS={other}, {listed}, 3128, 22", "-o", tmp_path / "linux.uml", TAKEOVER)
         subprocess.run(cc, check=True, timeout=60)
-        path = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+        path = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "HOME": str(tmp_path)}
         ended = subprocess.run(
             [*argv, "true"], env=path, timeout=WAIT, check=False, capture_output=True, text=True, cwd="/"
         )
