@@ -196,7 +196,7 @@ fi
 
 # The keys of a terminal that is not both standard input and output are for somebody else.
 [ ! -t 0 ] || [ -t 1 ] || {
-    [ ! -t 2 ] || printf 'sandbox: the command gets no keys, since its standard output is no terminal\n' >&2
+    [ ! -t 2 ] || printf 'sandbox: the command cannot read the terminal, because its standard output is not a terminal\n' >&2
     exec </dev/null
 }
 exec 6<&0

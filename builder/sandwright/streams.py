@@ -39,7 +39,7 @@ class Streams:
         if descriptor == 0 and os.isatty(0):
             self._give(0, os.open(os.devnull, os.O_RDONLY))
             if not os.isatty(1) and os.isatty(2):
-                warn("the command gets no keys, since its standard output is no terminal")
+                warn("the command cannot read the terminal, because its standard output is not a terminal")
         elif descriptor == 0:
             read, write = os.pipe()
             self._give(0, read)

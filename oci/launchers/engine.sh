@@ -183,7 +183,7 @@ esac
 cover_directories() {
     for sw_path do
         [ -k "$sw_path" ] || { missing "$sw_path" && mkdir -m 1555 -- "$sw_path" 2>/dev/null; }
-        { [ -d "$sw_path" ] && [ ! -L "$sw_path" ]; } || refuse "$sw_path can't be made, and so somebody inside could make it"
+        { [ -d "$sw_path" ] && [ ! -L "$sw_path" ]; } || refuse "cannot create $sw_path, so programs inside could"
     done
 }
 ours() { # PATH LINE
@@ -191,7 +191,7 @@ ours() { # PATH LINE
 }
 cover_file() { # PATH LINE
     ours "$@" || { missing "$1" && (umask 333 && set -C && printf "${2:+%s\\n}" "$2" >"$1") 2>/dev/null; }
-    ours "$@" || refuse "$1 can't be made, and so somebody inside could make it"
+    ours "$@" || refuse "cannot create $1, so programs inside could"
 }
 uncover_directories() { # the last first, as Git takes `refs` without `commondir` for a repository
     [ "$#" -gt 0 ] || return 0
@@ -369,7 +369,7 @@ unset_names unset
 
 # The keys of a terminal that is not both standard input and output are for somebody else.
 [ ! -t 0 ] || [ -t 1 ] || {
-    [ ! -t 2 ] || printf 'sandbox: the command gets no keys, since its standard output is no terminal\n' >&2
+    [ ! -t 2 ] || printf 'sandbox: the command cannot read the terminal, because its standard output is not a terminal\n' >&2
     exec </dev/null
 }
 # Podman's client before 4.5 dies of signals that come early (containers/podman#17489): they go to the container, and to

@@ -355,4 +355,4 @@ def test_a_proxy_that_gets_no_network_is_refused(sandbox: Sandbox) -> None:
         assert (found.status, "403" in found.text) == (0, True), found.stderr
     else:
         assert (found.status, found.text) == (125, "")
-        assert f"the proxy gets no place in the engine's network {usual}" in found.stderr
+        assert f"cannot connect the proxy to the engine's network {usual}" in found.stderr

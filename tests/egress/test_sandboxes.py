@@ -239,7 +239,7 @@ def test_a_supervisor_that_does_not_answer(sandbox: Sandbox, tmp_path: Path) -> 
     touch = f"touch {tmp_path}/project/ran"
     refused = process.run(launch, "sh", "-c", touch, env=sandbox.environment, timeout=60, check=False)
     assert refused.status == 125
-    assert "sandbox: there is no way to the proxy: no answer" in refused.stderr
+    assert "sandbox: cannot reach the proxy: no answer" in refused.stderr
     assert not (tmp_path / "project" / "ran").exists()
     assert [path.name for path in dead.iterdir()] == ["ask"]
 

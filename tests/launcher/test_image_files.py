@@ -243,8 +243,8 @@ def _refused(started: Started, path: Path) -> str:
     """Why a bundle was not taken; that of the system, if there is one, is taken in its place."""
     laid, _, _ = started.trusted(SSL_CERT_FILE=str(path))
     assert all(ONE not in content for content in laid.values())
-    assert started.said.startswith("sandbox: SSL_CERT_FILE is not taken along: ")
-    return started.said.removeprefix("sandbox: SSL_CERT_FILE is not taken along: ").strip()
+    assert started.said.startswith("sandbox: SSL_CERT_FILE is not passed: ")
+    return started.said.removeprefix("sandbox: SSL_CERT_FILE is not passed: ").strip()
 
 
 def test_who_is_inside_does_not_choose_whom_to_trust(make: Make) -> None:

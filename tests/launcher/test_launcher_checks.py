@@ -183,8 +183,8 @@ def test_paths_are_as_they_were(tmp_path: Path, drive: Drive) -> None:
         "paths",
     )
     for field, name, said in (
-        ("there_directories", "f", "is something else than when this was rendered: render it again"),
-        ("there_files", "d", "is something else than when this was rendered: render it again"),
+        ("there_directories", "f", "is of another kind than when this was rendered: render it again"),
+        ("there_files", "d", "is of another kind than when this was rendered: render it again"),
         ("there_directories", "link", "is a link, and was none when this was rendered"),
         ("there_files", "link", "is a link, and was none when this was rendered"),
         ("there_directories", "none", "has gone since this was rendered: render it again"),

@@ -160,7 +160,7 @@ def test_sudo_that_starts_nothing_is_no_status_of_the_command(person: Person) ->
 
 def test_nobody_but_root_is_its_half(person: Person) -> None:
     status, _, said = person.run("--as-root", "3", "true")
-    assert (status, b"this is the half of the launcher that root runs" in said) == (125, True)
+    assert (status, b"root runs this part of the launcher" in said) == (125, True)
 
 
 def test_root_s_half_takes_nothing_from_another_program(person: Person) -> None:
@@ -207,7 +207,7 @@ def test_no_link_of_the_account_s_is_followed(person: Person) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([b"unknown", b"/x"], b"the plan says 'unknown', which is no step"),
+        ([b"unknown", b"/x"], b"the plan has an unknown step 'unknown'"),
         ([b"bind", b"/"], b"the plan ends too early"),
         ([b"bind", b"/no/such", b"/"], b"/no/such can't be shown: No such file or directory"),
         ([b"tmpfs", b"/../../etc", b"0755"], b"/../../etc can't be mounted: Cross-device link"),

@@ -292,7 +292,7 @@ def test_nothing_runs_where_none_can_be_made(
     argv = ("unshare", "--map-root-user", "--mount", "sh", "-c", script)
     result = process.run(*argv, timeout=PATIENCE, check=False)
     assert (result.status, result.text) == (125, "")
-    assert f"{project}/src can't be written, though the policy lets it be" in result.stderr
+    assert f"cannot write {project}/src, which the policy makes writable" in result.stderr
     _eventually(lambda: _tree(project) == before)
 
 

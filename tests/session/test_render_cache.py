@@ -259,7 +259,7 @@ def test_a_read_only_project(project: Project) -> None:
     finally:
         subprocess.run(["umount", project.root], check=True)
     assert ended.returncode == 125
-    assert f"{project.root} can't be written, though the policy lets it be" in ended.stderr.decode()
+    assert f"cannot write {project.root}, which the policy makes writable" in ended.stderr.decode()
     assert allowed.stdout == b"read\n", allowed.stderr
 
 

@@ -320,7 +320,7 @@ def test_a_kernel_that_closes_its_line_and_stays_is_ended(sandbox: Made) -> None
             cwd=made.launcher.parent.parent / "project",
         )  # fmt: skip
     assert ended.returncode == 125, ended.stderr
-    assert b"the kernel of the sandbox has ended" in ended.stderr
+    assert b"the kernel of the sandbox exited" in ended.stderr
 
 
 @pytest.mark.parametrize("kib", [1000, 128 << 10])

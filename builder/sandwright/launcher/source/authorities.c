@@ -86,7 +86,7 @@ static char *certificates_of(const struct run *run, const char *path, bool given
     if (content != NULL && (content = only_certificates(content, length)) == NULL)
         why = "no certificate is in it";
     if (content == NULL && given)
-        warn("SSL_CERT_FILE is not taken along: %s", why);
+        warn("SSL_CERT_FILE is not passed: %s", why);
     return content;
 }
 

@@ -37,9 +37,9 @@ int backstop_make(const struct run *run, const struct strv *shown)
 void backstop_hand_over(int ruleset, int descriptor)
 {
     if (ruleset != descriptor && dup2(ruleset, descriptor) < 0)
-        die_errno("the sandbox can't be given its second wall");
+        die_errno("cannot apply Landlock to the sandbox");
     if (ruleset != descriptor)
         close(ruleset);
     if (fcntl(descriptor, F_SETFD, 0) != 0)
-        die_errno("the sandbox can't be given its second wall");
+        die_errno("cannot apply Landlock to the sandbox");
 }

@@ -68,7 +68,7 @@ char **backstop_enter(char **words)
     while (*behind != NULL && strcmp(*behind, "--") != 0)
         behind++;
     if (ruleset < 3 || *behind == NULL || fcntl(ruleset, F_SETFD, FD_CLOEXEC) != 0)
-        die("this is the part of the launcher that runs inside");
+        die("this part of the launcher runs inside the sandbox");
     *behind = NULL;
     backstop_own(ruleset, own);
     landlock_enter(ruleset);

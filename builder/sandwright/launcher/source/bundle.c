@@ -76,7 +76,7 @@ void bundle_root(struct bundle *bundle, const struct run *run)
     if (write_file(root, BUNDLE_INIT + 1, "", 0, 0644) != 0 ||
         (run->terminal && write_file(root, BUNDLE_BELL + 1, "", 0, 0644) != 0) ||
         !make_places(bundle, run, bundle->image_handle, root, ""))
-        die_errno("no places can be made for the image's directories");
+        die_errno("cannot create mount points for the image's directories");
 }
 
 static void quote(struct bytes *out, const char *word)
@@ -159,7 +159,7 @@ static void fill(struct bytes *out, const struct bundle *bundle, const struct ru
     else if (strcmp(hole, "seccomp") == 0)
         put_filter(out, bundle, run);
     else
-        die("config.json: nothing is known of its %s", hole);
+        die("config.json: unknown key %s", hole);
 }
 
 void bundle_config(const struct bundle *bundle, const struct run *run)

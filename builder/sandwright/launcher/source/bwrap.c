@@ -111,7 +111,7 @@ static void bwrap_prepare(struct run *run)
 static void give(int file, int number)
 {
     if (file < 0 || dup2(file, number) < 0)
-        die_errno("bubblewrap can't be given what it reads");
+        die_errno("cannot pass arguments to bubblewrap");
 }
 
 /* By the numbers that stand in `args`. */
@@ -153,7 +153,7 @@ static _Noreturn void execute(char *const *words)
         int copy = memory_file("bwrap", content, length);
         if (fcntl(copy, F_ADD_SEALS, seals) == 0)
             syscall(SYS_execveat, copy, "", words, nothing, AT_EMPTY_PATH);
-        die_errno("%s can't be started from a copy, and the command could change it", program);
+        die_errno("cannot start %s from a copy, and the command could change the original", program);
     }
     execve(program, words, nothing);
     die_errno("%s can't be started", program);

@@ -171,7 +171,7 @@ static void check_there(const struct strv *paths, bool directory)
         if (S_ISLNK(status.st_mode))
             die("%s is a link, and was none when this was rendered", path);
         if (S_ISDIR(status.st_mode) != directory)
-            die("%s is something else than when this was rendered: render it again", path);
+            die("%s is of another kind than when this was rendered: render it again", path);
     }
 }
 

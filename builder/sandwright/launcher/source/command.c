@@ -31,7 +31,7 @@ int make_stop_file(const char *path)
 {
     int rung = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
     if (write_file(AT_FDCWD, path, "\n", 1, 0444) != 0 || rung < 0 || inotify_add_watch(rung, path, IN_ACCESS) < 0)
-        die_errno("nothing can tell that the command has stopped");
+        die_errno("cannot detect that the command has stopped");
     return rung;
 }
 

@@ -230,9 +230,9 @@ void confine_self(int channel, const struct program *filters, size_t count, enum
     if (listener < 0) {
         errno = fault != 0 ? fault : errno;
         if (what == ASK_NAMES)
-            die_errno("the files of the command can't be looked after (seccomp(2))");
+            die_errno("cannot supervise the files of the command (seccomp(2))");
         if (links && what == ASK_REFUSALS)
-            die_errno("links in Git's directories can't be kept from being made (seccomp(2))");
+            die_errno("cannot prevent links in Git directories (seccomp(2))");
         if (what != ASK_REFUSALS)
             die_errno("connections can't be supervised, as network.own_sockets and unix_sockets need it (seccomp(2))");
         warn("cannot report denials: %s (seccomp(2))", strerror(errno));
@@ -262,7 +262,7 @@ char **confine_enter(char **words)
     for (int index = 0; index < 2; index++) {
         files[index] = words[0] == NULL || words[index + 1] == NULL ? -1 : atoi(words[index + 1]);
         if (files[index] < 3 || fcntl(files[index], F_SETFD, FD_CLOEXEC) != 0)
-            die("this is the part of the launcher that runs inside");
+            die("this part of the launcher runs inside the sandbox");
     }
     struct program filter = read_filter(files[1]);
     confine_self(files[0], &filter, 1, connects ? ASK_CONNECT : ASK_REFUSALS, links);

@@ -24,5 +24,5 @@ void keep_devices(void)
     for (size_t index = 0; index < sizeof devices / sizeof *devices; index++)
         kept = kept && bound(devices[index]);
     if (!kept)
-        die_errno("the host's devices can't be kept as they are");
+        die_errno("cannot protect the host's devices");
 }

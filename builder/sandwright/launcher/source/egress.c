@@ -14,7 +14,7 @@ void egress_check(struct run *run)
     directory = run->document.egress;
     if (directory == NULL || stat(xasprintf("%s/ask", directory), &ask) != 0 ||
         !S_ISFIFO(ask.st_mode) || ask.st_uid != geteuid())
-        die("the policy lets only the proxy be reached, and no proxy runs: start this with \"sandwright run\"");
+        die("the policy allows the proxy only, and no proxy runs: start this with \"sandwright run\"");
 }
 
 /* `way-` and the run's part of its name, which the launcher knows as well as the monitor. */
@@ -59,7 +59,7 @@ bool egress_open(struct run *run, pid_t process, bool wait)
     const char *answer = asked(run, process, wait);
     if (strcmp(answer, "ok") == 0)
         return true;
-    warn("there is no way to the proxy: %s", answer);
+    warn("cannot reach the proxy: %s", answer);
     return false;
 }
 
@@ -68,6 +68,6 @@ const char *egress_greeting(int *port)
 {
     char *content = read_file(AT_FDCWD, xasprintf("%s/greeting", directory), 1024, NULL), *line;
     if (content == NULL || (line = strchr(content, '\n')) == NULL || (*port = atoi(content)) <= 0 || line[1] == '\0')
-        die("what the proxy has to be told first can't be read: %s/greeting", directory);
+        die("cannot read the proxy's greeting: %s/greeting", directory);
     return line + 1;
 }

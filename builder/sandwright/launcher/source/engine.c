@@ -87,7 +87,7 @@ static void choose_cid(const struct run *run)
     char *here = NULL;
     cid = run->document.cidfile != NULL ? run->document.cidfile : xasprintf("%s/cid", run->state);
     if (cid[0] != '/' && (here = getcwd(NULL, 0)) == NULL)
-        die_errno("the current directory can't be known");
+        die_errno("cannot determine the current directory");
     if (here != NULL)
         cid = xasprintf("%s/%s", here, cid);
 }
@@ -105,7 +105,7 @@ static void engine_prepare(struct run *run)
         watch.opaque = plan->image.root != NULL;
         watch_start(run, run->watch = &watch);
         if (!watch_mounted(&watch))
-            die("the watch over mounts can't be started");
+            die("cannot start the mount watch");
         check_there_still(run);
     }
     words = engine_words(run, cid);
@@ -217,7 +217,7 @@ static void engine_remove_container(struct run *run)
         }
         poll(NULL, 0, 100);
     }
-    warn("%s does not answer: %s may be there yet", title(run), run->name);
+    warn("%s does not answer: %s may still exist", title(run), run->name);
 }
 
 /* A client that was killed may leave a container that Podman does not know of, with its monitor (conmon(8)), which is

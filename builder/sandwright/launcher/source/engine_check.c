@@ -128,7 +128,7 @@ void engine_check_features(struct run *run)
     if (plan->engine.owner >= 0 && geteuid() != (uid_t)plan->engine.owner)
         die("this was rendered for user %ld, to whom files that are made belong: render it again", plan->engine.owner);
     if (plan->uid >= 0 && is_podman(run) && is_remote())
-        die("user.mapping is required, and a Podman of another machine or user gives files that are made to that");
+        die("user.mapping is required, and new files would belong to the user of the other machine's Podman");
     check_controllers(run);
     if (run->plan.expose.count > 0 && (is_podman(run) ? is_remote() : geteuid() != 0))
         die("network.expose needs to enter the container's network: %s", is_podman(run)
@@ -139,7 +139,7 @@ void engine_check_features(struct run *run)
     check_text(run, title(run));
     check_mounts_below(run);
     if (plan->uid >= 0 && docker_is(run, "name=userns") && !docker_is(run, "name=rootless"))
-        die("this Docker gives files that are made to other numbers (userns-remap), and user.mapping is required");
+        die("this Docker maps users to other numbers (userns-remap), and user.mapping is required");
     if (plan->shims.enabled) {
         shims_check(run);
         shims_command(run, true);

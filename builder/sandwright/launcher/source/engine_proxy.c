@@ -45,7 +45,7 @@ static char *own_addresses(void)
     struct ifaddrs *all, *each;
     char *found = xasprintf("%s", "");
     if (getifaddrs(&all) != 0)
-        die_errno("the addresses of this machine can't be known");
+        die_errno("cannot determine the addresses of this machine");
     for (each = all; each != NULL; each = each->ifa_next) {
         char word[INET6_ADDRSTRLEN];
         int family = each->ifa_addr == NULL ? AF_UNSPEC : each->ifa_addr->sa_family;
@@ -100,7 +100,7 @@ static const char *address(struct run *run)
     if (length == 0)
         die("the proxy has no address");
     if (!is_podman(run) && said[length] == ' ')
-        die("the proxy gets no place in the engine's network %s; name another: SANDWRIGHT_NETWORK", xasprintf("%.*s", (int)strcspn(said + length + 1, " \n"), said + length + 1));
+        die("cannot connect the proxy to the engine's network %s; set SANDWRIGHT_NETWORK to another", xasprintf("%.*s", (int)strcspn(said + length + 1, " \n"), said + length + 1));
     said[length] = '\0';
     return said;
 }

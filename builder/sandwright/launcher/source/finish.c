@@ -20,7 +20,7 @@ int post_run_journal(void)
 {
     int file = journal == NULL ? -1 : open(journal, O_WRONLY | O_APPEND | O_CLOEXEC);
     if (journal != NULL && file < 0)
-        die_errno("cannot report denials at once");
+        die_errno("cannot report denials immediately");
     return file;
 }
 

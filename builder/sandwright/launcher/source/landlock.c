@@ -147,7 +147,7 @@ static void start_ender(const struct run *run)
 {
     int status;
     if (!is_alone(run))
-        die("Landlock doesn't hold signals here");
+        die("Landlock cannot restrict signals on this kernel");
     pid_t between = fork();
     if (between == 0) {
         pid_t ender = fork();
@@ -255,7 +255,7 @@ static void landlock_start(struct run *run)
     int files = make_file_rules(run), run_rules = make_other_rules(run, 0);
     int rules = kernel != NULL ? make_kernel_rules() : make_other_rules(run, run->plan.landlock.ports_closed ? ALL_PORTS : 0);
     if (!drop_capabilities())
-        die_errno("rights can not be given up");
+        die_errno("cannot drop privileges");
     if (run->plan.sockets.supervised)
         above = notify_above(run, files);
     else

@@ -38,7 +38,7 @@ int landlock_make(const struct landlock_rules *rules)
 {
     int ruleset = (int)syscall(CREATE_RULESET, rules, sizeof *rules, 0);
     if (ruleset < 0)
-        die_errno("Landlock makes no rules");
+        die_errno("cannot create a Landlock ruleset");
     return ruleset;
 }
 
@@ -52,7 +52,7 @@ void landlock_path(int ruleset, int file, uint64_t rights, const char *path)
     if (fstat(file, &status) == 0 && !S_ISDIR(status.st_mode))
         rule.allowed &= MAY_EXECUTE | MAY_WRITE | MAY_READ | MAY_TRUNCATE | MAY_CONTROL_DEVICE;
     if (syscall(ADD_RULE, ruleset, PATH_BENEATH, &rule, 0) != 0)
-        die_errno("Landlock takes no rule for %s", *path == '\0' ? "/" : path);
+        die_errno("cannot add a Landlock rule for %s", *path == '\0' ? "/" : path);
 }
 
 void landlock_port(int ruleset, uint64_t right, const char *port)
@@ -61,13 +61,13 @@ void landlock_port(int ruleset, uint64_t right, const char *port)
         uint64_t allowed, port;
     } rule = {right, strtoul(port, NULL, 10)};
     if (syscall(ADD_RULE, ruleset, NET_PORT, &rule, 0) != 0)
-        die_errno("Landlock takes no rule for port %s", port);
+        die_errno("cannot add a Landlock rule for port %s", port);
 }
 
 void landlock_enter(int ruleset)
 {
     if (syscall(RESTRICT_SELF, ruleset, 0) != 0)
-        die_errno("Landlock can't be turned on");
+        die_errno("cannot enforce the Landlock ruleset");
     close(ruleset);
 }
 

@@ -99,7 +99,7 @@ void links_begin(struct broker *broker, pid_t first)
 {
     if (stat(xasprintf("/proc/%d/ns/mnt", (int)first), &broker->mounts) != 0 ||
         (broker->root = read_link(AT_FDCWD, xasprintf("/proc/%d/root", (int)first))) == NULL)
-        die_errno("the sandbox's mounts can't be looked at");
+        die_errno("cannot examine the sandbox's mounts");
     if (strcmp(broker->root, "/") == 0)
         broker->root = "";
 }

@@ -130,7 +130,7 @@ static int see_through(int socket, int signals, bool terminal, int journal)
             most = most < 0 || most > TELLING ? TELLING : most;
         }
         if (poll(each, 2 + copied, most) < 0 && errno != EINTR)
-            die_errno("what runs can't be waited for");
+            die_errno("cannot wait for the command");
         struct signalfd_siginfo info;
         while (read(signals, &info, sizeof info) == sizeof info)
             hand_on(socket, (int)info.ssi_signo, terminal);
@@ -195,7 +195,7 @@ int main(int count, char **words)
     int journal = post_run_journal();
     bool terminal = terminal_open(&run);
     if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
-        die_errno("the processes of the run can't be held");
+        die_errno("cannot open pidfds of the run's processes");
     int sockets[2], signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     if (signals < 0 || sigprocmask(SIG_BLOCK, &set, NULL) != 0)
         die_errno("signals can't be received");

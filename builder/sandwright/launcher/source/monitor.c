@@ -55,7 +55,7 @@ static void kill_child(struct run *run)
 {
     if (run->child > 0 && kill(run->child, SIGKILL) != 0 && errno != ESRCH &&
         (errno != EPERM || run->method->end == NULL)) /* sudo is ended by what it has started */
-        warn("the command's process can't be ended");
+        warn("cannot kill the command's process");
 }
 
 static void end_run(struct run *run)
@@ -78,7 +78,7 @@ static _Noreturn void end_monitor(int status)
         current->method->clean(current);
     remove_placeholders(current, launcher.gone || status == NOT_RUN);
     if (!all)
-        warn("not all processes of the run could be ended");
+        warn("not all processes of the run could be killed");
     if (late)
         warn("the time is up");
     tell_status(late ? TIME_UP : status);
@@ -269,7 +269,7 @@ static void prepare(struct run *run, int socket)
     sigprocmask(SIG_SETMASK, &set, NULL);
     children = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     if (children < 0 || prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
-        die_errno("the processes of the run can't be held");
+        die_errno("cannot open pidfds of the run's processes");
     terminal_give(run);
     struct itimerspec time = {.it_value.tv_sec = run->plan.time};
     if (run->plan.time >= 0 && ((timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC)) < 0 ||

@@ -57,9 +57,9 @@ static pid_t take_listener(int channel)
 static void drop_rights(void)
 {
     if (account != 0 && (setgroups(0, NULL) != 0 || (setfsgid(group), setfsuid(account), (uid_t)setfsuid((uid_t)-1) != account)))
-        die_errno("the account can not be taken on");
+        die_errno("cannot change to the account");
     if (!keep_capabilities(effective_capabilities() & 1ULL << CAP_SYS_PTRACE))
-        die_errno("rights can't be given up");
+        die_errno("cannot drop privileges");
 }
 
 static void learn_network(int process)
@@ -67,7 +67,7 @@ static void learn_network(int process)
     struct stat own, there;
     socklen_t length = sizeof served.broker.network;
     if (stat("/proc/self/ns/net", &own) != 0 || fstatat(process, "ns/net", &there, 0) != 0)
-        die_errno("the sandbox's network can't be looked at");
+        die_errno("cannot examine the sandbox's network namespace");
     if (same_file(&own, &there))
         die("the sandbox has no network of its own, by which its Unix sockets are known");
     if ((served.broker.inside = diag_open_at(process)) < 0 || (served.broker.outside = diag_open()) < 0 ||
@@ -146,7 +146,7 @@ static void stand_apart(void)
 {
     int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
     if (nowhere < 0 || dup2(nowhere, 0) < 0 || dup2(nowhere, 1) < 0 || prctl(PR_SET_DUMPABLE, 0) != 0)
-        die_errno("what looks after the sandbox's sockets can't be started");
+        die_errno("cannot start the supervisor of the sandbox's sockets");
     close_others(&ends[0], 1);
 }
 
@@ -208,7 +208,7 @@ static void serve_below(int channel)
     if (first <= 0)
         return; /* it has ended, having said why */
     if (served.broker.names && !can_look_into(first))
-        die("the files of a kernel of its own can't be looked after here (ptrace(2))");
+        die("cannot supervise the files of the sandbox's kernel here (ptrace(2))");
     if (!served.broker.names && (!can_look_into(first) || (served.broker.outside = diag_open()) < 0 ||
                                     diag_listens(served.broker.outside, 0, 0) != 0))
         die("connections can't be supervised here (ptrace(2), sock_diag(7)), as network.own_sockets, unix_sockets, "
@@ -216,7 +216,7 @@ static void serve_below(int channel)
     if (!notify_threads_start(&served) || pthread_create(&looking, NULL, notify_threads_watch, NULL) != 0)
         die("connections can't be supervised: no thread can be made");
     if (send(channel, "", 1, MSG_NOSIGNAL) != 1)
-        warn("the command has ended before it was started");
+        warn("the command exited before it was started");
     close(channel);
 }
 
@@ -231,7 +231,7 @@ static bool tells_who(int socket)
 static void make_channel(void)
 {
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0 || !tells_who(ends[0]))
-        die_errno("what looks after the sandbox's sockets can't be started");
+        die_errno("cannot start the supervisor of the sandbox's sockets");
 }
 
 static void be_above(const struct run *run)
@@ -246,7 +246,7 @@ static void be_above(const struct run *run)
     served.broker.greeting = run->plan.proxy ? egress_greeting(&served.broker.proxy_port) : NULL;
     make_channel();
     if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
-        die_errno("the processes of the run can't be held");
+        die_errno("cannot open pidfds of the run's processes");
 }
 
 pid_t notify_above(const struct run *run, int ruleset)
@@ -283,7 +283,7 @@ void notify_filter(const struct run *run, const char *name)
     size_t length;
     const char *content = checked_artifact(run, name, &length);
     if (!filter_parse(content, length, &served.filters[served.filter_count++]))
-        die("%s/%s: not of a kind whose refusals can be told", run->directory, name);
+        die("%s/%s: refusals of filters of this kind cannot be reported", run->directory, name);
 }
 
 void notify_command(struct run *run, int descriptor)
@@ -345,7 +345,7 @@ const char *notify_listen(struct run *run, bool apart)
     ends[0] = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (directory < 0 || ends[0] < 0 || !tells_who(ends[0]) ||
         bind(ends[0], (struct sockaddr *)&address, sizeof address) != 0 || listen(ends[0], 1) != 0)
-        die_errno("nothing can be told of what is refused");
+        die_errno("cannot report refusals");
     monitor = getpid();
     fork_supervisor(run);
     return path;
@@ -378,7 +378,7 @@ void notify_hand_over(void)
         files[index] = files[index] < 0 ? -1 : fcntl(files[index], F_DUPFD_CLOEXEC, at + 2);
     for (int index = 0; index < 2; index++)
         if (files[index] < 0 || dup2(files[index], at + index) < 0)
-            die_errno("the sandbox can't be given what confines it");
+            die_errno("cannot confine the sandbox");
 }
 
 void notify_started(void)

@@ -137,9 +137,9 @@ static bool is_empty(const struct place *place)
 static _Noreturn void refuse_place(const struct place *place, int fault)
 {
     if (fault == EROFS || fault == EACCES || fault == EPERM)
-        die("%.*s can't be written, though the policy lets it be: name it under filesystem.readonly",
+        die("cannot write %.*s, which the policy makes writable: list it under filesystem.readonly",
                (int)(place->name - 1 - place->path), place->path);
-    die("%s can't be made, and so somebody inside could make it", place->path);
+    die("cannot create %s, so programs inside could", place->path);
 }
 
 static int make(const struct place *place)
@@ -330,7 +330,7 @@ static void record_made(const struct run *run, const struct bytes *lines)
     if (lists >= 0)
         file = openat(lists, made_name(run), O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (lists >= 0 && (file < 0 || write(file, lines->at, lines->end) != (ssize_t)lines->end))
-        die_errno("what is put into %s can't be recorded", run->plan.project);
+        die_errno("cannot record the contents of %s", run->plan.project);
 }
 
 static void add_made(struct bytes *lines, unsigned long device, unsigned long number, const char *path)
@@ -485,7 +485,7 @@ bool remove_placeholders(struct run *run, bool wait)
     }
     int status = child < 0 ? 1 : wait_for(child, handle, REMOVING);
     if (status < 0)
-        warn("the file system of %s doesn't answer: the next run, or \"sandwright cleanup\", removes what this one put there",
+        warn("the file system of %s does not answer: the next run, or \"sandwright cleanup\", removes this run's files there",
             run->plan.project);
     return status == 0;
 }

@@ -121,7 +121,7 @@ static void enter(int network, pid_t parent)
     struct stat theirs, own, owners;
     int owner;
     if (fstat(network, &theirs) != 0 || stat("/proc/self/ns/net", &own) != 0)
-        die_errno("the sandbox's network can't be known");
+        die_errno("cannot identify the sandbox's network namespace");
     if (same_file(&theirs, &own))
         die("the sandbox has no network of its own, to or from which ports could lead");
     /* Not the process's own: bubblewrap's may be in a second one by now, without a right over the network. */
@@ -147,7 +147,7 @@ static _Noreturn void be_inside(const struct run *run, int network, bool waits, 
     if (dns_wanted(run))
         dns_listen(run);
     if (!keep_capabilities(0))
-        die_errno("rights can't be given up");
+        die_errno("cannot drop privileges");
     for (size_t index = 0; index < inner_count; index++) {
         files[index] = inner[index].listener;
         ports[index] = inner[index].port;
@@ -259,7 +259,7 @@ bool ports_open(int network, bool waits)
         !wait_readable(asks, milliseconds() + ANSWER) || recv(asks, &made, sizeof made, 0) != sizeof made)
         made = false;
     if (!made)
-        warn("no ports lead to or from the sandbox");
+        warn("no ports are forwarded to or from the sandbox");
     close(network);
     return made;
 }

@@ -50,7 +50,7 @@ static struct file map(const char *path)
     struct stat status;
     _cleanup_close_ int file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (file < 0 || fstat(file, &status) != 0 || status.st_size == 0)
-        die("%s isn't there, or empty", path);
+        die("%s does not exist or is empty", path);
     void *at = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, file, 0);
     if (at == MAP_FAILED)
         die_errno("%s", path);
@@ -106,11 +106,11 @@ void qemu_prepare(const char *memory)
     size_t length;
     int ends[2], directory = open(QEMU_PLACE, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (directory < 0 || fstat(directory, &status) != 0 || status.st_uid != geteuid() || (status.st_mode & 077) != 0)
-        die("the machine's directory is not this user's alone");
+        die("other users have access to the machine's directory");
     struct file ram = map(QEMU_PLACE "/memory"), rest = map(QEMU_PLACE "/state");
     const char *index = read_file(directory, "machine", MOST_INDEX, &length);
     if (index == NULL || ram.length % RECORD != 0 || strcmp(index, index_of(memory, ram, rest)) != 0)
-        die("the machine that was kept is spoiled, or of another memory: remove the directory that SANDWRIGHT_MACHINE names");
+        die("the saved machine is damaged or has another memory size: remove the directory that SANDWRIGHT_MACHINE names");
     write_memory(ram, strtol(memory, NULL, 10));
     if ((state = openat(directory, "state", O_RDONLY | O_CLOEXEC)) < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0 ||
         write(ends[0], orders, sizeof orders - 1) != sizeof orders - 1)
@@ -150,10 +150,10 @@ static void pack(const char *ram)
             bytes_add(&packed, &at, sizeof at);
             bytes_add(&packed, whole.at + at, PAGE);
             if (bytes_held(&packed) > PIECE && !bytes_flush(&packed, file))
-                die_errno("the machine can't be kept");
+                die_errno("cannot save the machine");
         }
     if (!bytes_flush(&packed, file) || close(file) != 0 || unlink(ram) != 0)
-        die_errno("the machine can't be kept");
+        die_errno("cannot save the machine");
 }
 
 _Noreturn void snapshot_main(char **words)
@@ -189,6 +189,6 @@ _Noreturn void snapshot_main(char **words)
     pack("memory.raw");
     char *index = index_of(words[2], map("memory"), map("state"));
     if (write_file(AT_FDCWD, "machine", index, strlen(index), 0600) != 0)
-        die_errno("the machine can't be kept");
+        die_errno("cannot save the machine");
     exit(0);
 }

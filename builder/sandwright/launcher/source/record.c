@@ -162,7 +162,7 @@ struct program record_ask(const struct program *filter, bool connects)
     memcpy(made.at + made.count, filter->at, filter->count * sizeof *filter->at);
     made.count += filter->count;
     if (made.count > MOST_INSTRUCTIONS - ASKS)
-        die("the sandbox's filter is too long to be recorded with");
+        die("the sandbox's filter is too long for a recording");
     return made;
 }
 
@@ -173,7 +173,7 @@ void record_begin(int own_listener, pid_t first)
     listener = own_listener;
     root = open(xasprintf("/proc/%d/root", (int)first), O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (root < 0)
-        die_errno("nothing can be recorded");
+        die_errno("cannot record");
     ioctl(listener, SECCOMP_IOCTL_NOTIF_SET_FLAGS, flags);
 }
 

@@ -34,7 +34,7 @@ void recorded_share(void)
     int kind = MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE;
     void *made = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, kind, -1, 0);
     if (made == MAP_FAILED)
-        die("there is no memory to record in");
+        die("not enough memory for the recording");
     shared = made;
     shared->used = ALIGNED; /* 0 is none */
 }
@@ -209,5 +209,5 @@ void recorded_write(const char *name)
     bytes_text(&out, "{\"end\": true, \"calls\": %llu, \"dropped\": %llu}\n", (unsigned long long)shared->calls,
                (unsigned long long)shared->dropped);
     if (!fine || !bytes_flush(&out, file) || close(file) != 0)
-        warn("what was recorded can't be written: %s: %s", name, strerror(errno));
+        warn("cannot write the recording: %s: %s", name, strerror(errno));
 }

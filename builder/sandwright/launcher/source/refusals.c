@@ -42,7 +42,7 @@ void refusals_share(void)
     memory = memfd_create("denials", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (memory < 0 || ftruncate(memory, sizeof *shared) != 0 || fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL) != 0 ||
         !map())
-        die_errno("there is no memory for what is refused");
+        die_errno("not enough memory for the report of refusals");
 }
 
 int refusals_memory(void)

@@ -44,9 +44,9 @@ static void close_to_others(const char *path)
     struct stat status;
     _cleanup_close_ int directory = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (directory < 0 || fstat(directory, &status) != 0 || status.st_uid != geteuid())
-        die("%s is no directory of this user's, in which the run could have its files: set XDG_RUNTIME_DIR to one", path);
+        die("%s is not a directory of this user, so the run cannot have its files there: set XDG_RUNTIME_DIR to one", path);
     if ((status.st_mode & 07777) != 0700 && fchmod(directory, 0700) != 0)
-        die("%s can't be closed to others", path);
+        die("cannot make %s private", path);
 }
 
 static const char *make_name(void)
@@ -71,7 +71,7 @@ void rundir_choose(struct run *run)
     if (run->method->stateless && (place == NULL || count == 0))
         return;
     if (place == NULL)
-        die("there is no place for the files of the run: set XDG_RUNTIME_DIR or HOME");
+        die("no directory for the files of the run: set XDG_RUNTIME_DIR or HOME");
     runs = xasprintf("%s/runs", place);
     make_directories(runs);
     close_to_others(place);

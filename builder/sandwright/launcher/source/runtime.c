@@ -116,7 +116,7 @@ static void runtime_prepare(struct run *run)
     watch_start(run, &watch);
     run->watch = &watch;
     if (run->plan.runtime.gvisor && write_file(AT_FDCWD, xasprintf("%s/nothing", run->state), "", 0, 0) != 0)
-        die_errno("nothing can be made to hide files with");
+        die_errno("cannot create the empty file that hides others");
     if (run->plan.ignored.count > 0)
         rundir_make_ignored(run);
     if (run->terminal)
@@ -128,7 +128,7 @@ static void runtime_prepare(struct run *run)
     bundle_config(&bundle, run);
     umask(mask);
     if (!watch_mounted(&watch))
-        die("what watches the mounts can't be started");
+        die("cannot start the mount watch");
     check_there_still(run); /* the watch notices only later exchanges */
 }
 
@@ -153,7 +153,7 @@ static void keep_rights(void)
         if ((held[right / 32].permitted & 1U << right % 32) != 0)
             kept = prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, right, 0, 0) == 0;
     if (!kept)
-        die_errno("the rights over a network namespace can't be kept");
+        die_errno("cannot keep the privileges over a network namespace");
 }
 
 /* A network namespace, which the container keeps. runsc makes a user namespace in this one, of which it is root; others

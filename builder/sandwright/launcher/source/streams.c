@@ -55,7 +55,7 @@ void stream_keys(struct run *run)
     if (run->terminal)
         return;
     if (!isatty(1) && isatty(2))
-        warn("the command gets no keys, since its standard output is no terminal");
+        warn("the command cannot read the terminal, because its standard output is not a terminal");
     give_no_input();
 }
 
@@ -251,7 +251,7 @@ void relay_streams(struct run *run)
     if (ends[0] < 0 && ends[1] < 0 && ends[2] < 0)
         return;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0 || (copier = fork()) < 0)
-        die_errno("no process can be made that passes on what is written");
+        die_errno("cannot create the process that relays output");
     if (copier == 0)
         begin_copying(sockets[1]);
     talk = sockets[0];

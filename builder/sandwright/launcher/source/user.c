@@ -34,7 +34,7 @@ static void user_check(struct run *run)
     notify_filter(run, "seccomp.bpf");
     refusals_share();
     if (getpwnam(plan->user.account) == NULL || stat(plan->user.root, &status) != 0 || !S_ISDIR(status.st_mode))
-        die("this project has no account here yet: \"sandwright account-setup\" shows what makes one");
+        die("this project has no account on this machine: \"sandwright account-setup\" shows the commands that create one");
     if (geteuid() == 0) {
         if (plan->proxy)
             egress_check(run);
@@ -43,10 +43,10 @@ static void user_check(struct run *run)
     if (plan->proxy || ports_wanted(run))
         die("a network with a proxy, and ports that lead to it or from it, need root with this method");
     if ((sudo = find_program(run, "sudo")) == NULL)
-        die("becoming the account needs root, and there is no sudo");
+        die("changing to the account needs root, and sudo is not installed");
     char *const words[] = {(char *)sudo, "-n", "true", NULL};
     if (capture(words, NULL, SUDO_ASKS, false) != 0)
-        die("becoming the account needs root, and sudo asks for a password");
+        die("changing to the account needs root, and sudo asks for a password");
 }
 
 static void tell_word(const char *word)
@@ -142,7 +142,7 @@ void user_as_root(struct run *run, char **words)
     clearenv();
     if (run->method != &user_method || geteuid() != 0 || setresgid(0, 0, 0) != 0 || setresuid(0, 0, 0) != 0 ||
         setgroups(0, NULL) != 0)
-        die("this is the half of the launcher that root runs");
+        die("root runs this part of the launcher");
     check_descriptors(run);
     if (words[0] == NULL || words[1] == NULL)
         die("give a command to run");

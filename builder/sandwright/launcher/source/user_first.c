@@ -28,7 +28,7 @@ static _Noreturn void begin_command(struct run *run)
     int wall = backstop_available(run) ? backstop_make(run, &shown) : -1;
     job_begin(0);
     if (fchdir(root) != 0 || chroot(".") != 0)
-        die_errno("%s can't become the root", place);
+        die_errno("cannot make %s the root", place);
     lower_limit(RLIMIT_CORE, 0, 0, "core");
     if (run->plan.files >= 0) /* not the first process's, which would wait for nothing with less than 3 (poll(2)) */
         lower_limit(RLIMIT_NOFILE, (rlim_t)run->plan.files, 0, "files");
@@ -38,7 +38,7 @@ static _Noreturn void begin_command(struct run *run)
     if (wall >= 0)
         backstop_own(wall, run->plan.backstop.own.at);
     if (!become_account(account->pw_uid, account->pw_gid, NULL, 0, 0) || prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
-        die_errno("the account can not be taken on");
+        die_errno("cannot change to the account");
     if (getppid() != 1)
         _exit(NOT_RUN);
     if (wall >= 0)
@@ -119,7 +119,7 @@ static _Noreturn void be_first(struct run *run, int socket, const char *steps, s
     sigaddset(&set, SIGCHLD);
     int children = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     if (children < 0 || sigprocmask(SIG_BLOCK, &set, NULL) != 0 || chdir("/") != 0)
-        die_errno("the processes of the run can't be held");
+        die_errno("cannot open pidfds of the run's processes");
     umask(022);
     if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0)
         die_errno("mounts can't be made private");
@@ -148,7 +148,7 @@ _Noreturn void root_half(struct run *run, int socket, const struct strv *given)
     place = run->plan.user.root;
     if ((account = getpwnam(run->plan.user.account)) == NULL || account->pw_uid == 0 || account->pw_gid == 0 ||
         account->pw_uid == (uid_t)-1 || account->pw_gid == (gid_t)-1)
-        die("there is no account to become");
+        die("no account given");
     const char *steps = checked_artifact(run, "plan", &length);
     notify_act_as(account->pw_uid, account->pw_gid);
     notify_start(run);
@@ -156,7 +156,7 @@ _Noreturn void root_half(struct run *run, int socket, const struct strv *given)
     strv_extend(&variables, &run->plan.user.settings);
     ignore_signals();
     if (unshare(spaces | (run->plan.user.network ? CLONE_NEWNET : 0)) != 0)
-        die_errno("root can make no namespaces here, as in many containers");
+        die_errno("root cannot create namespaces here, as in many containers");
     int own = (int)syscall(SYS_pidfd_open, getpid(), 0);
     pid_t first = own < 0 ? -1 : fork();
     if (first == 0) { /* who is outside has no number here */
@@ -167,7 +167,7 @@ _Noreturn void root_half(struct run *run, int socket, const struct strv *given)
     }
     notify_started();
     if (first < 0 || (handle = (int)syscall(SYS_pidfd_open, first, 0)) < 0)
-        die_errno("root can make no namespaces here, as in many containers");
+        die_errno("root cannot create namespaces here, as in many containers");
     for (;;) {
         struct pollfd each[] = {{.fd = socket, .events = POLLRDHUP}, {.fd = handle, .events = POLLIN}};
         if (poll(each, 2, -1) < 0)

@@ -243,7 +243,7 @@ int make_user_root(const struct run *run, const char *content, size_t length)
         while (step < STEP_COUNT && strcmp(content, STEPS[step].name) != 0)
             step++;
         if (step == STEP_COUNT)
-            die("the plan says '%s', which is no step", content);
+            die("the plan has an unknown step '%s'", content);
         for (size_t count = 0; count <= STEPS[step].words; count++) {
             if (content >= end)
                 die("the plan ends too early");

@@ -123,7 +123,7 @@ static void say_mounts(void)
         die_errno("/proc/self/mountinfo");
     while ((each = strsep(&content, "\n")) != NULL && *each != '\0') {
         if (!mount_parse(each, &mount))
-            die("/proc/self/mountinfo can't be understood");
+            die("cannot parse /proc/self/mountinfo");
         if (!vm_is_of_kernel(mount.point))
             say_word(MOUNT_POINT, xasprintf("%c%s", mount.readonly ? 'r' : 'w', mount.point));
     }

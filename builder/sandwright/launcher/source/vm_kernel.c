@@ -71,7 +71,7 @@ static void check_memory(const struct machine *machine, const char *memory)
                              ? (all.totalram >> 21) * all.mem_unit
                              : (place.f_blocks >> 10) * ((unsigned long)place.f_bsize >> 10);
     if ((unsigned long)strtol(memory, NULL, 10) > half)
-        die("a kernel of its own would get %s MiB, and half of this machine's memory is less", memory);
+        die("the sandbox's kernel would get %s MiB, which is more than half of this machine's memory", memory);
 }
 
 void vm_start(struct machine *machine, const char *program, const char *memory)

@@ -53,7 +53,7 @@ static void take_outside(void)
     struct vm_ports_message said;
     int got = take_files(ways, (struct iovec){&said, sizeof said}, files);
     if (got < 0)
-        die("what leads out of the sandbox has ended");
+        die("the relay out of the sandbox has exited");
     if (said.number >= 0)
         tunnels_reached(&tunnels, said.number, got == 1 ? files[0] : -1);
     else if (got == 1)
@@ -125,7 +125,7 @@ static void take_frame(enum frame frame, unsigned char *content, size_t length)
         break;
     default:
         if (!tunnels_take(&tunnels, frame, content, length))
-            die("what is said inside can't be understood");
+            die("cannot parse a message from inside the sandbox");
     }
 }
 
@@ -138,7 +138,7 @@ static void take_line(void)
     gone = !bytes_read(&in, machine.line) || gone;
     while (!ended && (next = line_next(&in, &frame, &content, &length)) != 0) {
         if (next < 0)
-            die("what is said inside can't be understood");
+            die("cannot parse a message from inside the sandbox");
         take_frame(frame, content, length);
     }
 }
@@ -290,6 +290,6 @@ _Noreturn void vm_relay(const struct vm_plan *plan, char **words)
     relay();
     if (ended)
         _exit(status);
-    warn("the kernel of the sandbox has ended: %s", why_ended());
+    warn("the kernel of the sandbox exited: %s", why_ended());
     _exit(ready ? KILLED : NOT_RUN);
 }

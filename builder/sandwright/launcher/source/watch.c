@@ -76,7 +76,7 @@ static void kill_it(void)
 static _Noreturn void end(const char *path, const char *what)
 {
     kill_it();
-    warn("%s%s: the run is ended", path, what);
+    warn("%s%s: the run was stopped", path, what);
     _exit(REPLACED);
 }
 
@@ -122,9 +122,9 @@ static _Noreturn void end_for_index(const char *fault)
     kill_it();
     (void)ended(GRACE);
     bool moved = index_hold(git_index, writable) != NULL && rename(git_index, aside) == 0;
-    warn("%s can't be trusted any more, as %s: the run is ended", git_index, fault);
+    warn("%s can no longer be trusted, because %s: the run was stopped", git_index, fault);
     if (moved)
-        warn("the index is now %s: look at it, and make another one with `git reset`", aside);
+        warn("the index is now %s: examine it, and create another one with `git reset`", aside);
     _exit(REPLACED);
 }
 

@@ -132,7 +132,7 @@ static _Noreturn void become_command(const struct settings *set, int procs, cons
     const uint32_t *halves = set->identity.capabilities;
     if (!become_account((uid_t)set->identity.user, (gid_t)set->identity.group, set->groups, set->group_count,
                         (uint64_t)halves[1] << 32 | halves[0]))
-        die_errno("rights can not be given up");
+        die_errno("cannot drop privileges");
     umask((mode_t)set->identity.mask);
     if (chdir(set->directory) != 0)
         die_errno("%s can't be entered", set->directory);

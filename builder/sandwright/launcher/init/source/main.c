@@ -39,7 +39,7 @@ int main(int count, char **words)
     if (*words != NULL && strcmp(*words, "--confine") == 0)
         words = confine_enter(words + 1);
     if (*words == NULL)
-        die("this is the part of the launcher that runs inside");
+        die("this part of the launcher runs inside the sandbox");
     if (strcmp(*words, "--init-named") == 0)
         wait_for_names();
     else if (strcmp(*words, "--init") != 0)

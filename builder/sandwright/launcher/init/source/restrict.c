@@ -114,7 +114,7 @@ _Noreturn void restrict_main(char **words)
     if (account != NULL)
         change_account(account);
     if (!drop_capabilities())
-        die_errno("rights can not be given up");
+        die_errno("cannot drop privileges");
     if (ruleset >= 0)
         landlock_enter(ruleset);
     for (char **rule = words; *rule != NULL; rule++) /* behind the account: a change of that unsets it */
