@@ -48,6 +48,19 @@ def test_a_denied_file_is_not_read_by_its_name_in_another_case(project: Project,
     assert f"{root}/.env is also {root}/.ENV on its file system (fuse".encode() in ended.stderr
 
 
+@pytest.mark.needs("bwrap")
+def test_a_protected_name_that_does_not_exist_is_not_made_in_another_case(
+    project: Project, volume: Path
+) -> None:
+    root = volume / "project"
+    root.mkdir()
+    words = ("-C", str(root), "run", "--method", "bwrap", "--", "mkdir", ".VSCODE")
+    ended = project.sandwright(*words)
+    assert ended.returncode == 125
+    assert b"which ignores case itself" in ended.stderr
+    assert list(root.iterdir()) == []
+
+
 class _IgnoresCase(LiveHost):
     """Stands in for a 9p or CIFS volume, which can't be mounted here: .ENV is the file .env."""
 
