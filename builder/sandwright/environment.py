@@ -19,7 +19,9 @@ class EnvironmentVariable:
 
 
 BUILD = EnvironmentVariable(
-    "SANDWRIGHT_BUILD", "sandwright", "directory with built images (default: `build`)"
+    "SANDWRIGHT_BUILD",
+    "sandwright",
+    "directory with built images (default: `build`; for a wheel `~/.local/share/sandwright`)",
 )
 CACHE = EnvironmentVariable(
     "SANDWRIGHT_CACHE", "sandwright", "cache of downloads and builds (default: `$XDG_CACHE_HOME/sandwright`)"

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from sandwright.git.index import gitlinks
-from sandwright.nested import ends_early
+from sandwright.nested import IncompleteSearch
 from sandwright.questions import (
     ENTRIES,
     KINDS,
@@ -135,10 +135,6 @@ class LiveHost:
         self._answers["index", index] = index_of(data)
         return sorted(map(os.fsdecode, gitlinks(data)))
 
-    def nested_search_ends_early(self, root: str, names: Iterable[str]) -> bool:
-        """Whether the question `nested` leaves out directories. It is for a note, and is not recorded."""
-        return ends_early(root, names)
-
     def variable(self, name: str) -> str | None:
         """A variable of the environment."""
         (found,) = self.ask("variable", name)
@@ -204,7 +200,7 @@ def changed(recording: Iterable[tuple[Iterable[str], Iterable[str]]]) -> Questio
         try:
             if answer(question) != tuple(before):
                 return question
-        except (KeyError, TypeError, ValueError):  # no kind of ours, or other words
+        except (KeyError, TypeError, ValueError, IncompleteSearch):  # no kind of ours, or other words
             return question
     return None
 

@@ -24,6 +24,17 @@ def mount_points() -> list[str]:
     return [_decoded(line.split(" ", 5)[4]) for line in lines]
 
 
+def file_system_type(device: int) -> str:
+    """The type of the mounted file system with a device number (st_dev), such as `ext4`; empty if unknown."""
+    number = f"{os.major(device)}:{os.minor(device)}"
+    try:
+        lines = os.fsdecode(_TABLE.read_bytes()).split("\n")[:-1]
+    except OSError:
+        return ""
+    found = (line for line in lines if line.split(" ", 3)[2] == number)
+    return next((line.rpartition(" - ")[2].split(" ")[0] for line in found), "")
+
+
 def mounted_below(directory: Path) -> list[Path]:
     """The mount points at or below a directory, in the order of the mounts."""
     real = directory.resolve()

@@ -1,94 +1,153 @@
-"""Looks for names in a directory and in those below it, to a depth and a number of entries.
+"""Searches a directory, and those below it to a depth, for names.
 
-It is asked at each start, so it lists directories and looks at nothing else.
+The answer protects what is found, and programs inside a sandbox choose what is searched. So the search is
+complete or raises IncompleteSearch: a limit that only ended it would let them push a name out of the answer.
+It runs at each start. It lists directories, and opens no file.
 """
 
 from __future__ import annotations
 
+import errno
 import os
+import pwd
 import sys
-from collections.abc import Container, Iterable
+from collections import Counter, deque
+from collections.abc import Iterable
 
+from sandwright.errors import UsageError
 from sandwright.folding import folded_name
 
 DEPTH = 3
-"""Directories below the first in which names are looked for."""
+"""Levels of directories below the first one that are searched."""
 
-MOST_ENTRIES = 10_000
-MOST_DIRECTORIES = 1_000
-MOST_FOUND = 200
-
-LAST = frozenset(
-    (".cache", ".nox", ".tox", ".venv", "__pycache__", "node_modules", "site-packages", "target", "venv")
-)
-"""Directories that programs fill by the thousand; they are listed when all others were."""
+MAX_DIRECTORIES = 100_000
+MAX_ENTRIES = 5_000_000
+MAX_FOUND = 10_000
 
 _CLOSED = frozenset((".git", ".hg", ".jj", ".sl", ".svn", ".bzr"))
 """Metadata of version control: no work tree is in it."""
+_ACCOUNTS = "sandwright-"
+"""How the names of the accounts of method `user` begin."""
 _FOLDS = sys.platform == "darwin"
+_OVERFLOWS = (errno.ENAMETOOLONG, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+
+
+class IncompleteSearch(UsageError):
+    """A directory can't be searched, or not as a whole."""
 
 
 def find_names(root: str, names: Iterable[str]) -> list[str]:
-    """The relative paths at which one of `names` is there, nearer ones first.
+    """The relative paths at which one of `names` is there, nearer ones first. Links are not followed.
 
-    A name may have several parts. Links are found and not followed. Of more than the limits above, the first.
+    A name may have several parts. One that begins with a slash is a directory below `root` that is not
+    searched. Raise IncompleteSearch for more than the limits above, and for a directory that its owner has
+    closed.
     """
-    return _search(root, names)[0]
+    return _Search(root, names).run()
 
 
-def ends_early(root: str, names: Iterable[str]) -> bool:
-    """Whether the limits end that search before it has listed all directories but those of LAST."""
-    return _search(root, names)[1]
+class _Search:
+    def __init__(self, root: str, names: Iterable[str]) -> None:
+        self._root = root
+        self._names: dict[str, list[str]] = {}
+        self._skipped = set[str]()
+        self._directories = Counter[str]()
+        self._entries = Counter[str]()
+        self._left = [MAX_DIRECTORIES, MAX_ENTRIES]
+        for name in names:
+            if name.startswith("/"):
+                self._skipped.add(name[1:])
+            else:
+                self._names.setdefault(_key(name.partition("/")[0]), []).append(name)
+
+    def run(self) -> list[str]:
+        found: list[str] = []
+        pending = deque([(0, "")])
+        while pending:
+            depth, directory = pending.popleft()
+            matching, inner = self._list_entries(directory)
+            for name in matching:
+                found += self._existing_paths(f"{directory}{name}", self._names[_key(name)])
+            if len(found) > MAX_FOUND:
+                raise IncompleteSearch(f"{self._root} has more than {MAX_FOUND:,} names that programs use")
+            if depth < DEPTH:
+                pending += [
+                    (depth + 1, f"{directory}{name}/")
+                    for name in inner
+                    if f"{directory}{name}" not in self._skipped
+                ]
+        return found
+
+    def _list_entries(self, directory: str) -> tuple[list[str], list[str]]:
+        """The names that may be wanted, and the directories that are searched next."""
+        found, inner, count = [], [], 0
+        path = f"{self._root}/{directory}"
+        try:
+            with os.scandir(path) as entries:
+                for entry in entries:
+                    count += 1
+                    name = entry.name
+                    if (name if not _FOLDS else folded_name(name)) in self._names:
+                        found.append(name)
+                    if entry.is_dir(follow_symlinks=False) and name not in _CLOSED:
+                        inner.append(name)
+            check_passable(path)
+        except OSError as error:
+            check_listed(path.rstrip("/"), error)
+        self._count_entries(directory, count)
+        return sorted(found), sorted(inner)
+
+    def _count_entries(self, directory: str, entries: int) -> None:
+        """Raise IncompleteSearch when there are too many; it names where most of them are."""
+        first = directory.partition("/")[0]
+        self._directories[first] += 1
+        self._entries[first] += entries
+        self._left = [self._left[0] - 1, self._left[1] - entries]
+        for left, counts, most, what in (
+            (self._left[0], self._directories, MAX_DIRECTORIES, "directories"),
+            (self._left[1], self._entries, MAX_ENTRIES, "names"),
+        ):
+            if left < 0:
+                path = f"{self._root}/{max(counts, key=lambda name: counts[name])}".rstrip("/")
+                raise IncompleteSearch(f"{path} has too many {what} to be searched ({most:,} in all)")
+
+    def _existing_paths(self, path: str, names: Iterable[str]) -> list[str]:
+        """The names that begin with the last part of a path and exist."""
+        ends = [name.partition("/")[2] for name in names]
+        return [
+            f"{path}/{end}" if end else path
+            for end in ends
+            if not end or os.path.lexists(f"{self._root}/{path}/{end}")
+        ]
 
 
-def _search(root: str, names: Iterable[str]) -> tuple[list[str], bool]:
-    remaining: dict[str, list[str]] = {}
-    for name in names:
-        remaining.setdefault(_key(name.partition("/")[0]), []).append(name)
-    found: list[str] = []
-    first, last = [(0, "")], list[tuple[int, str]]()
-    entries = directories = 0
-    while (first or last) and len(found) < MOST_FOUND:
-        queue = first or last
-        depth, directory = queue.pop(0)
-        names_here, inner, count = _list_names(f"{root}/{directory}", remaining)
-        entries += count
-        directories += 1
-        if entries > MOST_ENTRIES or directories > MOST_DIRECTORIES:
-            return found[:MOST_FOUND], queue is not last
-        for name in names_here:
-            found += _there(root, f"{directory}{name}", remaining[_key(name)])
-        if depth < DEPTH:
-            for name in inner:
-                (last if name in LAST else queue).append((depth + 1, f"{directory}{name}/"))
-    return found[:MOST_FOUND], len(found) > MOST_FOUND or bool(first)
+def check_passable(path: str) -> None:
+    """Raise PermissionError for a directory whose names can be listed, and nothing more."""
+    if not os.access(path, os.X_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
 
 
-def _list_names(path: str, names: Container[str]) -> tuple[list[str], list[str], int]:
-    """Wanted names in a directory, directories to be looked into, and the number of its entries."""
-    found, inner, count = [], [], 0
+def check_listed(path: str, error: OSError) -> None:
+    """Raise IncompleteSearch for a directory that is there, unless another user has closed it.
+
+    A program inside may close a directory, for the next search, and open it again.
+    """
+    if isinstance(error, PermissionError) and _may_be_owned_inside(path):
+        raise IncompleteSearch(f"{path} can't be searched: its owner has no right to do so") from error
+    if error.errno in _OVERFLOWS:
+        raise IncompleteSearch(f"{path} can't be searched: {error.strerror}") from error
+
+
+def _may_be_owned_inside(path: str) -> bool:
+    """Whether a program inside may be the owner of a directory."""
     try:
-        with os.scandir(path) as entries:
-            for entry in entries:
-                count += 1
-                name = entry.name
-                if (name if not _FOLDS else folded_name(name)) in names:
-                    found.append(name)
-                if entry.is_dir(follow_symlinks=False) and name not in _CLOSED:
-                    inner.append(name)
+        owner = os.lstat(path).st_uid
     except OSError:
-        pass
-    return sorted(found), sorted(inner), count
-
-
-def _there(root: str, path: str, names: Iterable[str]) -> list[str]:
-    """Which of the names that begin with the last part of a path are there."""
-    ends = [name.partition("/")[2] for name in names]
-    return [path if not end else f"{path}/{end}" for end in ends if _leads_to(f"{root}/{path}", end)]
-
-
-def _leads_to(path: str, end: str) -> bool:
-    return not end or os.path.lexists(f"{path}/{end}")
+        return False  # the directory above can't be searched, which was found before
+    try:
+        return owner == os.geteuid() or pwd.getpwuid(owner).pw_name.startswith(_ACCOUNTS)
+    except KeyError:
+        return False
 
 
 def _key(name: str) -> str:

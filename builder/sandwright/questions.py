@@ -14,7 +14,7 @@ from typing import Literal
 
 from sandwright import digests
 from sandwright.git.index import MODE, MOST
-from sandwright.nested import find_names
+from sandwright.nested import check_listed, check_passable, find_names
 
 EntryKind = Literal["directory", "file", "symlink", "socket", "device", "fifo"]
 
@@ -259,8 +259,13 @@ def _directory_listing(path: str) -> Answer:
     """What a directory holds, sorted, with a stroke behind the name of each directory, links not followed."""
     try:
         with os.scandir(path) as entries:
-            return tuple(sorted(f"{each.name}{'/' * each.is_dir(follow_symlinks=False)}" for each in entries))
-    except (OSError, ValueError):
+            names = sorted(f"{each.name}{'/' * each.is_dir(follow_symlinks=False)}" for each in entries)
+        check_passable(path)
+        return tuple(names)
+    except ValueError:
+        return ()
+    except OSError as error:
+        check_listed(path, error)
         return ()
 
 

@@ -26,6 +26,11 @@ def data_path(room: Room, *parts: str) -> Path:
     raise FileNotFoundError(f"sandwright was installed without {'/'.join((room, *parts))}")
 
 
+def in_checkout() -> bool:
+    """Whether the package is that of a checkout (also as an editable install), not of a wheel."""
+    return not (_PACKAGE / "data").is_dir()
+
+
 def data_json(room: Room, *parts: str) -> Any:  # noqa: ANN401 - what JSON holds
     """What a shipped file of JSON holds."""
     return strictjson.loads(data_path(room, *parts).read_bytes())

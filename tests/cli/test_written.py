@@ -19,6 +19,7 @@ from sandwright.image.dockerfile.context import DockerfileContext
 from sandwright.image.export import save_archive
 from sandwright.image.lockfile import write_file
 from sandwright.init.init import propose
+from sandwright.policy.trusted import default_build
 from sandwright.render.artifact import Artifact
 from sandwright.render.rendered import Rendered
 from sandwright.session import denials
@@ -39,7 +40,7 @@ READ = {
         "merge",
         "policy",
     ),
-    *("project", "public-key", "rootfs", "rows", "structure", "token", "trust"),
+    *("project", "public-key", "rootfs", "rows", "structure", "token", "trust", "vex", "vulnerabilities"),
 }
 """Options that name a file or directory to read, wherever they are."""
 
@@ -62,6 +63,21 @@ def test_images_are_where_the_variable_says(
     assert (build_directory(""), build_directory("other")) == (tmp_path, Path("other"))
     monkeypatch.delenv("SANDWRIGHT_BUILD")
     assert build_directory("") == Path("build")
+
+
+def test_a_wheel_keeps_images_in_the_data_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where `run` finds them, and never in the project."""
+    for module in ("sandwright.cli.arguments", "sandwright.policy.trusted"):
+        monkeypatch.setattr(f"{module}.in_checkout", lambda: False)
+    monkeypatch.delenv("SANDWRIGHT_BUILD", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for data, found in (
+        ("", tmp_path / ".local/share"),
+        ("x", tmp_path / ".local/share"),
+        ("/d", Path("/d")),
+    ):
+        monkeypatch.setenv("XDG_DATA_HOME", data)
+        assert build_directory("") == default_build() == found / "sandwright"
 
 
 def test_each_file_is_read_or_written() -> None:

@@ -104,6 +104,7 @@ def _recorded(folder: Path) -> LiveHost:
         asking.ask("index", f"{folder}/{name}")
     asking.ask("listing", f"{folder}/a")
     asking.ask("nested", str(folder), ".vscode", "a/file", "a/missing", ".git", "x")
+    asking.ask("nested", str(folder), "/a", ".vscode", "file", "index")
     asking.ask("nested", f"{folder}/missing", ".vscode")
     asking.ask("tree", f"{folder}/a", f"{folder}/missing", f"{folder}/a/file")
     asking.ask(*sockets_of([str(folder)], [f"{folder}/hidden"]))

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from sandwright import process
 from sandwright.errors import ArchiveRefused, HostError, IntegrityError
-from sandwright.image.deb import ExpectedDigest, open_package, parse_control
+from sandwright.image.deb import parse_control
+from sandwright.image.packagefile import ExpectedDigest, open_package
 from support import debs
 from support.debs import Member, deb, folder, promise
 from support.thorough import examples

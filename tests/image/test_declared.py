@@ -190,6 +190,7 @@ def test_every_name_of_a_definition_is_known() -> None:
     names = {
         "merged-usr",
         "accounts",
+        "busybox-applets",
         "ca-bundle",
         "ld-cache",
         "package-metadata",

@@ -149,8 +149,8 @@ REFUSALS: dict[str, tuple[str, str]] = {
     ),
     "packages on a base from a registry": (
         DEBIAN.replace("{debian: bookworm}", "{registry: alpine}"),
-        "image.yaml:4:12: configure: only an image with a Debian base can have this\n"
-        "image.yaml:5:11: packages: only an image with a Debian base can have this",
+        "image.yaml:4:12: configure: only an image with a Debian or Alpine base can have this\n"
+        "image.yaml:5:11: packages: only an image with a Debian or Alpine base can have this",
     ),
     "a base from a registry that can't be named so": (
         DERIVED.replace("{image: below}", '{registry: "Alpine:3.22"}'),
@@ -171,18 +171,18 @@ REFUSALS: dict[str, tuple[str, str]] = {
     ),
     "no way to configure": (
         DEBIAN.replace("configure: declared\n", ""),
-        "image.yaml:1:1: configure: is required with a Debian base",
+        "image.yaml:1:1: configure: is required with a Debian or Alpine base",
     ),
     "no packages": (
         DEBIAN.replace("packages: [libc6]\n", ""),
-        "image.yaml:1:1: packages: an image with a Debian base needs at least one package",
+        "image.yaml:1:1: packages: an image with a Debian or Alpine base needs at least one package",
     ),
     "what only a Debian base can have": (
         DERIVED + "packages: [a1]\nwithout: {b1: c}\nconfigure: scripts\nlayers: {budget: 3}\n",
-        "image.yaml:4:11: packages: only an image with a Debian base can have this\n"
-        "image.yaml:5:10: without: only an image with a Debian base can have this\n"
-        "image.yaml:6:12: configure: only an image with a Debian base can have this\n"
-        "image.yaml:7:9: layers: only an image with a Debian base can have this",
+        "image.yaml:4:11: packages: only an image with a Debian or Alpine base can have this\n"
+        "image.yaml:5:10: without: only an image with a Debian or Alpine base can have this\n"
+        "image.yaml:6:12: configure: only an image with a Debian or Alpine base can have this\n"
+        "image.yaml:7:9: layers: only an image with a Debian or Alpine base can have this",
     ),
     "declarations beside scripts": (
         DEBIAN.replace("declared", "scripts") + "declare: [tmp]\n",
@@ -191,13 +191,13 @@ REFUSALS: dict[str, tuple[str, str]] = {
     "a declaration there is not": (
         DEBIAN + "declare: [tmpp]\n",
         "image.yaml:6:11: declare[0]: must be one of merged-usr, accounts, ca-bundle, ld-cache, "
-        "package-metadata, os-release, tmp, nsswitch, not 'tmpp'; did you mean 'tmp'?",
+        "package-metadata, os-release, tmp, nsswitch, busybox-applets, not 'tmpp'; did you mean 'tmp'?",
     ),
     "packages that can't be": (
         DEBIAN.replace("[libc6]", "[libc6, Git, 'a b', libc6, -x]"),
-        "image.yaml:5:19: packages[1]: 'Git' is not a Debian package: name, name=version or name/suite\n"
-        "image.yaml:5:24: packages[2]: 'a b' is not a Debian package: name, name=version or name/suite\n"
-        "image.yaml:5:38: packages[4]: '-x' is not a Debian package: name, name=version or name/suite",
+        "image.yaml:5:19: packages[1]: 'Git' is not a package: name, name=version or name/suite\n"
+        "image.yaml:5:24: packages[2]: 'a b' is not a package: name, name=version or name/suite\n"
+        "image.yaml:5:38: packages[4]: '-x' is not a package: name, name=version or name/suite",
     ),
     "a package twice": (
         DEBIAN.replace("[libc6]", "[libc6, git, libc6]"),

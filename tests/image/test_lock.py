@@ -210,7 +210,7 @@ CHANGES: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     ),
     "an unknown archive": (
         _with(archive="x"),
-        f"{SECOND}.archive: must be one of debian, debian-security, or the address of an archive",
+        f"{SECOND}.archive: must be one of debian, debian-security, alpine, or the address of an archive",
     ),
     "a path that climbs": (
         _with(path="pool/../../x.deb"),
@@ -227,7 +227,7 @@ CHANGES: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     ),
     "several faults": (
         _with(size="1", archive=None),
-        f"{SECOND}.archive: must be one of debian, debian-security, or the address of an archive\n"
+        f"{SECOND}.archive: must be one of debian, debian-security, alpine, or the address of an archive\n"
         f"{SECOND}.size: must be a number of bytes",
     ),
 }

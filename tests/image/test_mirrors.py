@@ -8,28 +8,34 @@ import pytest
 
 from sandwright import process
 from sandwright.errors import HostError, UsageError
+from sandwright.image import mirrors
 from sandwright.image.mirrors import Mirrors, find_mirrors, machine_mirrors, parse_mirrors, redact_address
 
 HINT = (
     "name a mirror with --mirror or SANDWRIGHT_MIRROR: one address, or debian=ADDRESS,debian-security=ADDRESS"
+    ",alpine=ADDRESS"
 )
 
 NAMED: dict[str, dict[str, tuple[str, ...]]] = {
     "http://one.example/debian": {
         "debian": ("http://one.example/debian",),
         "debian-security": ("http://one.example/debian-security",),
+        "alpine": ("http://one.example/alpine",),
     },
     "https://one.example/pub/": {
         "debian": ("https://one.example/pub/debian",),
         "debian-security": ("https://one.example/pub/debian-security",),
+        "alpine": ("https://one.example/pub/alpine",),
     },
     "http://one.example:8080": {
         "debian": ("http://one.example:8080/debian",),
         "debian-security": ("http://one.example:8080/debian-security",),
+        "alpine": ("http://one.example:8080/alpine",),
     },
     "file:///srv/mirror": {
         "debian": ("file:///srv/mirror/debian",),
         "debian-security": ("file:///srv/mirror/debian-security",),
+        "alpine": ("file:///srv/mirror/alpine",),
     },
     "debian=http://a.example/d, debian-security=http://b.example/s/": {
         "debian": ("http://a.example/d",),
@@ -56,10 +62,10 @@ REFUSED = {
     'http://u:secret@one.example/"': "'http://one.example/\"' holds what an address of a mirror can't hold",
     "http://one.example/[a=b]": "'http://one.example/[a=b]' holds what an address of a mirror can't hold",
     "ubuntu=http://a.example,debian=http://b.example": (
-        "'ubuntu=http://a.example' is not archive=address; archives are debian, debian-security"
+        "'ubuntu=http://a.example' is not archive=address; archives are debian, debian-security, alpine"
     ),
     "http://a.example,http://b.example": (
-        "'http://a.example' is not archive=address; archives are debian, debian-security"
+        "'http://a.example' is not archive=address; archives are debian, debian-security, alpine"
     ),
     " , ": f"' , ' names no mirror; {HINT}",
 }
@@ -90,6 +96,24 @@ def test_an_archive_without_a_mirror() -> None:
     with pytest.raises(HostError) as caught:
         parse_mirrors("debian=http://a.example").bases("debian-security")
     assert str(caught.value) == f"no mirror of the archive 'debian-security' is known; {HINT}"
+
+
+@pytest.mark.needs("apt-get")
+def test_a_mirror_of_alpine_is_added_to_the_machine_s() -> None:
+    found = find_mirrors("alpine=http://a.example/alpine", {})
+    assert found.bases("alpine") == ("http://a.example/alpine",)
+    assert found.archives["debian"] == machine_mirrors().archives["debian"]
+
+
+def test_the_mirrors_of_this_machine_s_apk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = tmp_path / "repositories"
+    listed.write_text(
+        "# comment\nhttp://a.example/alpine/v3.22/main\n@testing http://b.example/edge/testing/\n"
+        "http://a.example/alpine/v3.22/community\n/media/cdrom/apks\n"
+    )
+    monkeypatch.setattr(mirrors, "APK_REPOSITORIES", listed)
+    monkeypatch.setattr(process, "find", lambda _: None)
+    assert find_mirrors(None, {}).archives == {"alpine": ("http://a.example/alpine", "http://b.example")}
 
 
 def test_secrets_are_not_shown() -> None:

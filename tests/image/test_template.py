@@ -59,7 +59,7 @@ def test_on_an_image_of_a_registry(tmp_path: Path) -> None:
     ("new", "message"),
     [
         (NewImage("mine", "bookwurm"), "there is no image 'bookwurm'"),
-        (NewImage("mine", "bookworm", ["a b"]), "packages[0]: 'a b' is not a Debian package"),
+        (NewImage("mine", "bookworm", ["a b"]), "packages[0]: 'a b' is not a package"),
         (NewImage("mine", "debian", ["curl"]), "--package and --language need a Debian suite as base"),
         (NewImage("mine", "bookworm", user="A"), "'A' is not a name for a user or group"),
         (NewImage("Mine", "bookworm"), "'Mine' can't name an image"),

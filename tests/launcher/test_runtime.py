@@ -271,9 +271,8 @@ def test_what_a_runtime_is_started_with(make: Make) -> None:
     assert given["HOME"] == "/nonexistent"
     open_files = {line.split()[8] for line in (launcher.made / "descriptors").read_text().splitlines()[1:]}
     assert open_files <= {"0", "1", "2", "3"}, "3 is of ls"
-    modes = {
-        line.split()[-1]: line.split()[0] for line in (launcher.made / "modes").read_text().splitlines()[1:]
-    }
+    listing = (launcher.made / "modes").read_text().splitlines()[1:]
+    modes = {line.split()[-1]: line.split()[0] for line in listing}
     assert modes["nothing"] == "----------"
     words = (launcher.made / "words").read_text().splitlines()
     assert words[words.index("--root") + 2 :][:2] == ["--oci-seccomp", "--network=none"]

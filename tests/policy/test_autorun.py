@@ -8,8 +8,9 @@ from typing import get_args
 
 import pytest
 
+from sandwright import nested
 from sandwright.api import Policy
-from sandwright.nested import DEPTH, MOST_ENTRIES, find_names
+from sandwright.nested import DEPTH, find_names
 from sandwright.policy import autorun, load
 from sandwright.policy.autorun import NAMES, AutorunName, Decision, paths
 from sandwright.policy.layers import merged
@@ -67,7 +68,7 @@ def test_the_preset_protects_what_the_table_says() -> None:
     assert tuple(names) == paths("protect")
 
 
-def test_names_are_found_to_a_depth_and_a_number(tmp_path: Path) -> None:
+def test_names_are_found_to_a_depth(tmp_path: Path) -> None:
     deep = "/".join("abcdefgh"[:DEPTH])
     (tmp_path / deep / "i").mkdir(parents=True)
     (tmp_path / "node_modules" / "x").mkdir(parents=True)
@@ -77,11 +78,31 @@ def test_names_are_found_to_a_depth_and_a_number(tmp_path: Path) -> None:
     (tmp_path / "a" / ".claude").mkdir()
     (tmp_path / "a" / ".claude" / "settings.json").touch()
     names = (".envrc", ".claude/settings.json", ".claude/hooks")
-    wanted = [".envrc", "a/.claude/settings.json", f"{deep}/.envrc", "node_modules/x/.envrc"]
+    wanted = [".envrc", "a/.claude/settings.json", "node_modules/x/.envrc", f"{deep}/.envrc"]
     assert find_names(str(tmp_path), names) == wanted
-    for number in range(MOST_ENTRIES):
-        (tmp_path / "node_modules" / f"{number}").touch()
-    assert find_names(str(tmp_path), names) == wanted[:-1]  # what was installed comes last
+    assert find_names(str(tmp_path), [*names, "/a/b", "/node_modules"]) == wanted[:2]
+
+
+@pytest.mark.parametrize(
+    ("limit", "reason"),
+    [
+        ("MAX_DIRECTORIES", "p/b has too many directories to be searched (5 in all)"),
+        ("MAX_ENTRIES", "p/b has too many names to be searched (5 in all)"),
+        ("MAX_FOUND", "p has more than 5 names that programs use"),
+    ],
+)
+def test_a_search_that_would_end_early_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, reason: str
+) -> None:
+    for number in range(3):
+        (tmp_path / "p" / "b" / str(number) / ".envrc").mkdir(parents=True)
+        (tmp_path / "p" / "b" / str(number) / ".vimrc").touch()
+    (tmp_path / "p" / "a").mkdir()
+    assert len(find_names(str(tmp_path / "p"), [".envrc", ".vimrc"])) == 6
+    monkeypatch.setattr(nested, limit, 5)
+    with pytest.raises(nested.IncompleteSearch) as refused:
+        find_names(str(tmp_path / "p"), [".envrc", ".vimrc"])
+    assert str(refused.value) == f"{tmp_path}/{reason}"
 
 
 def test_a_project_in_the_project_keeps_its_policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

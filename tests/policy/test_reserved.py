@@ -122,6 +122,20 @@ def test_no_caller_can_resolve_without_them() -> None:
     assert set(inspect.signature(resolving.resolve).parameters) == {"settings", "facts", "floor", "files"}
 
 
+@pytest.mark.parametrize("variable", ["", "XDG_DATA_HOME"])
+def test_images_of_a_wheel(project: Path, variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Images decide what the next sandbox is."""
+    place = project / "data" if variable else Path.home() / ".local/share"
+    if variable:
+        monkeypatch.setenv(variable, str(place))
+    (place / "sandwright/images").mkdir(parents=True)
+    found = Policy.from_text(
+        f"schema: 1\nmethod: bwrap\nfilesystem: {{write: [$PROJECT, {place}]}}\n"
+    ).resolve()
+    assert not found.filesystem.tree.changes_host(f"{place}/sandwright/images/x")
+    assert found.filesystem.tree.changes_host(f"{place}/other")
+
+
 @pytest.mark.parametrize("variable", ["XDG_CACHE_HOME", "XDG_CONFIG_HOME"])
 def test_where_a_variable_leads_and_where_it_leads_without(
     project: Path, variable: str, monkeypatch: pytest.MonkeyPatch
@@ -325,7 +339,7 @@ def test_a_file_that_podman_takes_is_no_directory(
 
 def test_the_build_of_a_checkout_that_is_the_project(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """sandwright's own repository: reading stays, also of images that are made later."""
-    monkeypatch.setattr("sandwright.policy.trusted.checkout_build", lambda: project / "build")
+    monkeypatch.setattr("sandwright.policy.trusted.default_build", lambda: project / "build")
     found = Policy.from_text("schema: 1\nmethod: bwrap\n").resolve()
     assert not found.filesystem.tree.changes_host(f"{project}/build/images/x")
     assert found.filesystem.tree.shows_host(f"{project}/build/images/x")

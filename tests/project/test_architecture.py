@@ -28,11 +28,11 @@ FLOORS = (
         "digests",
         "environment",
         "lazy",
-        "locking",
         "sarif",
     },
     {
         "checked",
+        "locking",
         "process",
         "streams",
         "foreground",
@@ -72,7 +72,7 @@ FLOORS = (
 
 SIDEWAYS = {
     "errors": {"visible"},
-    "nested": {"folding"},
+    "nested": {"errors", "folding"},
     "documents": {"errors"},
     "resources": {"documents"},
     "crossbuild": {"process"},
@@ -88,6 +88,7 @@ SIDEWAYS = {
     "setup": {"host", "process"},
     "watchdog": {"process", "signalling"},
     "mountinfo": {"process"},
+    "locking": {"user_dirs"},
     "image": {"registry", "rootfs"},
     "registry": {"rootfs"},
     "check": {"release"},

@@ -12,8 +12,8 @@ import pytest
 from sandwright.errors import ArchiveRefused, BuildError, IntegrityError
 from sandwright.image.lock import LockedPackage as Locked
 from sandwright.release.contents import read_contents
-from sandwright.release.debfiles import DebFiles, deb_files, is_kept
 from sandwright.release.licences import UNKNOWN
+from sandwright.release.packagefiles import PackageFiles, is_kept, package_files
 from sandwright.release.sbom import Inventory, package_url, take_inventory
 from sandwright.rootfs.images.source import open_image
 from sandwright.rootfs.tar.entry import EntryKind
@@ -193,7 +193,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
 
 def taken(world: World, name: str, platform: str = "linux/amd64") -> Inventory:
     locked = _locked(world, platform)
-    debs = deb_files(locked, {each.sha256: world.cache.path(each.sha256) for each in locked}, world.cache)
+    debs = package_files(locked, {each.sha256: world.cache.path(each.sha256) for each in locked}, world.cache)
     return take_inventory(name, open_image(world.output / "images" / name, platform=platform), locked, debs)
 
 
@@ -244,7 +244,7 @@ def test_an_image_on_one_of_ours(world: World) -> None:
 def test_a_lock_of_something_else(world: World) -> None:
     locked = [replace(each, version="9") for each in _locked(world, "linux/amd64")]
     image = open_image(world.output / "images/base", platform="linux/amd64")
-    debs = {each.sha256: DebFiles({}, UNKNOWN) for each in locked}
+    debs = {each.sha256: PackageFiles({}, UNKNOWN) for each in locked}
     with pytest.raises(BuildError, match=r"package base-files 9 \(amd64\): it is in the lock, and .* has 12"):
         take_inventory("base", image, locked, debs)
 
@@ -252,15 +252,15 @@ def test_a_lock_of_something_else(world: World) -> None:
 def test_what_a_package_brings_is_kept_and_read_again_when_it_is_damaged(world: World) -> None:
     (package, *_) = _locked(world, "linux/arm64")
     paths = {package.sha256: world.cache.path(package.sha256)}
-    first = deb_files([package], paths, world.cache)
+    first = package_files([package], paths, world.cache)
     assert is_kept(package, world.cache)
-    assert deb_files([package], {}, world.cache) == first
+    assert package_files([package], {}, world.cache) == first
     (kept,) = world.cache.root.glob(f"contents/*/*/{package.sha256}.json")
     raw = bytearray(kept.read_bytes())
     raw[-10] ^= 1
     kept.write_bytes(raw)
     assert not is_kept(package, world.cache)
-    assert deb_files([package], paths, world.cache) == first
+    assert package_files([package], paths, world.cache) == first
 
 
 def test_two_platforms_in_one_layout(tmp_path: Path) -> None:

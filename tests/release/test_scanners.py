@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from sandwright.release.cyclonedx import write_cyclonedx
-from sandwright.release.debfiles import deb_files
 from sandwright.release.listed import read_sbom
+from sandwright.release.packagefiles import package_files
 from sandwright.release.packages import Package, foreign_archive
 from sandwright.release.relations import apk_relations, debian_relations, resolve_dependencies
 from sandwright.release.sbom import Inventory, package_url, take_inventory
@@ -167,7 +167,7 @@ def test_a_package_of_another_archive_is_not_debian_s(tmp_path: Path) -> None:
         world.offer(raw, name="node", version="22.1-1", architecture="amd64"),
         archive="https://packages.example/debian",
     )
-    (brought,) = deb_files(
+    (brought,) = package_files(
         [locked], {locked.sha256: tmp_path / "mirror/debian" / locked.path}, world.cache
     ).values()
     assert brought.control["Maintainer"] == "Nobody <nobody@example.invalid>"

@@ -150,7 +150,7 @@ ANSWERS = {
     "registry/authorization.py": "a token",
     "release/inventories.py": "a record of ours",
     "release/evidence.py": "a record of ours",
-    "release/debfiles.py": "a record of ours",
+    "release/packagefiles.py": "a record of ours",
     "image/lockfile.py": "a lock, of which the decoder refuses unknown keys",
     "engines/podman.py": "an answer of the engine",
 }

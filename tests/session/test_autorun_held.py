@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from sandwright import process
+from sandwright.nested import MAX_DIRECTORIES, MAX_FOUND
 from sandwright.policy.autorun import NAMES, AutorunName
 from session.conftest import Project
 
@@ -203,24 +204,56 @@ def test_mercurial_works_and_runs_nothing_of_ours(project: Project, tmp_path: Pa
 DECOYS = {
     "names": "mkdir a; for n in $(seq 205); do mkdir a/$n; : >a/$n/HEAD; done",
     "directories": "mkdir .a; cd .a; seq 1100 | xargs mkdir",
+    "entries": "mkdir .a; cd .a; seq 11000 | xargs touch",
+    "caches": "mkdir -p node_modules target; cd node_modules; seq 1100 | xargs mkdir",
 }
+"""What a program inside made that ended the search before other directories."""
 
 
 @pytest.mark.parametrize("kind", DECOYS)
-def test_a_run_says_so_if_the_search_ends_before_a_repository(project: Project, kind: str) -> None:
-    """A run before made the search end there."""
-    subprocess.run(["git", "init", "-q", project.root / "z/r"], check=True, env=GIT)
-    write = "echo x >>z/r/.git/config && echo written"
-    held = project.run("sh", "-c", write)
-    assert (held.stdout, b"has too many" in held.stderr) == (b"", False), "the control"
+def test_a_repository_is_held_whatever_lies_before_it(project: Project, kind: str) -> None:
+    for name in ("z/r", "target/r"):
+        subprocess.run(["git", "init", "-q", project.root / name], check=True, env=GIT)
     assert project.run("sh", "-c", DECOYS[kind]).returncode == 0
-    changed = project.run("sh", "-c", write)
-    assert changed.stdout == b"written\n"
-    assert f"{project.root} has too many directories or names".encode() in changed.stderr
-    assert b"z/r/.git: a repository: Git runs" in changed.stderr
+    ended = project.run("sh", "-c", "for d in z target; do echo x >>$d/r/.git/config && echo $d; done; true")
+    assert (ended.returncode, ended.stdout) == (0, b""), ended.stderr
 
 
-def test_full_caches_are_not_worth_a_note(project: Project) -> None:
-    for number in range(1100):
-        (project.root / "node_modules" / str(number)).mkdir(parents=True)
-    assert b"has too many" not in project.run("true").stderr
+TOO_MANY = {
+    "directories": (
+        f"mkdir a; cd a; seq {MAX_DIRECTORIES + 1} | xargs mkdir",
+        f"/a has too many directories to be searched ({MAX_DIRECTORIES:,} in all). Repositories and settings",
+    ),
+    "names": (
+        f"mkdir a; cd a; for n in $(seq {MAX_FOUND // 50 + 1}); do mkdir $n; "
+        "(cd $n; seq 50 | xargs mkdir; seq -f %g/HEAD 50 | xargs touch); done",
+        f" has more than {MAX_FOUND:,} names that programs use. Repositories and settings",
+    ),
+    "repositories": (
+        "git init -q a/0; for n in $(seq 205); do cp -r a/0 a/$n; done",
+        "there are more than 200 repositories in what may be written, too many to protect one by one",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", TOO_MANY)
+def test_a_run_is_refused_if_it_cannot_hold_every_repository(project: Project, kind: str) -> None:
+    """Rather than to hold some of them: a run before chooses how many there are."""
+    subprocess.run(["git", "init", "-q", project.root / "z/r"], check=True, env=GIT)
+    before = (project.root / "z/r/.git/config").read_bytes()
+    make, refusal = TOO_MANY[kind]
+    assert project.run("sh", "-c", make).returncode == 0
+    ended = project.run("sh", "-c", "echo x >>z/r/.git/config")
+    assert (ended.returncode, refusal in ended.stderr.decode()) == (125, True), ended.stderr
+    assert (project.root / "z/r/.git/config").read_bytes() == before
+
+
+def test_what_cannot_be_written_is_not_searched(project: Project) -> None:
+    """The way out of a refusal: a directory that is too large is made read-only."""
+    project.policy.write_text(f"{project.policy.read_text()}  readonly: [$PROJECT/a]\n")
+    subprocess.run(["git", "init", "-q", project.root / "z/r"], check=True, env=GIT)
+    for number in range(MAX_FOUND + 1):
+        (project.root / "a" / str(number)).mkdir(parents=True)
+        (project.root / "a" / str(number) / "HEAD").touch()
+    ended = project.run("sh", "-c", "echo x >>z/r/.git/config; echo x >>a/1/HEAD")
+    assert ended.stderr.count(b"Read-only file system") == 2, ended.stderr

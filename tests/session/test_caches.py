@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from sandwright.policy.facts import persistent_directories
+from sandwright.policy.merged import MAX_PERSISTENT
 from sandwright.policy.names import CACHES
 from session.conftest import Project, eventually
 
@@ -113,3 +114,28 @@ def test_a_home_that_no_policy_can_name_is_told(person: Project) -> None:
     done = person.run("true")
     assert done.returncode == 125
     assert b"is no path that a policy can name" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["run", "verify", "account-setup", "explain"])
+@pytest.mark.parametrize("key", ["write", "readonly"])
+def test_a_policy_cannot_have_any_number_of_them_made(person: Project, command: str, key: str) -> None:
+    """No approval is asked for them."""
+    paths = [f"$CACHE/d{number}/e/f" for number in range(MAX_PERSISTENT // 3 + 1)]
+    deep = f"$CACHE/{'d/' * (MAX_PERSISTENT + 1)}"
+    last = {"run": ("--", "true"), "explain": ("read", "/")}.get(command, ())
+    for listed, line in ((paths, 5 + len(paths) - 1), ([deep], 5)):
+        lines = "".join(f"    - {path}\n" for path in listed)
+        person.policy.write_text(f"{HEAD}filesystem:\n  {key}:\n{lines}")
+        ended = person.sandwright(command, *last)
+        refused = f"{line}:7: filesystem.{key}[{len(listed) - 1}]: a policy can have {MAX_PERSISTENT} "
+        assert refused in ended.stderr.decode(), ended.stderr
+        assert not _place(person).exists()
+
+
+def test_a_policy_can_have_as_many_as_that(person: Project) -> None:
+    paths = [f"$CACHE/d{number}/e" for number in range(MAX_PERSISTENT // 2)]
+    lines = "".join(f"    - {path}\n" for path in paths)
+    person.policy.write_text(f"{HEAD}filesystem:\n  write:\n{lines}")
+    ended = person.run("true")
+    assert ended.returncode == 0, ended.stderr
+    assert len([*_place(person).glob("d*/e")]) == len(paths)

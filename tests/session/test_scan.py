@@ -132,6 +132,28 @@ def _said(errors: bytes) -> list[str]:
     return [line for line in lines if "new or changed" in line or "not everything" in line]
 
 
+@pytest.mark.parametrize("set_id", [True, False])
+def test_a_cache_is_scanned_for_set_id_files_only(root: Path, *, set_id: bool) -> None:
+    """No program of the host reads `$CACHE`, where package managers keep repositories of packages."""
+    cache = root / "caches" / "p"
+    data = ScanScope(
+        roots=(str(cache / "cargo"),),
+        names=(ProtectedName(name=".github/workflows", tool="GitHub Actions"),),
+        set_id=set_id,
+        persistent=(str(cache),),
+    )
+    since = Clock().since()
+    for name in ("a/.github/workflows/ci.yml", "b/.git/HEAD", "b/.git/objects/x", "b/.git/refs/x"):
+        (cache / "cargo" / name).parent.mkdir(parents=True, exist_ok=True)
+        (cache / "cargo" / name).touch()
+    (cache / "cargo/b/.git/link").symlink_to("/etc/passwd")
+    assert scan.scan_changes(data, "policy", since) == []
+    assert (cache / "cargo/b/.git/link").is_symlink()
+    (cache / "cargo/owned").touch()
+    (cache / "cargo/owned").chmod(0o4755)
+    assert len(scan.scan_changes(data, "policy", since)) == set_id
+
+
 def test_where_it_stops_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scan, "MOST_NAMES", 20)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

@@ -176,6 +176,11 @@ GH_TRICKS: list[tuple[str, list[str]]] = [
     ("gh auth git-credential prints the token", ["auth", "git-credential", "get"]),
     ("gh help auth setup-git changes what git runs", ["auth", "setup-git"]),
     ("gh help auth login --with-token", ["auth", "login", "--with-token"]),
+    (
+        "gh 2.23: a tag is not escaped; URL standard: %2e%2e is `..`",
+        ["release", "view", "v/%2e%2e/%2e%2e/%2e%2e/%2e%2e/%2e%2e/o/r/releases/tags/v1"],
+    ),
+    ("gh 2.23: a fragment cuts the tag off", ["release", "view", "v1#x"]),
     ("gh help api: any request", ["api", "-X", "DELETE", "/repos/o/r"]),
     ("gh help api -F x=@file sends a file", ["api", "gists", "-F", "x=@/etc/passwd"]),
     ("gh help api --input sends a file", ["api", "gists", "--input", "/etc/passwd"]),

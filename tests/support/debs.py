@@ -13,7 +13,7 @@ from pathlib import Path
 
 import zstandard
 
-from sandwright.image.deb import ExpectedDigest
+from sandwright.image.packagefile import ExpectedDigest
 from sandwright.image.packages import PackageSource
 
 COMPRESSORS: Mapping[str, Callable[[bytes], bytes]] = {

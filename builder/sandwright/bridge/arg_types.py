@@ -17,6 +17,7 @@ Kind = Literal[
     "number",
     "text",
     "ref",
+    "tag",
     "refspec",
     "remote",
     "repo",
@@ -27,7 +28,8 @@ Kind = Literal[
     "search",
 ]
 """`flag`: no value. `word`: a plain word. `number`: decimal. `text`: any text. `ref`: a branch, tag or
-commit. `refspec`: what git pushes and fetches. `remote`: a remote that the bridge knows. `repo`: OWNER/NAME.
+commit. `tag`: one that stands in the path of a URL as it is. `refspec`: what git pushes and fetches.
+`remote`: a remote that the bridge knows. `repo`: OWNER/NAME.
 `login`: an account. `fields`: names with commas. `item`: a number of GitHub's, or a branch. `file`: a file of
 the workspace, which the program gets as an open descriptor; `-` is standard input. `search`: a text of
 GitHub's search within one repository."""
@@ -75,6 +77,8 @@ def value_fault(kind: Kind, text: str) -> str:  # noqa: PLR0911 - a row for each
             return "searches other repositories, too" if _WIDER.search(text) else ""
         case "ref":
             return "" if is_ref(text) else "is no name of a branch, tag or commit"
+        case "tag":  # gh 2.23 does not escape it, and a server may read %2e%2e as ".."
+            return "" if is_ref(text) and not set(text) & set("%#") else "is no plain name of a tag"
         case "item":
             return "" if re.fullmatch(r"[0-9]{1,9}", text) or is_ref(text) else "is no number and no branch"
         case "refspec":

@@ -94,7 +94,7 @@ run rerun <number> --failed --repo/-R:repo
 run cancel <number> --repo/-R:repo
 workflow list --all/-a {_LISTED}
 release list --exclude-drafts --exclude-pre-releases {_LISTED}
-release view [<ref>] --json:fields --repo/-R:repo
+release view [<tag>] --json:fields --repo/-R:repo
 repo view [<repo>] --branch/-b:ref --json:fields
 label list {_LISTED} --search/-S:search
 """

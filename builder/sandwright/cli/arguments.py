@@ -7,7 +7,9 @@ from pathlib import Path
 
 from sandwright.environment import BUILD
 from sandwright.errors import UsageError
+from sandwright.policy.trusted import default_build
 from sandwright.reading import open_named
+from sandwright.resources import in_checkout
 
 MAX_BYTES = 16 << 20
 """How much of a profile is read; the largest real one is a hundredth of that."""
@@ -26,8 +28,9 @@ def read_file(file: str) -> bytes:
 
 
 def build_directory(output: str) -> Path:
-    """The value of `--output`, else of SANDWRIGHT_BUILD, else `build`."""
-    return Path(output or os.environ.get(BUILD.name) or "build")
+    """`--output`, else SANDWRIGHT_BUILD, else `build`; for a wheel the user's data directory."""
+    named = output or os.environ.get(BUILD.name)
+    return Path(named) if named else Path("build") if in_checkout() else default_build()
 
 
 def image_path(image: str, output: Path, *, kind: str = "file or directory") -> Path:

@@ -13,6 +13,7 @@ from sandwright.checked import Checked, require_checked
 from sandwright.cli import console
 from sandwright.cli.image_arguments import RegistrySettingsFactory, catalogue_of, registry_settings
 from sandwright.errors import LockError, VerdictError
+from sandwright.image.apk.lock import lock_apk_image
 from sandwright.image.apt import lock_image
 from sandwright.image.baselock import BaseLock, base_lock_changes, load_base_lock, write_base_lock
 from sandwright.image.cache import Cache, default_cache
@@ -141,7 +142,8 @@ class _Locker:
             )
             return pins, base_lock_changes(_previous_lock(definition, load_base_lock), pins)
         previous = _previous_lock(definition, load_lock)
-        lock = lock_image(
+        lock_packages = lock_apk_image if definition.distribution == "alpine" else lock_image
+        lock = lock_packages(
             definition,
             mirrors=find_mirrors(self.mirror or None, os.environ),
             cache=default_cache(os.environ),

@@ -23,9 +23,9 @@ from sandwright.image import logins
 from sandwright.image.aptsources import AptSource, apt_sources, debian_sources
 from sandwright.image.definition import ImageDefinition, package_name
 from sandwright.image.lock import Lock, LockedPackage, checksum
-from sandwright.image.lockfile import ARCHITECTURES
+from sandwright.image.lockfile import ARCHITECTURES, naming_errors
 from sandwright.image.mirrors import Mirrors, redact_address
-from sandwright.locking import lock_within
+from sandwright.locking import exclusive
 from sandwright.progress import SILENT, Progress
 
 UPDATE_TIMEOUT = 600.0
@@ -76,7 +76,7 @@ def lock_image(
         sources = apt_sources(definition)
         root = cache / "apt" / f"{suite}-{ARCHITECTURES[platform]}{_directory_suffix(suite, sources)}"
         apt = PrivateApt(root, suite, ARCHITECTURES[platform], mirrors, keyring, sources)
-        with apt.opened(), _naming(f"image '{definition.name}', {platform}"):
+        with apt.opened(), naming_errors(f"image '{definition.name}', {platform}"):
             with progress.step(f"{definition.name} {platform}: indices"):
                 apt.update()
             platforms[platform] = apt.resolve_image(definition)
@@ -112,8 +112,7 @@ class PrivateApt:
             try:
                 for name in ("lists/partial", "cache/archives/partial", *_CONFIGURATION_DIRECTORIES):
                     (self.root / name).mkdir(parents=True, exist_ok=True)
-                lock = stack.enter_context((self.root / "lock").open("w"))
-                if not lock_within(lock.fileno(), WAITING):
+                if not stack.enter_context(exclusive(self.root, within=WAITING)):
                     raise HostError(f"{self.root} is locked by another process, and stays so")
                 (self.root / "status").write_text("")
                 self._copy_keys()
@@ -280,15 +279,6 @@ def _keyring() -> Path:
     raise HostError(
         "this machine lacks the keys of Debian's archives; the package debian-archive-keyring has them"
     )
-
-
-@contextlib.contextmanager
-def _naming(what: str) -> Iterator[None]:
-    """Say in an error what it was that could not be resolved."""
-    try:
-        yield
-    except (LockError, FetchError, IntegrityError) as error:
-        raise type(error)(f"{what}: {error}") from error
 
 
 def _plain_address(address: str) -> str:

@@ -12,7 +12,6 @@ from sandwright.image.accounts import Names
 from sandwright.image.buildcontext import BuildContext
 from sandwright.image.compress import Compression
 from sandwright.image.configured import DebianSystem, write_system
-from sandwright.image.deb import ExpectedDigest
 from sandwright.image.definition import ImageDefinition
 from sandwright.image.derived import read_tree
 from sandwright.image.documents import INIT, LayerHistory, architecture, timestamp
@@ -20,6 +19,7 @@ from sandwright.image.existing import BaseImage
 from sandwright.image.layer import WrittenLayer
 from sandwright.image.lock import LockedPackage
 from sandwright.image.overlay import Overlay
+from sandwright.image.packagefile import ExpectedDigest
 from sandwright.image.packages import PackageRules, PackageSource, WrittenPackages, write_packages
 from sandwright.image.tree import FileTree, merge, unsettled
 
@@ -62,7 +62,7 @@ def sources(packages: Sequence[LockedPackage], files: Mapping[str, Path]) -> lis
         PackageSource(
             each.name,
             files[each.sha256],
-            ExpectedDigest(str(each), each.size, each.sha256),
+            ExpectedDigest(str(each), each.size, each.sha256, each.format),
             each.version,
             each.architecture,
         )
@@ -101,7 +101,12 @@ def from_packages(
     for path in unsettled(tree, [written.directories for written, _ in made]):
         overlay.again(path)
     facts = declared.Declared(
-        task.architecture, brought, rules.wanted, definition.accounts.users, definition.accounts.groups
+        task.architecture,
+        brought,
+        rules.wanted,
+        definition.accounts.users,
+        definition.accounts.groups,
+        definition.packages,
     )
     declared.mount_points(overlay)
     for name in declared.ORDER:

@@ -1,21 +1,16 @@
 """Reads a Debian package as a stream: an ar archive that holds two tar archives (deb(5)).
 
-Nothing is unpacked and no program is started. The package is hashed while it is read, so reading it to its
-end also verifies it against the lock.
+Nothing is unpacked and no program is started.
 """
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Mapping
 from typing import BinaryIO
 
-from sandwright.errors import HostError, IntegrityError, SandwrightError
+from sandwright.errors import IntegrityError
 from sandwright.rootfs.tar.codec import Codec, decompressed
 from sandwright.rootfs.tar.entry import EntryKind, show
 from sandwright.rootfs.tar.limits import ArchiveLimits
@@ -35,15 +30,6 @@ _CODECS: Mapping[bytes, frozenset[Codec]] = {
 _FIELD = re.compile(r"([!-9;-~]+):[ \t]*(.*)")
 
 
-@dataclass(frozen=True)
-class ExpectedDigest:
-    """Size and digest of a package in the lock. `label` names it in messages: `git 1:2.39.5-0 (amd64)`."""
-
-    label: str
-    size: int
-    sha256: str
-
-
 class DebPackage:
     """An open package. `control` holds the files of its control archive; `data` can be read once."""
 
@@ -59,6 +45,11 @@ class DebPackage:
     def fields(self) -> dict[str, str]:
         """The fields of the `control` file, as written; continuation lines keep their newlines."""
         return parse_control(self.control["control"].decode("utf-8", "replace"))
+
+    def identity(self) -> dict[str, str | None]:
+        """Name, version and architecture, in this order, under the names of their fields."""
+        fields = self.fields()
+        return {name: fields.get(name) for name in ("Package", "Version", "Architecture")}
 
     def finish(self) -> None:
         """Read the rest of the data archive, and refuse anything after it."""
@@ -96,38 +87,6 @@ class DebPackage:
         if self._copy is not None:
             stream = self._copy.member(stem, stream)
         return TarReader(stream, limits=limits, name=where)
-
-
-@contextlib.contextmanager
-def open_package(
-    path: Path,
-    promise: ExpectedDigest,
-    *,
-    advance: Callable[[int], object] = lambda _: None,
-    copy: PlainCopy | None = None,
-) -> Iterator[DebPackage]:
-    """A package in a file, for the length of a `with` that ends by reading the rest of it.
-
-    `advance` is called with the number of bytes of each read; `copy` receives the package without
-    compression. Raise IntegrityError when size or digest differ from the lock; this error takes precedence
-    over any other that reading the package raised.
-    """
-    try:
-        raw = path.open("rb")
-    except OSError as error:
-        raise HostError(f"package {promise.label}: cannot read {path}: {error.strerror}") from error
-    with raw:
-        hashing = _Hashing(raw, advance)
-        try:
-            package = DebPackage(hashing, label=promise.label, copy=copy)
-            yield package
-            package.finish()
-            if copy is not None:
-                copy.close()
-        except SandwrightError:
-            hashing.check(promise)
-            raise
-        hashing.check(promise)
 
 
 def parse_control(text: str) -> dict[str, str]:
@@ -191,35 +150,6 @@ class _Copied:
         data = self._stream.read(size)
         self._file.write(data)
         return data
-
-
-class _Hashing:
-    """A stream that counts and hashes everything read from it."""
-
-    def __init__(self, stream: Readable, advance: Callable[[int], object]) -> None:
-        self._stream = stream
-        self._advance = advance
-        self._digest = hashlib.sha256()
-        self._size = 0
-
-    def read(self, size: int, /) -> bytes:
-        data = self._stream.read(size)
-        self._digest.update(data)
-        self._size += len(data)
-        self._advance(len(data))
-        return data
-
-    def check(self, promise: ExpectedDigest) -> None:
-        """Read to the end. Raise IntegrityError for another size or digest."""
-        while self.read(1 << 20):
-            pass
-        if self._size != promise.size:
-            raise IntegrityError(f"package {promise.label}: {self._size} bytes, the lock says {promise.size}")
-        found = self._digest.hexdigest()
-        if found != promise.sha256:
-            raise IntegrityError(
-                f"package {promise.label}: its SHA-256 is {found}, the lock says {promise.sha256}"
-            )
 
 
 class _Ar:

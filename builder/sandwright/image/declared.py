@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 from sandwright.errors import BuildError
 from sandwright.image import accounts, ldcache
+from sandwright.image.apk import database
+from sandwright.image.lockfile import APK_ARCHITECTURES
 from sandwright.image.overlay import Overlay
 from sandwright.image.packages import MERGED
 from sandwright.image.sections import ImageGroup, ImageUser
@@ -19,11 +21,13 @@ from sandwright.image.tree import PackageContents
 CERTIFICATES = b"usr/share/ca-certificates/"
 BUNDLE = b"etc/ssl/certs/ca-certificates.crt"
 METADATA = b"var/lib/dpkg/status.d/"
+APPLETS = b"etc/busybox-paths.d/"
+BUSYBOX = b"bin/busybox"
 _NSSWITCH = b"usr/share/libc-bin/nsswitch.conf"
 _LINKER = b"etc/ld.so.conf"
 
-_INSTALL_SCRIPTS = frozenset({"config", "postinst", "preinst"})
-"""What dpkg and debconf run when a package is installed (Debian Policy 6.1)."""
+_INSTALL_SCRIPTS = frozenset({"config", "postinst", "preinst", ".pre-install", ".post-install", ".trigger"})
+"""What dpkg and debconf (Debian Policy 6.1), or apk, run when a package is installed."""
 
 _MOUNT_POINTS = {b"dev": 0o755, b"proc": 0o555, b"sys": 0o555, b"run": 0o755}
 _FROM_THE_RUNTIME = (b"etc/hostname", b"etc/hosts", b"etc/resolv.conf")
@@ -40,13 +44,15 @@ class Declared:
     wanted: Callable[[str], bool]
     users: Sequence[ImageUser] = ()
     groups: Sequence[ImageGroup] = ()
+    requested: Sequence[str] = ()
+    """The packages that the definition names."""
 
 
 def keeps(path: bytes) -> bool:
     """Whether a declaration needs the content of a file."""
     certificate = path.startswith(CERTIFICATES) and path.endswith(b".crt")
     configuration = path.startswith(_LINKER) and path.endswith(b".conf")
-    return certificate or configuration or path == _NSSWITCH
+    return certificate or configuration or path == _NSSWITCH or path.startswith(APPLETS)
 
 
 def declare(name: str, overlay: Overlay, facts: Declared) -> None:
@@ -122,12 +128,35 @@ def _package_metadata(overlay: Overlay, facts: Declared) -> None:
 
     The convention is that of Google's distroless images (PACKAGE_METADATA.md): `NAME` holds the package's
     control file, `NAME.md5sums` the checksums of its files, without files that the image leaves out.
+    Alpine's packages are in apk's database instead, with which apk works in derived images.
     """
+    if any(package.checksum for package in facts.packages):
+        _apk_database(overlay, facts)
+        return
     for package in facts.packages:
         name = METADATA + package.owner.encode()
         overlay.file(name, package.control["control"].rstrip(b"\n") + b"\n")
         sums = package.control.get("md5sums", b"").splitlines(keepends=True)
         overlay.file(name + b".md5sums", b"".join(line for line in sums if _is_wanted(line, facts.wanted)))
+
+
+def _apk_database(overlay: Overlay, facts: Declared) -> None:
+    packages = sorted(facts.packages, key=lambda each: each.owner)
+    overlay.file(database.DIRECTORY + b"installed", database.installed(packages))
+    overlay.file(database.DIRECTORY + b"scripts.tar", database.scripts(packages))
+    overlay.file(database.DIRECTORY + b"triggers", database.triggers(packages))
+    overlay.file(b"etc/apk/world", "".join(f"{each}\n" for each in sorted(facts.requested)).encode())
+    overlay.file(b"etc/apk/arch", f"{APK_ARCHITECTURES[f'linux/{facts.architecture}']}\n".encode())
+
+
+def _busybox_applets(overlay: Overlay, _facts: Declared) -> None:
+    """Links to busybox for its applets where nothing else is, as `busybox --install -s` in its trigger."""
+    lists = sorted(path for path in overlay.tree.kept if path.startswith(APPLETS))
+    if not lists:
+        raise BuildError("declare: busybox-applets: no package brings a list of applets; add busybox")
+    for path in b"\n".join(map(overlay.tree.kept.__getitem__, lists)).split():
+        if overlay.missing(path):
+            overlay.link(path, b"/" + BUSYBOX)
 
 
 def _is_wanted(line: bytes, wanted: Callable[[str], bool]) -> bool:
@@ -172,6 +201,7 @@ _DECLARATIONS: Mapping[str, Callable[[Overlay, Declared], None]] = {
     "os-release": _os_release,
     "tmp": _tmp,
     "nsswitch": _nsswitch,
+    "busybox-applets": _busybox_applets,
 }
 ORDER: Sequence[str] = tuple(_DECLARATIONS)
 """The order of declarations, whatever their order in a definition: links into /usr come first."""

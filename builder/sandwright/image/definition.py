@@ -20,6 +20,7 @@ from sandwright.errors import DocumentError, Problem, UsageError
 from sandwright.image.fields import CompressionName, Glob, Line, PackageName, PackageSpec
 from sandwright.image.sections import (
     Accounts,
+    AlpineBase,
     AptArchive,
     Config,
     ConsistentAccounts,
@@ -42,11 +43,24 @@ NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 Platform = Literal["linux/amd64", "linux/arm64"]
 Declaration = Literal[
-    "merged-usr", "accounts", "ca-bundle", "ld-cache", "package-metadata", "os-release", "tmp", "nsswitch"
+    "merged-usr",
+    "accounts",
+    "ca-bundle",
+    "ld-cache",
+    "package-metadata",
+    "os-release",
+    "tmp",
+    "nsswitch",
+    "busybox-applets",
 ]
 
-ONLY_DEBIAN = ("configure", "packages", "without", "exclude", "keep", "declare", "layers")
-"""Fields that need a Debian suite as base."""
+ONLY_PACKAGES = ("configure", "packages", "without", "exclude", "keep", "declare", "layers")
+"""Fields that need packages of a distribution as base."""
+_NOT_DECLARED: Mapping[str, tuple[Declaration, ...]] = {
+    "alpine": ("ld-cache", "nsswitch"),
+    "debian": ("busybox-applets",),
+}
+"""Declarations that mean nothing in a distribution."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,10 +71,11 @@ class ImageDefinition:
     """Version of this format."""
     description: Line
     """One sentence; becomes the image's description annotation."""
-    base: DebianBase | ImageBase | RegistryBase
+    base: DebianBase | AlpineBase | ImageBase | RegistryBase
     configure: Literal["declared", "scripts"] | None = None
-    """How packages are configured; required with a Debian base. `declared`: files straight from the packages,
-    and what `declare` names instead of maintainer scripts. `scripts`: mmdebstrap runs the scripts."""
+    """How packages are configured; required with a base of packages. `declared`: files straight from the
+    packages, and what `declare` names instead of their scripts. `scripts`: mmdebstrap runs the scripts; only
+    for Debian."""
     packages: Annotated[tuple[PackageSpec, ...], DISTINCT] = ()
     """Packages wanted, as `name`, `name=version` or `name/suite`; what they depend on is added, what they
     recommend is not."""
@@ -96,8 +111,28 @@ class ImageDefinition:
 
     @property
     def suite(self) -> str | None:
-        """Code name of the Debian suite; None when the base is an image."""
-        return self.base.debian if isinstance(self.base, DebianBase) else None
+        """The suite or release whose packages the image has; None when the base is an image."""
+        match self.base:
+            case DebianBase():
+                return self.base.debian
+            case AlpineBase():
+                return self.base.alpine if self.base.alpine == "edge" else f"v{self.base.alpine}"
+            case _:
+                return None
+
+    @property
+    def distribution(self) -> Literal["debian", "alpine"] | None:
+        """The distribution whose packages the image has; None when the base is an image."""
+        if self.suite is None:
+            return None
+        return "debian" if isinstance(self.base, DebianBase) else "alpine"
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The files with keys of archives, below its directory."""
+        if isinstance(self.base, AlpineBase):
+            return self.base.keys
+        return tuple(each.key for each in self.archives)
 
     @property
     def archives(self) -> tuple[AptArchive, ...]:
@@ -145,6 +180,9 @@ def _folder_faults(definition: ImageDefinition) -> Faults:
     for index, archive in enumerate(definition.archives):
         if message := _source_fault(definition.folder, archive.key):
             yield ("base", "sources", index, "key"), message
+    for index, key in enumerate(definition.base.keys if isinstance(definition.base, AlpineBase) else ()):
+        if message := _source_fault(definition.folder, key):
+            yield ("base", "keys", index), message
     for index, file in enumerate(definition.files):
         message = _source_fault(definition.folder, file.source) if file.source else None
         if message:
@@ -193,19 +231,32 @@ def _add_bases(definitions: dict[str, ImageDefinition], bases: Path) -> None:
 
 def _base_faults(definition: ImageDefinition, keys: Container[str]) -> Faults:
     if definition.suite is None:
-        for name in ONLY_DEBIAN:
+        for name in ONLY_PACKAGES:
             if name in keys:
-                yield (name,), "only an image with a Debian base can have this"
+                yield (name,), "only an image with a Debian or Alpine base can have this"
         return
     if definition.configure is None:
-        yield ("configure",), "is required with a Debian base"
+        yield ("configure",), "is required with a Debian or Alpine base"
     if not definition.packages:
-        yield ("packages",), "an image with a Debian base needs at least one package"
+        yield ("packages",), "an image with a Debian or Alpine base needs at least one package"
+    if definition.distribution == "alpine":
+        yield from _alpine_faults(definition)
+    for index, declaration in enumerate(definition.declare):
+        if declaration in _NOT_DECLARED[definition.distribution or ""]:
+            yield ("declare", index), f"'{declaration}' is not for {str(definition.distribution).title()}"
     if definition.configure == "scripts" and "declare" in keys:
         yield ("declare",), "can't be with 'configure: scripts', where maintainer scripts do this"
     for spec in definition.packages:
         if (name := package_name(spec)) in definition.without:
             yield ("without", name), "is in 'packages' too"
+
+
+def _alpine_faults(definition: ImageDefinition) -> Faults:
+    if definition.configure == "scripts":
+        yield ("configure",), "must be 'declared' with an Alpine base"
+    for index, spec in enumerate(definition.packages):
+        if "/" in spec:
+            yield ("packages", index), f"'{spec}' names a suite, which Alpine has not"
 
 
 def _path_faults(definition: ImageDefinition) -> Faults:

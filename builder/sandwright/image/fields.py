@@ -118,18 +118,19 @@ ImageName = Annotated[
 RegistryReference = Annotated[str, ValueCheck(check_reference, {"type": "string", "pattern": "^[^\\s]+$"})]
 """An image in a registry: `host[:port]/repository[:tag][@digest]`; without a host it is Docker Hub's."""
 
-PackageName = Annotated[str, matching(r"[a-z0-9][a-z0-9+.-]+", "the name of a Debian package")]
-"""Debian Policy 5.6.1."""
+PackageName = Annotated[str, matching(r"[a-z0-9][a-z0-9+._-]+", "the name of a package")]
+"""Debian Policy 5.6.1, and `_` for Alpine."""
 
 PackageSpec = Annotated[
     str,
     matching(
-        r"[a-z0-9][a-z0-9+.-]+(?:=[A-Za-z0-9.+:~*-]+|/[a-z][a-z0-9-]*)?",
-        "a Debian package: name, name=version or name/suite",
+        r"[a-z0-9][a-z0-9+._-]+(?:=[A-Za-z0-9.+:~*_-]+|/[a-z][a-z0-9-]*)?",
+        "a package: name, name=version or name/suite",
     ),
 ]
-"""As for `apt-get install`; in a version, `*` matches anything."""
+"""As for `apt-get install`, where `*` in a version matches anything; a suite is Debian's only."""
 
+AlpineRelease = Annotated[str, matching(r"[0-9]{1,2}\.[0-9]{1,2}|edge", "a release of Alpine, like '3.22'")]
 SuiteName = Annotated[str, matching(r"[a-z0-9][A-Za-z0-9.-]*(?:/[A-Za-z0-9.-]+)*", "the name of a suite")]
 ComponentName = Annotated[str, matching(r"[a-z0-9][A-Za-z0-9.-]*", "the name of a component")]
 ArchiveUrl = Annotated[

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from sandwright.documents.checks import expected
 from sandwright.documents.decode import decode
@@ -20,6 +20,7 @@ from sandwright.image.baselock import BaseLock
 from sandwright.image.definition import ImageDefinition
 from sandwright.image.documents import timestamp
 from sandwright.image.lockfile import (
+    APK_ARCHITECTURES,
     ARCHITECTURES,
     COMMAND,
     FILE,
@@ -36,18 +37,20 @@ from sandwright.image.lockfile import (
 )
 from sandwright.image.sections import DebianBase
 
+PackageFormat = Literal["deb", "apk"]
+
 ADDRESS = r"(?:https?|file)://[A-Za-z0-9.:-]*(?:/[A-Za-z0-9+_~:][A-Za-z0-9.+_~:-]*)*"
 """The address of an archive that is none of `ARCHIVES`."""
 
-ARCHIVES = ("debian", "debian-security")
+ARCHIVES = ("debian", "debian-security", "alpine")
 
-_VERSION = r"(?:[0-9]+:)?[0-9][A-Za-z0-9.+~-]*"
-_NAME = r"[a-z0-9][a-z0-9+.-]+"
+_VERSION = r"(?:[0-9]+:)?[0-9][A-Za-z0-9.+~_-]*"
+_NAME = r"[A-Za-z0-9][A-Za-z0-9+._-]*"
 
 
 PackageName = Annotated[str, text_of(_NAME, "the name of a package")]
 Version = Annotated[str, text_of(_VERSION, "a version")]
-Architecture = Annotated[str, text_of("amd64|arm64|all", "an architecture")]
+Architecture = Annotated[str, text_of("amd64|arm64|all|x86_64|aarch64|noarch", "an architecture")]
 Bytes = Annotated[int, expected("a number of bytes", is_count)]
 Kibibytes = Annotated[int, expected("a number of KiB", is_count)]
 Sha256 = Annotated[str, text_of("[0-9a-f]{64}", "a SHA-256 in 64 hexadecimal digits")]
@@ -60,20 +63,20 @@ Archive = Annotated[
 ArchivePath = Annotated[
     str,
     text_of(
-        r"[A-Za-z0-9+_~:][A-Za-z0-9.+_~:-]*(?:/[A-Za-z0-9+_~:][A-Za-z0-9.+_~:-]*)+\.deb",
+        r"[A-Za-z0-9+_~:][A-Za-z0-9.+_~:-]*(?:/[A-Za-z0-9+_~:][A-Za-z0-9.+_~:-]*)+\.(?:deb|apk)",
         "a path like pool/…/name.deb",
     ),
 ]
-Suite = Annotated[str, text_of("[a-z][a-z0-9-]*", "the code name of a suite")]
+Suite = Annotated[str, text_of("[a-z][a-z0-9.-]*", "the code name of a suite")]
 
 
 @dataclass(frozen=True, order=True)
 class LockedPackage:
     """One binary package.
 
-    `size` is that of the `.deb` in bytes, `installed` the unpacked size in KiB as Debian estimates it. `path`
-    leads to the `.deb` from the root of the archive; it is not escaped for URLs. `archive` is the name of one
-    of Debian's archives, or the address of another.
+    `size` is that of its file in bytes, `installed` the unpacked size in KiB as the distribution estimates
+    it. `path` leads to its file from the root of the archive; it is not escaped for URLs. `archive` is the
+    name of one of `ARCHIVES`, or the address of another.
     """
 
     name: PackageName
@@ -86,6 +89,11 @@ class LockedPackage:
     source: PackageName
     source_version: Version
     installed: Kibibytes
+
+    @property
+    def format(self) -> PackageFormat:
+        """The format of its file."""
+        return "apk" if self.path.endswith(".apk") else "deb"
 
     def __str__(self) -> str:
         return f"{self.name} {self.version} ({self.architecture})"
@@ -140,8 +148,7 @@ def checksum(definition: "ImageDefinition") -> str:
 
 def _other_sources(base: object) -> dict[str, object]:
     """What a base says beyond its suite; empty for most, so that their checksums stay."""
-    assert isinstance(base, DebianBase)
-    if base == DebianBase(debian=base.debian):
+    if isinstance(base, DebianBase) and base == DebianBase(debian=base.debian):
         return {}
     return {"base": plain(base)}
 
@@ -190,14 +197,21 @@ def _of_their_platform(
     if not platforms:
         raise ValueError("must be a mapping that is not empty")
     faults = [
-        ((platform, index, "architecture"), f"must be {ARCHITECTURES[platform]} or all")
+        ((platform, index, "architecture"), f"must be {' or '.join(_architectures(package, platform))}")
         for platform, packages in platforms.items()
         for index, package in enumerate(packages)
-        if package.architecture not in (ARCHITECTURES[platform], "all")
+        if package.architecture not in _architectures(package, platform)
     ]
     if faults:
         raise FieldErrors(faults)
     return {platform: tuple(sorted(packages)) for platform, packages in platforms.items()}
+
+
+def _architectures(package: LockedPackage, platform: str) -> tuple[str, str]:
+    """The architectures that a package of a platform can have."""
+    if package.format == "apk":
+        return APK_ARCHITECTURES[platform], "noarch"
+    return ARCHITECTURES[platform], "all"
 
 
 @dataclass(frozen=True)

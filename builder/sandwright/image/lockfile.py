@@ -1,8 +1,9 @@
 """The file of a lock in an image's directory: read strictly, written whole or not at all."""
 
+import contextlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +11,7 @@ from sandwright.documents import strictjson
 from sandwright.documents.checks import expected
 from sandwright.documents.document import Document, without_positions
 from sandwright.documents.model import ValueCheck
-from sandwright.errors import DocumentError, HostError, LockError, Problem
+from sandwright.errors import DocumentError, FetchError, HostError, IntegrityError, LockError, Problem
 from sandwright.outputs import write_output
 from sandwright.reading import read_start
 
@@ -19,12 +20,23 @@ SCHEMA = 1
 COMMAND = "sandwright lock-images"
 ARCHITECTURES: Mapping[str, str] = {"linux/amd64": "amd64", "linux/arm64": "arm64"}
 """Debian's name of the architecture for each platform that a lock can hold."""
+APK_ARCHITECTURES: Mapping[str, str] = {"linux/amd64": "x86_64", "linux/arm64": "aarch64"}
+"""Alpine's names of the same."""
 
 _YEAR_10000 = 253_402_300_800
 
 
 class NotLocked(LockError):
     """An image has no lock yet."""
+
+
+@contextlib.contextmanager
+def naming_errors(what: str) -> Iterator[None]:
+    """Prepend to errors what could not be locked."""
+    try:
+        yield
+    except (LockError, FetchError, IntegrityError) as error:
+        raise type(error)(f"{what}: {error}") from error
 
 
 def read_file(folder: Path) -> bytes:

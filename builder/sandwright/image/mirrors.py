@@ -1,7 +1,7 @@
-"""Where packages come from: base addresses of the archives `debian` and `debian-security`.
+"""Where packages come from: base addresses of the archives `debian`, `debian-security` and `alpine`.
 
 No host name is built in. Addresses come from an option, from SANDWRIGHT_MIRROR, or from the configuration of
-this host's apt, in this order.
+this host's apt and apk, in this order.
 """
 
 from __future__ import annotations
@@ -19,9 +19,15 @@ from sandwright.image.lock import ARCHIVES
 from sandwright.image.logins import AptLogin, machine_logins
 
 VARIABLE = MIRROR.name
-HINT = f"name a mirror with --mirror or {VARIABLE}: one address, or debian=ADDRESS,debian-security=ADDRESS"
+HINT = (
+    f"name a mirror with --mirror or {VARIABLE}: "
+    "one address, or debian=ADDRESS,debian-security=ADDRESS,alpine=ADDRESS"
+)
+APK_REPOSITORIES = Path("/etc/apk/repositories")
 SCHEMES = ("http", "https", "file")
 
+_APK_REPOSITORY = re.compile(r"(?:@\S+\s+)?(\S+?)/+(?:v[0-9.]+|edge)/[a-z]+/*")
+"""A line of apk's repositories: the address of the archive, release and repository (apk-repositories(5))."""
 _MAIN = re.compile(r"^'(\S+?)/*/dists/(\S+?)/main/binary-[^/]+/Packages", re.MULTILINE)
 """An index of the component `main`, as `apt-get update --print-uris` lists it: address, suite."""
 
@@ -54,18 +60,28 @@ def find_mirrors(option: str | None, environment: Mapping[str, str]) -> Mirrors:
     Raise UsageError for an invalid address, HostError when no mirror is known.
     """
     setting = option or environment.get(VARIABLE)
-    if setting:
-        return replace(parse_mirrors(setting), logins=machine_logins())
-    if process.find("apt-get") is None:
+    named = replace(parse_mirrors(setting), logins=machine_logins()) if setting else None
+    if named is not None and "debian" in named.archives:
+        return named
+    alpine = named.bases("alpine") if named is not None else _apk_repositories()
+    try:
+        found = machine_mirrors() if process.find("apt-get") else None
+    except HostError:
+        if not alpine:
+            raise
+        found = None
+    if found is not None:
+        return replace(found, archives={**found.archives, "alpine": alpine}, logins=machine_logins())
+    if not alpine:
         raise HostError(f"no mirror is known: this machine has no apt to ask; {HINT}")
-    return replace(machine_mirrors(), logins=machine_logins())
+    return Mirrors({"alpine": alpine}, logins=machine_logins())
 
 
 def parse_mirrors(text: str) -> Mirrors:
     """Parse mirrors as a user writes them.
 
-    One address is that of the archive `debian` when its path ends with `/debian`, with `debian-security`
-    beside it; else of a directory that holds both. Several are `archive=address`, separated by commas; an
+    One address is that of the archive `debian` when its path ends with `/debian`, with the other archives
+    beside it; else of a directory that holds all. Several are `archive=address`, separated by commas; an
     archive may be named several times.
     """
     words = [word.strip() for word in text.split(",") if word.strip()]
@@ -75,7 +91,7 @@ def parse_mirrors(text: str) -> Mirrors:
         if equals and archive in ARCHIVES:
             archives[archive] = (*archives.get(archive, ()), _address(address))
         elif len(words) == 1:
-            archives = _both(_address(word))
+            archives = _all_below(_address(word))
         else:
             raise UsageError(f"'{word}' is not archive=address; archives are {', '.join(ARCHIVES)}")
     if not archives:
@@ -93,7 +109,7 @@ def machine_mirrors() -> Mirrors:
     if "debian" not in archives:
         raise HostError(f"this machine's apt knows no mirror of Debian; {HINT}")
     if "debian-security" not in archives:
-        archives["debian-security"] = _both(archives["debian"][0])["debian-security"]
+        archives["debian-security"] = _all_below(archives["debian"][0])["debian-security"]
     settings = process.run("apt-config", "dump", "--no-empty", timeout=60).text
     return Mirrors(archives, _apt_proxies(settings))
 
@@ -114,7 +130,7 @@ def _address(text: str) -> str:
     return text.rstrip("/")
 
 
-def _both(base: str) -> dict[str, tuple[str, ...]]:
+def _all_below(base: str) -> dict[str, tuple[str, ...]]:
     root = base.removesuffix("/debian")
     return {archive: (f"{root}/{archive}",) for archive in ARCHIVES}
 
@@ -133,6 +149,16 @@ def _debian_sources() -> Iterator[tuple[str, str]]:
         if origin == "Debian" or (not origin and (last in ARCHIVES or address.startswith("mirror+file:"))):
             security = "-security" in f"{last} {suite} {label.lower()}"
             yield ("debian-security" if security else "debian"), address
+
+
+def _apk_repositories() -> tuple[str, ...]:
+    """The mirrors of Alpine that this host's apk uses; none where it has no apk."""
+    try:
+        lines = APK_REPOSITORIES.read_text().splitlines()
+    except OSError:
+        return ()
+    found = (match[1] for line in lines if (match := _APK_REPOSITORY.fullmatch(line.strip())))
+    return tuple(dict.fromkeys(each for each in found if urllib.parse.urlsplit(each).scheme in SCHEMES))
 
 
 def _labels(targets: str) -> dict[str, tuple[str, str]]:

@@ -6,6 +6,7 @@ the contents of a few files, the ELF headers of libraries.
 
 from __future__ import annotations
 
+import hashlib
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext, suppress
@@ -13,9 +14,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sandwright.errors import BuildError
-from sandwright.image.deb import ExpectedDigest, open_package
+from sandwright.image.apk.package import ApkPackage
 from sandwright.image.layer import LayerWriter
 from sandwright.image.ldcache import is_library_name
+from sandwright.image.packagefile import ExpectedDigest, open_package
 from sandwright.image.tree import FileNode, PackageContents
 from sandwright.rootfs.elf import Malformed, read_elf
 from sandwright.rootfs.tar.entry import WHITEOUT, EntryKind, TarEntry, show
@@ -115,7 +117,9 @@ class _PackageWriter:
 
     def run(self, advance: Callable[[int], object]) -> PackageContents:
         with open_package(self._source.path, self._source.promise, advance=advance) as package:
-            self._check_identity(package.fields())
+            self._check_identity(package.identity())
+            if isinstance(package, ApkPackage):
+                self._found.checksum = package.signed.checksum
             for entry in package.data:
                 self._copy_entry(entry, package.data)
             self._found.control = package.control
@@ -125,14 +129,12 @@ class _PackageWriter:
     def _label(self) -> str:
         return self._source.promise.label
 
-    def _check_identity(self, fields: Mapping[str, str]) -> None:
+    def _check_identity(self, identity: Mapping[str, str | None]) -> None:
         source = self._source
-        expected = {"Package": source.name, "Version": source.version, "Architecture": source.architecture}
-        for key, value in expected.items():
-            if value and fields.get(key) != value:
-                raise BuildError(
-                    f"package {self._label}: its {key} is {fields.get(key)!r}, the lock says {value!r}"
-                )
+        expected = (source.name, source.version, source.architecture)
+        for (key, found), value in zip(identity.items(), expected, strict=True):
+            if value and found != value:
+                raise BuildError(f"package {self._label}: its {key} is {found!r}, the lock says {value!r}")
 
     def _copy_entry(self, entry: TarEntry, reader: TarReader) -> None:
         path = entry.path
@@ -196,6 +198,8 @@ class _PackageWriter:
         content: Iterable[bytes] = self._watched(entry.path, reader) if entry.size else ()
         if entry.kind is EntryKind.HARDLINK:
             entry, content = self._hard_link(entry)
+        if self._found.checksum:
+            content = self._hash_content(entry, content)
         self._found.nodes[entry.path] = FileNode.of(entry, self._source.name)
         self._layer.add(entry, content)
 
@@ -232,6 +236,17 @@ class _PackageWriter:
                 self._read_elf(path, copy.fileno())
         if content is not None:
             self._found.contents[path] = b"".join(content)
+
+    def _hash_content(self, entry: TarEntry, content: Iterable[bytes]) -> Iterator[bytes]:
+        """Yield a file's content, and note its SHA-1 for apk's database."""
+        if entry.kind is EntryKind.HARDLINK:
+            self._found.sums[entry.path] = self._found.sums[entry.link]
+            return
+        digest = hashlib.sha1(entry.link if entry.kind is EntryKind.SYMLINK else b"", usedforsecurity=False)
+        for chunk in content:
+            digest.update(chunk)
+            yield chunk
+        self._found.sums[entry.path] = digest.digest()
 
     def _read_elf(self, path: bytes, fd: int) -> None:
         with suppress(Malformed):

@@ -176,7 +176,8 @@ def builder_checksum() -> str:
     """The checksum of the code that builds, since the version stays the same during development."""
     digest = hashlib.sha256(__version__.encode())
     package = Path(__file__).resolve().parents[1]
-    rooms = ("image", "rootfs", "rootfs/tar")  # packages are read by rootfs: ELF files, archives, digests
+    # packages are read by rootfs: ELF files, archives, digests
+    rooms = ("image", "image/apk", "rootfs", "rootfs/tar")
     for path in (module for room in rooms for module in sorted((package / room).glob("*.py"))):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()

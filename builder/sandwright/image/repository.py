@@ -10,7 +10,8 @@ import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from sandwright.image.deb import PlainCopy, open_package
+from sandwright.image.deb import PlainCopy
+from sandwright.image.packagefile import open_package
 from sandwright.image.packages import PackageSource
 from sandwright.outputs import disk_errors
 

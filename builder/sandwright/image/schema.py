@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sandwright.documents.model import Schema
 from sandwright.documents.schema import document_schema
-from sandwright.image.definition import ONLY_DEBIAN, ImageDefinition
+from sandwright.image.definition import ONLY_PACKAGES, ImageDefinition
 
 
 def definition_schema() -> Schema:
@@ -13,8 +13,8 @@ def definition_schema() -> Schema:
         ImageDefinition,
         "sandwright image definition",
         **{
-            "if": {"properties": {"base": {"required": ["debian"]}}},
+            "if": {"properties": {"base": {"anyOf": [{"required": ["debian"]}, {"required": ["alpine"]}]}}},
             "then": {"required": ["configure", "packages"]},
-            "else": {"properties": dict.fromkeys(ONLY_DEBIAN, False)},
+            "else": {"properties": dict.fromkeys(ONLY_PACKAGES, False)},
         },
     )

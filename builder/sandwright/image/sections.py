@@ -10,6 +10,7 @@ from sandwright.documents.model import ValueCheck
 from sandwright.image.fields import (
     AccountName,
     AccountText,
+    AlpineRelease,
     ArchiveUrl,
     Command,
     ComponentName,
@@ -59,6 +60,18 @@ class DebianBase:
     """Whether packages may come from the suite's backports, if they say so: `git/bookworm-backports`."""
     sources: tuple[AptArchive, ...] = ()
     """Other archives. Their packages take the place of Debian's if their version is higher."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlpineBase:
+    """Packages of an Alpine release."""
+
+    alpine: AlpineRelease
+    """The release, as `"3.22"`, or `edge`."""
+    repositories: Annotated[tuple[ComponentName, ...], NONEMPTY_LIST, DISTINCT] = ("main",)
+    """Its repositories, such as `community`; of equal versions, the first one's is used."""
+    keys: tuple[SourcePath, ...] = ()
+    """The keys that sign: files `NAME.rsa.pub` below the definition's directory; absent: Alpine's own."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -62,9 +62,10 @@ class Transfer:
         """End all reads, and refuse new ones."""
         self._reading.stop()
 
-    def read(self, address: str, *, size: int, start: int = 0) -> Iterator[tuple[int, bytes]]:
+    def read(self, address: str, *, size: int | None, start: int = 0) -> Iterator[tuple[int, bytes]]:
         """The bytes of a file of that size, from `start` on, each piece with the place where it begins.
 
+        With None, the size is not known, and the caller has to bound it.
         A server without support for ranges sends the file from 0. Raise FileGone, TransientError or
         Cancelled; FetchError for a permanent failure; IntegrityError as soon as the size is wrong.
         """
@@ -76,18 +77,18 @@ class Transfer:
                 self._check(size, at + len(chunk), count, time.monotonic() - begun)
                 yield at, chunk
                 at += len(chunk)  # noqa: PLW2901 - where it has come to, should this be the last
-        if at < size:
+        if size is not None and at < size:
             raise TransientError(f"ended after {at} of {size} bytes")
 
-    def _check(self, size: int, reached: int, count: int, seconds: float) -> None:
+    def _check(self, size: int | None, reached: int, count: int, seconds: float) -> None:
         if self.stopped.is_set():
             raise Cancelled
-        if reached > size:
+        if size is not None and reached > size:
             raise IntegrityError(f"is longer than the {size} bytes that the lock says")
         if self._patience.is_slow(count, seconds):
             raise TransientError(f"came with {count / seconds:.0f} bytes per second, which is too slow")
 
-    def _remote(self, address: str, size: int, start: int) -> Generator[tuple[int, bytes], None, None]:
+    def _remote(self, address: str, size: int | None, start: int) -> Generator[tuple[int, bytes], None, None]:
         part = {"Range": f"bytes={start}-"} if start else {}
         try:
             with self._answer(address, {"Accept-Encoding": "identity", **part}) as response:
@@ -122,7 +123,7 @@ class Transfer:
             address = target
         raise FetchError("it redirects without an end")
 
-    def _check_answer(self, response: requests.Response, size: int, start: int) -> int:
+    def _check_answer(self, response: requests.Response, size: int | None, start: int) -> int:
         """The offset at which the body starts: `start` or 0. Raise for an unusable answer."""
         status = response.status_code
         if status in _GONE:
@@ -136,7 +137,7 @@ class Transfer:
             return _partial_start(response, size, start)
         if status != 200:
             raise FetchError(f"answered {status} {response.reason}")
-        if length := other_length(response.headers, size):
+        if size is not None and (length := other_length(response.headers, size)):
             raise IntegrityError(f"has {length} bytes, the lock says {size}")
         return 0
 
@@ -158,7 +159,7 @@ class Transfer:
         return session
 
 
-def _partial_start(response: requests.Response, size: int, start: int) -> int:
+def _partial_start(response: requests.Response, size: int | None, start: int) -> int:
     """The offset of a partial answer, which must be `start` (RFC 9110, 14.4)."""
     match = _RANGE.fullmatch(response.headers.get("Content-Range", "").strip())
     if match is None or int(match[1]) != start:

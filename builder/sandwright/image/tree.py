@@ -51,7 +51,8 @@ class PackageContents:
     """The nodes of one source, and its selected contents.
 
     `contents` holds whole files, `elves` the ELF headers of libraries, `control` the files of a package's
-    control archive.
+    control archive. For apk's database, `checksum` is that of a package, and `sums` has the SHA-1 of its
+    files and of the targets of its links.
     """
 
     owner: str
@@ -59,6 +60,8 @@ class PackageContents:
     contents: dict[bytes, bytes] = field(default_factory=dict)
     elves: dict[bytes, Elf] = field(default_factory=dict)
     control: Mapping[str, bytes] = field(default_factory=dict)
+    checksum: str = ""
+    sums: dict[bytes, bytes] = field(default_factory=dict)
 
 
 class FileTree:

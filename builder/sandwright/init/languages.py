@@ -1,36 +1,58 @@
-"""What languages and tools leave in a project, and what they need of a sandbox. Data, in one table.
+"""Languages and package managers that `init` recognises, and what each needs of a sandbox: tables of data.
 
-The variables set each tool's cache (see the tools' manuals); the hosts are each tool's
-default registries.
+The registries are the defaults of each package manager.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 
 @dataclass(frozen=True)
-class Language:
-    """A language by the files that tell of it.
+class PackageManager:
+    """A program that downloads the dependencies of a project.
 
-    `caches` are variables that lead its tools to the run's own directory, as the home is not writable.
-    `registries` are what it downloads from. `fragments` are those of the Seatbelt profile that it needs
-    beyond the preset `default`. `try_out` are commands that test a project, each with the names, as patterns
-    of paths, of which one must be there; the first that fits is taken.
+    `markers` are patterns of file names, such as its lock file. `caches` are names that the policy's key
+    `cache` knows. `install` is a shell command that downloads the dependencies in the directory of a marker.
+    `registries` are hosts. A directory with the markers of a `member` manager can be a member of a workspace
+    above it, and is left out if one of the same language is there.
     """
 
     name: str
     markers: tuple[str, ...]
-    caches: Mapping[str, str] = field(default_factory=dict)
-    registries: tuple[str, ...] = ()
+    caches: tuple[str, ...]
+    install: str
+    registries: tuple[str, ...]
+    member: bool = False
+
+
+@dataclass(frozen=True)
+class Language:
+    """A language, recognised by patterns of file names.
+
+    `managers` are its package managers, the preferred one first. `fragments` are those of the Seatbelt
+    profile beyond the preset `default`. `try_out` are commands that test a project, each with patterns of
+    paths of which one must exist; the first command that fits is used.
+    """
+
+    name: str
+    markers: tuple[str, ...]
+    managers: tuple[PackageManager, ...] = ()
     fragments: tuple[str, ...] = ()
     try_out: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
 MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
-"""The names of which make takes the first."""
+"""The names that make looks for, in this order."""
+
+_PYPI = ("pypi.org", "files.pythonhosted.org")
+_NPM = ("registry.npmjs.org",)
+_MAVEN = ("repo.maven.apache.org", "repo1.maven.org")
+_GRADLE = (*_MAVEN, "plugins.gradle.org", "services.gradle.org", "downloads.gradle.org")
+_PACKAGIST = ("repo.packagist.org", "packagist.org", "api.github.com", "codeload.github.com")
+_VENV = "python3 -m venv .venv && .venv/bin/pip install"
 
 LANGUAGES = (
     Language(
@@ -39,8 +61,14 @@ LANGUAGES = (
             *("pyproject.toml", "requirements*.txt", "setup.py", "setup.cfg", "Pipfile", "tox.ini"),
             *("poetry.lock", "uv.lock"),
         ),
-        {"PIP_CACHE_DIR": "$TMP/cache/pip", "UV_CACHE_DIR": "$TMP/cache/uv"},
-        ("pypi.org", "files.pythonhosted.org"),
+        (
+            PackageManager("uv", ("uv.lock",), ("uv",), "uv sync", _PYPI),
+            PackageManager("poetry", ("poetry.lock",), ("poetry",), "poetry install", _PYPI),
+            PackageManager("pip", ("requirements.txt",), ("pip",), f"{_VENV} -r requirements.txt", _PYPI),
+            PackageManager(
+                "pip", ("pyproject.toml", "setup.py"), ("pip",), f"{_VENV} -e .", _PYPI, member=True
+            ),
+        ),
         try_out=(
             ("python3 -m pytest", ("conftest.py", "*/conftest.py", "pytest.ini", "*/test_*.py")),
             ("python3 -m unittest", ("*",)),
@@ -49,69 +77,114 @@ LANGUAGES = (
     Language(
         "Node",
         ("package.json",),
-        {"npm_config_cache": "$TMP/cache/npm", "YARN_CACHE_FOLDER": "$TMP/cache/yarn"},
-        ("registry.npmjs.org", "registry.yarnpkg.com"),
+        (
+            PackageManager("pnpm", ("pnpm-lock.yaml",), ("pnpm",), "pnpm install", _NPM),
+            PackageManager(
+                "yarn", ("yarn.lock",), ("yarn",), "yarn install", ("registry.yarnpkg.com", *_NPM)
+            ),
+            PackageManager("bun", ("bun.lock", "bun.lockb"), ("bun",), "bun install", _NPM),
+            PackageManager("npm", ("package-lock.json", "npm-shrinkwrap.json"), ("npm",), "npm ci", _NPM),
+            PackageManager("npm", ("package.json",), ("npm",), "npm install", _NPM, member=True),
+        ),
         try_out=(
             ("pnpm test", ("pnpm-lock.yaml",)),
             ("yarn test", ("yarn.lock",)),
+            ("bun run test", ("bun.lock", "bun.lockb")),
             ("npm test", ("package.json",)),
         ),
     ),
     Language(
         "Go",
         ("go.mod", "go.work"),
-        {"GOCACHE": "$TMP/cache/go-build"},
-        ("proxy.golang.org", "sum.golang.org"),
+        (
+            PackageManager(
+                *("go", ("go.mod", "go.work"), ("go",), "go mod download"),
+                ("proxy.golang.org", "sum.golang.org"),
+            ),
+        ),
         try_out=(("go test ./...", ("*",)),),
     ),
     Language(
         "Rust",
         ("Cargo.toml",),
-        {},
-        ("index.crates.io", "static.crates.io", "crates.io"),
+        (
+            PackageManager(
+                *("cargo", ("Cargo.toml",), ("cargo",), "cargo fetch"),
+                ("index.crates.io", "static.crates.io", "crates.io"),
+                member=True,
+            ),
+        ),
         try_out=(("cargo test", ("*",)),),
     ),
     Language(
         "Java",
         ("pom.xml", "build.gradle", "build.gradle.kts", "settings.gradle", "settings.gradle.kts"),
-        {"GRADLE_USER_HOME": "$TMP/cache/gradle"},
-        ("repo.maven.apache.org", "repo1.maven.org", "plugins.gradle.org", "services.gradle.org"),
+        (
+            PackageManager("gradle", ("gradlew",), ("gradle",), "./gradlew dependencies", _GRADLE),
+            PackageManager(
+                "gradle",
+                ("build.gradle", "build.gradle.kts"),
+                ("gradle",),
+                "gradle dependencies",
+                _GRADLE,
+                member=True,
+            ),
+            PackageManager("maven", ("mvnw",), ("maven",), "./mvnw dependency:go-offline", _MAVEN),
+            PackageManager(
+                "maven", ("pom.xml",), ("maven",), "mvn dependency:go-offline", _MAVEN, member=True
+            ),
+        ),
         ("java",),
         try_out=(
             ("./gradlew test", ("gradlew",)),
             ("gradle test", ("build.gradle", "build.gradle.kts")),
+            ("./mvnw test", ("mvnw",)),
             ("mvn test", ("pom.xml",)),
         ),
     ),
     Language(
         "Ruby",
         ("Gemfile",),
-        {},
-        ("rubygems.org", "index.rubygems.org"),
+        (
+            PackageManager(
+                *("bundler", ("Gemfile",), ("bundler",), "bundle install"),
+                ("rubygems.org", "index.rubygems.org"),
+            ),
+        ),
         try_out=(("bundle exec rake", ("Rakefile",)),),
     ),
     Language(
         ".NET",
         ("*.csproj", "*.fsproj", "*.sln"),
-        {"DOTNET_CLI_HOME": "$TMP/cache/dotnet"},
-        ("api.nuget.org",),
+        (
+            PackageManager(
+                *("nuget", ("*.csproj", "*.fsproj", "*.sln"), ("nuget",), "dotnet restore"),
+                ("api.nuget.org",),
+            ),
+        ),
         try_out=(("dotnet test", ("*",)),),
     ),
     Language(
-        "PHP", ("composer.json",), {"COMPOSER_CACHE_DIR": "$TMP/cache/composer"}, ("repo.packagist.org",)
+        "PHP",
+        ("composer.json",),
+        (PackageManager("composer", ("composer.json",), ("composer",), "composer install", _PACKAGIST),),
     ),
     Language(
         "Swift",
         ("Package.swift", "*.xcodeproj"),
-        {},
-        (),
-        ("xcode",),
+        fragments=("xcode",),
         try_out=(("swift test", ("Package.swift",)),),
     ),
-    Language("C and C++", ("CMakeLists.txt", "meson.build", "configure.ac"), {}, ()),
-    Language("Make", MAKEFILES, {}, ()),
+    Language("C and C++", ("CMakeLists.txt", "meson.build", "configure.ac")),
+    Language("Make", MAKEFILES),
 )
-"""In the order in which they are named to a person."""
+"""In the order in which `init` lists them."""
+
+TOOL_CACHES = (
+    (".pre-commit-config.yaml", "pre-commit"),
+    ("playwright.config.*", "playwright"),
+)
+"""Patterns of file names that reveal a tool with a cache of its own, and that cache."""
 
 SECRETS = (
     *(".env", ".env.*", "*.env"),
@@ -126,7 +199,7 @@ NO_SECRETS = (
     *("*.example", "*.sample", "*.template", "*.dist", "*.pub", "*.pub.*"),
     *("example.*", "*.example.*", "*.sample.*", "*.template.*"),
 )
-"""Names of their neighbours that hold none, although they look alike: templates and public keys."""
+"""Similar names that hold no secret: templates and public keys."""
 
 PIPELINES = (
     (".github/workflows", "GitHub Actions"),
@@ -139,30 +212,70 @@ PIPELINES = (
     (".drone.yml", "Drone"),
     (".travis.yml", "Travis CI"),
 )
-"""What a CI system runs, with that system's secrets, and its name."""
+"""Paths that a CI system runs with its secrets, each with the system's name."""
 
 CONTAINERS = (
     *("Dockerfile", "Containerfile", "Dockerfile.*"),
     *("compose.yaml", "compose.yml", "docker-compose.yml", "docker-compose.yaml"),
 )
-"""Files from which a container engine builds or starts something."""
+"""Patterns of files from which a container engine builds or starts something."""
 
 PASSED_OVER = frozenset((
     *(".git", ".hg", ".svn", ".sandbox", "node_modules", "vendor", "target", "build", "dist", "__pycache__"),
     *(".venv", "venv", ".tox", ".nox", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".gradle", ".idea"),
 ))  # fmt: skip
-"""Directories that are not looked into: they hold what tools put there."""
+"""Directories that `init` skips: tools fill them."""
 
 
 def languages(name: str) -> tuple[Language, ...]:
-    """The languages that a file of this name tells of."""
-    return tuple(each for each in LANGUAGES if any(fnmatchcase(name, marker) for marker in each.markers))
+    """The languages that a file of this name belongs to."""
+    return tuple(each for each in LANGUAGES if _like(name, each.markers))
+
+
+@dataclass(frozen=True)
+class Installation:
+    """A package manager, and the directory below the project in which it installs ("" for the project)."""
+
+    directory: str
+    manager: PackageManager
+
+
+def installations(paths: Collection[str]) -> tuple[Installation, ...]:
+    """The package managers of a project with these paths, sorted by language, then by directory.
+
+    In each directory, the first manager of a language that has a marker there is used.
+    """
+    directories: dict[str, list[str]] = {}
+    for path in paths:
+        directory, _, name = path.rpartition("/")
+        directories.setdefault(directory, []).append(name)
+    return tuple(each for language in LANGUAGES for each in _installations_of(language, directories))
+
+
+def _installations_of(language: Language, directories: Mapping[str, list[str]]) -> Iterator[Installation]:
+    found: list[str] = []
+    for directory, names in sorted(directories.items()):
+        manager = next((each for each in language.managers if _any_like(names, each.markers)), None)
+        if manager is None or (manager.member and any(_is_below(directory, above) for above in found)):
+            continue
+        found.append(directory)
+        yield Installation(directory, manager)
+
+
+def _is_below(directory: str, above: str) -> bool:
+    return not above or directory.startswith(f"{above}/")
+
+
+def tool_caches(paths: Collection[str]) -> tuple[str, ...]:
+    """The caches of tools whose configuration is among these paths, in the order of the table."""
+    names = [path.rpartition("/")[2] for path in paths]
+    return tuple(cache for pattern, cache in TOOL_CACHES if _any_like(names, (pattern,)))
 
 
 def try_out(names: Collection[str], makes_test: bool) -> Iterator[str]:
-    """The commands that test a project with some files, one for each of its languages, in their order.
+    """The commands that test a project with these files, one for each language, in the order of the table.
 
-    `makes_test`: its Makefile has a target `test`, which then comes first.
+    `makes_test`: the Makefile has a target `test`; `make test` then comes first.
     """
     if makes_test:
         yield "make test"
@@ -182,7 +295,7 @@ def is_secret(name: str) -> bool:
 
 
 def is_container_file(name: str) -> bool:
-    """Whether an engine builds or starts something from a file of this name."""
+    """Whether a container engine builds or starts something from a file of this name."""
     return _like(name, CONTAINERS)
 
 

@@ -1,7 +1,7 @@
-"""Looks at a project: names of files, and which targets a Makefile has. It follows no link.
+"""Examines a project: names of files, and whether the Makefile has a target `test`. Follows no links.
 
-Git says which of the names it tracks, and which directories it ignores: what lies in those tells nothing of
-the project, but may be a secret.
+Git lists the tracked files and the ignored directories. Files in ignored directories reveal no language, but
+can be secrets.
 """
 
 from __future__ import annotations
@@ -17,36 +17,37 @@ from typing import Literal
 from sandwright.errors import UsageError
 from sandwright.git.tracked import ignored_directories, tracked
 from sandwright.init import languages
-from sandwright.init.languages import LANGUAGES, PASSED_OVER, PIPELINES, Language
+from sandwright.init.languages import LANGUAGES, PASSED_OVER, PIPELINES, Installation, Language
 from sandwright.inputs import LiveHost
 from sandwright.policy.git_worktree import linked_worktree
 from sandwright.policy.spelling import checked_path
 from sandwright.user_dirs import holds_home
 
 DEPTH = 3
-"""How many directories deep a project is looked at."""
+"""Levels of directories that are examined."""
 
 MOST = 20_000
-"""Names after which the look ends: at the project, and at what Git ignores of it."""
+"""Names after which the examination ends: of the project, and of the directories that Git ignores."""
 
 Git = Literal["", "repository", "worktree", "elsewhere"]
 
 _MOST_TEXT = 1 << 20
-"""Bytes of a Makefile that are looked at."""
+"""Bytes of a Makefile that are read."""
 
 _TEST = re.compile(rb"^(?:[\w-]+ )*test(?: [\w-]+)*[ \t]*::?(?!=)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class ProjectFacts:
-    """What a project is like, by the names in it.
+    """What the names of files reveal about a project.
 
-    `languages` in the order of the table; `markers` are the file names that revealed them. `secrets` are
-    paths relative to the project, sorted: files that Git doesn't track; `shared` are those that it does, and
-    links, `strange` those of both that no policy can name. `git` is `worktree` for a linked work tree whose
-    repository says the same, `elsewhere` for a submodule, a directory inside a repository, and other linked
-    work trees. `pipelines` pairs each path with its CI system. `whole` is false when the project is larger
-    than what was looked at. `try_out` are commands that test it.
+    `languages` are in the order of the table; `markers` are the paths that revealed them. `secrets` are
+    sorted paths relative to the project: files that Git does not track; `shared` are tracked files and links;
+    `strange` are paths of both kinds that no policy can name. `git` is `worktree` for a linked worktree whose
+    repository leads back to it; `elsewhere` for a submodule, a directory inside a repository, and other
+    linked worktrees. `pipelines` pairs each path with its CI system. `whole` is false if the project has
+    more files than were examined. `try_out` are commands that test the project. `installations` are its
+    package managers, and `tool_caches` the caches of other tools.
     """
 
     languages: tuple[Language, ...] = ()
@@ -59,12 +60,14 @@ class ProjectFacts:
     pipelines: tuple[tuple[str, str], ...] = ()
     whole: bool = True
     try_out: tuple[str, ...] = ()
+    installations: tuple[Installation, ...] = ()
+    tool_caches: tuple[str, ...] = ()
 
 
 def examine_project(directory: Path) -> ProjectFacts:
-    """Look at a project. Raise UsageError if it is not a directory, or can't be sandboxed."""
+    """Examine a project. Raise UsageError if it is not a directory, or contains the home directory."""
     if not directory.is_dir():
-        raise UsageError(f"{directory} is no directory")
+        raise UsageError(f"{directory} is not a directory")
     _refuse_too_much(directory)
     git = _git_kind(directory)
     ignored = ignored_directories(directory) if git else frozenset()
@@ -89,11 +92,13 @@ def examine_project(directory: Path) -> ProjectFacts:
         pipelines=tuple(each for each in PIPELINES if _exists(directory / each[0])),
         whole=len(names) < MOST and len(ignored_files) < MOST,
         try_out=tuple(languages.try_out(frozenset(names), _has_test(directory))),
+        installations=languages.installations(names),
+        tool_caches=languages.tool_caches(names),
     )
 
 
 def _has_test(directory: Path) -> bool:
-    """Whether a Makefile of the project says how to make `test`."""
+    """Whether the project's Makefile has a target `test`."""
     for name in languages.MAKEFILES:
         try:
             descriptor = os.open(directory / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -119,23 +124,22 @@ def project_path(path: str) -> str:
 
 
 def _refuse_too_much(directory: Path) -> None:
-    """A project that is a home or a whole system would be writable as a whole."""
     if holds_home(str(directory)):
         raise UsageError(
-            f"{directory} holds your whole home directory, and a project can be written as a whole: "
+            f"{directory} contains your home directory, which would become writable as part of the project: "
             "choose another directory"
         )
 
 
 def _file_names(directory: Path, ignored: Collection[str], below: str = "") -> Iterator[str]:
-    """Paths of files below a directory, relative to it; links are names like others, and not followed.
+    """Paths of files below a directory, relative to it, with the prefix `below`. Links are not followed.
 
-    `ignored` are directories that are left out. `below` is what stands before each path.
+    Directories in `ignored` are skipped.
     """
     seen = 0
     for folder, directories, files in os.walk(directory):
         inside = os.path.relpath(folder, directory)
-        if "pyvenv.cfg" in files:  # a virtual environment, whatever it is called
+        if "pyvenv.cfg" in files:  # a virtual environment of any name
             directories.clear()
             continue
         prefix = "" if inside == "." else f"{inside}/"
@@ -151,7 +155,7 @@ def _file_names(directory: Path, ignored: Collection[str], below: str = "") -> I
 
 
 def _in_ignored(directory: Path, ignored: Collection[str]) -> Iterator[str]:
-    """Paths of files in directories that Git ignores, but for those that tools fill."""
+    """Paths of files in directories that Git ignores, except for directories that tools fill."""
     for each in sorted(ignored):
         if each.count("/") < DEPTH - 1 and PASSED_OVER.isdisjoint(each.split("/")):
             yield from _file_names(directory / each, (), f"{each}/")

@@ -1,4 +1,4 @@
-"""The policy that is proposed for a project: its text, with a comment for each choice. Pure."""
+"""The text of the policy that `init` proposes for a project, with a comment for each choice. Pure."""
 
 from __future__ import annotations
 
@@ -7,21 +7,20 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from sandwright.init.languages import Language
 from sandwright.init.project import ProjectFacts, project_path
 from sandwright.policy.declaration import Support
-from sandwright.policy.names import CACHES
 
 SCHEMA_FILE = ".sandbox/policy.schema.json"
-"""Where editors find the JSON Schema, from the project's directory; its directory is protected."""
+"""The JSON Schema for editors, relative to the project. Its directory is protected."""
 
 _WIDTH = 100
+_SHELL_PATH = re.compile(r"(?!-)[A-Za-z0-9_./+@-]*")
 _PLAIN = re.compile(r"[$~A-Za-z/][$A-Za-z0-9_./+~-]*")
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What a policy is proposed for: the method, why it, and what it makes of each feature of a policy.
+    """The method for which a policy is proposed, the reason for it, and its declared features.
 
     `agent` is the coding agent that works in the project, if any.
     """
@@ -43,8 +42,8 @@ def proposal(project: ProjectFacts, choice: Choice) -> str:
         _header_lines(project),
         _method(choice),
         _filesystem_section(project, choice),
+        _cache_section(project),
         _network_section(project, choice),
-        _environment_section(project),
         _seatbelt(project, choice),
         _resources_section(choice),
         _accepted_gaps_section(project, choice),
@@ -56,24 +55,25 @@ def _header_lines(project: ProjectFacts) -> Iterator[str]:
     found = ", ".join(each.name for each in project.languages) or "no language that it knows"
     yield f"# yaml-language-server: $schema={SCHEMA_FILE}"
     yield from _comment(
-        f"What a command may do in this project. Proposed by `sandwright init`, which found {found}; it is "
-        "yours to change. `sandwright explain write PATH` and `sandwright verify` say what it does."
+        f"What commands may do in this project. `sandwright init` found {found}, and proposed this policy; "
+        "edit it as you like. `sandwright explain write PATH` shows the rule for a path, and "
+        "`sandwright verify` proves that the sandbox holds."
     )
     yield "schema: 1"
 
 
 def _method(choice: Choice) -> Iterator[str]:
-    yield from _comment(f"How it is enforced. {choice.why}")
+    yield from _comment(f"The sandboxing method. {choice.why}")
     yield f"method: {choice.method}"
     yield ""
     yield from _comment(
-        "The host can be read, but for where secrets are kept (~/.ssh, ~/.aws, browsers, …). With [strict] "
-        "only the project can, and what programs need to start."
+        "Commands can read the host, except for places of secrets (~/.ssh, ~/.aws, browsers, …). With "
+        "[strict] they can read only the project and the files that programs need to start."
     )
     if choice.agent:
         yield from _comment(
-            f"agent-{choice.agent} adds what {choice.agent} needs: a directory for its state that the "
-            f"host's own {choice.agent} doesn't use, the hosts of its model, and the variable with its key."
+            f"agent-{choice.agent} adds a directory for the state of {choice.agent}, separate from the one "
+            "that it uses on the host, the hosts of its model, and the variable with its key."
         )
     yield f"extends: [{f'agent-{choice.agent}' if choice.agent else 'default'}]"
 
@@ -82,42 +82,42 @@ def _filesystem_section(project: ProjectFacts, choice: Choice) -> Iterator[str]:
     yield "filesystem:"
     git = _GIT[project.git]
     yield from _comment(
-        "This directory, and a temporary one of each run. What the host runs by itself from here (settings "
-        f"of editors, shells and agents) stays read-only.{git}",
+        "The project, and a temporary directory of each run. Files that programs on the host run by "
+        f"themselves (settings of editors, shells and agents) stay read-only.{git}",
         2,
     )
     yield "  write:"
-    yield from ['    - "..."  # what the preset grants'] if choice.agent else []
+    yield from ['    - "..."  # the grants of the preset'] if choice.agent else []
     yield "    - $PROJECT"
     if project.git == "worktree":
         yield from _comment(
-            "This is a linked worktree: what commits write is in its repository, elsewhere. That needs your "
-            "word once (`sandwright trust`). Without this line, commit outside.",
+            "This is a linked worktree: commits are written to its repository, which lies elsewhere. Approve "
+            "that once with `sandwright trust`, or remove this line and commit outside the sandbox.",
             2,
         )
         yield "  git: [worktree]"
     if project.pipelines:
         systems = ", ".join(dict.fromkeys(name for _, name in project.pipelines))
-        yield from _comment(f"{systems} runs these, with its secrets: only people change them.", 2)
+        yield from _comment(f"{systems} runs these files with its secrets. Change them outside.", 2)
         yield "  readonly:"
         yield from _items(path for path, _ in project.pipelines)
     if project.secrets:
-        yield from _comment("By their names these hold secrets. Take out what holds none.", 2)
+        yield from _comment("Their names suggest secrets. Remove those that contain none.", 2)
         yield "  deny:"
         yield from _items(project.secrets)
     if project.shared:
         yield from _comment(
-            "By their names these hold secrets, too, but Git tracks them, or they are links: everybody who "
-            "has the repository has them, and hidden they may break `git commit`, or tools that read them. "
-            "Remove the `#` from each path to hide.",
+            "These names suggest secrets, too, but Git tracks the files, or they are links. Everybody with "
+            "the repository has them, and hiding them can break `git commit` and tools that read them. "
+            "To hide a path, remove its `#`.",
             2,
         )
         yield from () if project.secrets else ("  # deny:",)
         yield from (f"  # {item.strip()}" for item in _items(project.shared))
     if project.strange:
         yield from _comment(
-            f"{len(project.strange)} more files look like secrets and have names that no policy can "
-            "spell (`sandwright init` prints them): they can be read.",
+            f"{len(project.strange)} more files look like secrets. A policy cannot spell their names "
+            "(`sandwright init` lists them), so they can be read.",
             2,
         )
 
@@ -126,73 +126,87 @@ _GIT = {
     "": "",
     "repository": " In .git, hooks and config stay read-only.",
     "worktree": " In the repository, hooks and config stay read-only.",
-    "elsewhere": " The repository lies elsewhere and stays read-only as a whole: commit outside.",
+    "elsewhere": " The repository lies outside the project and stays read-only: commit outside the sandbox.",
 }
+
+
+def _cache_section(project: ProjectFacts) -> Iterator[str]:
+    managers = (name for each in project.installations for name in each.manager.caches)
+    caches = list(dict.fromkeys((*managers, *project.tool_caches)))
+    if caches:
+        yield from _comment(
+            "The home directory is read-only. These tools get caches that only sandboxes of this project "
+            "use, kept between runs."
+        )
+        yield f"cache: [{', '.join(caches)}]"
 
 
 def _network_section(project: ProjectFacts, choice: Choice) -> Iterator[str]:
     yield "network:"
-    hosts = ", ".join(dict.fromkeys(host for each in project.languages for host in each.registries))
+    hosts = list(dict.fromkeys(host for each in project.installations for host in each.manager.registries))
     if choice.agent:
         yield from _comment(
-            f"{choice.agent} reaches its model, by the preset. More hosts: {hosts or 'HOST'}", 2
+            f"{choice.agent} reaches its model through the preset. To allow more hosts"
+            f"{', such as those of dependencies' if hosts else ''}:",
+            2,
         )
-        yield f'  # allow: ["...", {hosts or "HOST"}]'
+        yield f'  # allow: ["...", {", ".join(hosts) or "HOST"}]'
     elif hosts:
-        yield "  # None. To install dependencies, for one run:"
-        yield f"  #   sandwright run --set network.mode=proxy --set 'network.allow=[{hosts}]' -- …"
+        yield "  # None. To install dependencies:"
+        yield from (f"  #   {command}" for command in install_commands(project))
     else:
         yield "  # None. `mode: proxy` with `allow: [HOST, …]` allows the listed hosts."
     yield "  mode: proxy" if choice.agent else "  mode: none"
     if project.containers:
         yield from _comment(
-            f"{_example_paths(project.containers)}: the sockets of container engines are always closed,"
-            " since a program that reaches one controls the host. Build images outside.",
+            f"{_example_paths(project.containers)}: a program that reaches the socket of a container engine "
+            "controls the host, so these sockets stay closed. Build images outside the sandbox.",
             2,
         )
 
 
-def _environment_section(project: ProjectFacts) -> Iterator[str]:
-    caches = _merge_caches(project.languages)
-    if not caches:
-        return
-    yield "environment:"
-    cache_names = [name for name, variables in CACHES.items() if not caches.keys().isdisjoint(variables)]
-    keeps = (
-        f" `cache: [{', '.join(cache_names)}]` keeps them for this project instead." if cache_names else ""
-    )
-    yield from _comment(
-        "Of the host's variables only harmless ones are passed (LANG, PATH, TERM, …). The home can't be "
-        f"written, so caches go to the run's own directory.{keeps}",
-        2,
-    )
-    yield "  set:"
-    yield from (f"    {name}: {_scalar(value)}" for name, value in caches.items())
+MOST_INSTALLATIONS = 8
+"""Commands that a proposal lists; a monorepo can have hundreds of packages."""
+
+
+def install_commands(project: ProjectFacts) -> Iterator[str]:
+    """Commands of a shell in the project's directory that download dependencies, each with its network.
+
+    Packages whose names a shell would interpret are left out.
+    """
+    fitting = [each for each in project.installations if _SHELL_PATH.fullmatch(each.directory)]
+    for each in fitting[:MOST_INSTALLATIONS]:
+        where = f"-C {each.directory} " if each.directory else ""
+        install = each.manager.install
+        words = f"sh -c '{install}'" if "&&" in install else install
+        hosts = ",".join(each.manager.registries)
+        yield f"sandwright {where}run -s network.mode=proxy -s 'network.allow=[{hosts}]' -- {words}"
+    if len(fitting) > MOST_INSTALLATIONS:
+        yield f"… and {len(fitting) - MOST_INSTALLATIONS} more"
 
 
 def _seatbelt(project: ProjectFacts, choice: Choice) -> Iterator[str]:
     fragments = list(dict.fromkeys(name for each in project.languages for name in each.fragments))
     if fragments and choice.declaration["macos"].level == "exact":
         needing = ", ".join(each.name for each in project.languages if each.fragments)
-        yield from _comment(f"What {needing} asks of macOS, beside what the preset opens.")
+        yield from _comment(f"{needing}: access to macOS beyond the preset's.")
         yield f'macos: ["...", {", ".join(fragments)}]'
 
 
 def _resources_section(choice: Choice) -> Iterator[str]:
     if choice.can("resources.time"):
         yield "resources:"
-        yield from _comment("A run that hangs is ended.", 2)
+        yield from _comment("A run that hangs ends.", 2)
         yield "  time: 8h"
 
 
 def _accepted_gaps_section(project: ProjectFacts, choice: Choice) -> Iterator[str]:
-    """The parts of the proposal that the method can't enforce, each with the reason for accepting it."""
     lacking = {name: why for name, why in _gap_reasons(project).items() if not choice.can(name)}
     if not lacking:
         return
     yield from _comment(
-        f"What {choice.method} can't do of this, accepted by name. Without its line each would be an error: "
-        "take a line out where you don't agree."
+        f"{choice.method} cannot enforce these features. Without its entry here, each is an error: remove "
+        "the entries with which you disagree."
     )
     yield "accept_gaps:"
     for feature, reason in lacking.items():
@@ -202,12 +216,11 @@ def _accepted_gaps_section(project: ProjectFacts, choice: Choice) -> Iterator[st
 
 
 def _gap_reasons(project: ProjectFacts) -> Mapping[str, str]:
-    """What some method lacks of what any proposal asks for, and why one may take that.
+    """Features of a proposal that some method lacks, each with a reason to accept that.
 
-    Another checkout may lack the denied paths, and most methods could not prevent their creation. Only people
-    accept that secrets of the project can be read.
+    `filesystem.deny-inside` is absent: only people accept that secrets of the project can be read.
     """
-    changed = "what commands changed is looked at before the host runs it"
+    changed = "changes are reviewed before the host runs them"
     restricts = bool(project.secrets or project.pipelines)
     return {
         "filesystem.protect": changed,
@@ -222,16 +235,12 @@ def _gap_reasons(project: ProjectFacts) -> Mapping[str, str]:
     }
 
 
-def _merge_caches(languages: Sequence[Language]) -> dict[str, str]:
-    return {name: value for each in languages for name, value in each.caches.items()}
-
-
 def _items(paths: Iterator[str] | Sequence[str]) -> Iterator[str]:
     yield from (f"    - {_scalar(project_path(path))}" for path in paths)
 
 
 def _scalar(text: str) -> str:
-    """A text as YAML has it: plain where nothing in it means anything, else in double quotes."""
+    """A YAML scalar: plain if the text has no special characters, otherwise in double quotes."""
     return text if _PLAIN.fullmatch(text) else json.dumps(text, ensure_ascii=False)
 
 

@@ -37,6 +37,16 @@ KEPT: Mapping[str, str] = {
     "~/.gradle": "gradle",
     "~/.cache/ccache": "ccache",
     "~/.ccache": "ccache",
+    "~/.cache/yarn": "yarn",
+    "~/.yarn/berry": "yarn",
+    "~/.bun/install/cache": "bun",
+    "~/.cache/composer": "composer",
+    "~/.composer": "composer",
+    "~/.nuget/packages": "nuget",
+    "~/.cache/pypoetry": "poetry",
+    "~/.cache/pre-commit": "pre-commit",
+    "~/.cache/ms-playwright": "playwright",
+    "~/.bundle": "bundler",
 }
 """Caches of tools, which are one thing, with the word of the policy's field `cache`."""
 

@@ -47,6 +47,7 @@ def collect_facts(
     environ: Mapping[str, str] | None = None,
     inputs: LiveHost | None = None,
     account: bool = False,
+    compared: MergedPolicy | None = None,
 ) -> HostFacts:
     """What this host is like, as far as a policy looks at it.
 
@@ -56,8 +57,9 @@ def collect_facts(
     the environment (absent: this process's). `inputs` keeps every question to the host: while the answers
     stay the same, so do the facts. With `account`, sandwright's state in the account's home is reserved too,
     if HOME is another, and what is denied below `~` is denied there: not for launchers, which another user
-    may start. Raise HostError for a system that is
-    neither Linux nor macOS, UsageError for a project that is no directory.
+    may start. `compared` is the policy with which this one is compared: directories that it denies or makes
+    read-only are not searched, so that both can be resolved. Raise HostError for a system that is
+    neither Linux nor macOS, UsageError for a project that is no directory or can't be searched.
     """
     inputs = LiveHost() if inputs is None else inputs
     environment = dict(os.environ if environ is None else environ)
@@ -76,7 +78,7 @@ def collect_facts(
     facts = replace(facts, account_home=account_home(facts) if account else "")
     facts = replace(facts, sockets=_sockets(policy, facts, inputs))
     facts = replace(facts, unsearchable=_unsearchable(policy, facts, inputs))
-    facts = _with_repositories(policy, facts, inputs)
+    facts = _with_repositories(policy, facts, _closed_paths(compared or policy, facts), inputs)
     facts = _with_worktree(facts, inputs)
     facts = replace(facts, texts=_recorded_texts(policy, facts, environment, inputs))
     facts = with_own_directories(
@@ -126,14 +128,18 @@ def _project_directory(policy: MergedPolicy) -> Path:
         raise UsageError(f"the current directory can't be told: {error.strerror}") from error
 
 
-def _with_repositories(policy: MergedPolicy, facts: HostFacts, inputs: LiveHost) -> HostFacts:
-    """The facts with repositories in writable directories, and what else there names programs."""
+def _with_repositories(
+    policy: MergedPolicy, facts: HostFacts, closed: list[str], inputs: LiveHost
+) -> HostFacts:
+    """The facts with repositories in writable directories, and what else there names programs.
+
+    Not of those in `closed`, which the sandbox can't write.
+    """
     roots, homes = _searched_roots(policy, facts), [follow(home, facts)[0] for home in facts.homes]
     work = nested.searched_roots(roots, homes)
     others = [path for path in roots if path not in work]
-    marks = dict.fromkeys(roots, True)
-    marks |= dict.fromkeys(_canonical(policy, facts, "readonly") + _canonical(policy, facts, "deny"), False)
-    found = nested.repositories(policy.settings, work, inputs)
+    marks = dict.fromkeys(roots, True) | dict.fromkeys(closed, False)
+    found = nested.repositories(policy.settings, work, closed, inputs)
     found = [
         path for path in found if next(marks[each] for each in (path, *ancestors(path)) if each in marks)
     ]
@@ -141,7 +147,7 @@ def _with_repositories(policy: MergedPolicy, facts: HostFacts, inputs: LiveHost)
     # Of the project itself, `git_protection.bare_protection` decides.
     bare = [path for path in trees if path != follow(facts.project, facts)[0]]
     git = Repositories(trees, bare, facts.home, inputs)
-    autorun = nested.existing_protected(policy.settings, work, others, inputs)
+    autorun = nested.existing_protected(policy.settings, work, others, closed, inputs)
     return replace(facts, autorun=autorun, git_directories=git.directories, git_files=git.files)
 
 
@@ -258,12 +264,20 @@ def _searched_roots(policy: MergedPolicy, facts: HostFacts) -> list[str]:
     return list(dict.fromkeys(follow(path, facts)[0] for path in found))
 
 
+def _closed_paths(policy: MergedPolicy, facts: HostFacts) -> list[str]:
+    """The canonical paths that a policy denies or makes read-only, without those that an exception opens."""
+    opened = {*_canonical(policy, facts, "unprotect")}
+    paths = _canonical(policy, facts, "readonly") + _canonical(policy, facts, "deny")
+    return [path for path in paths if path not in opened]
+
+
 def _canonical(policy: MergedPolicy, facts: HostFacts, kind: str) -> list[str]:
     """The canonical paths that one of the policy's lists of paths names, as far as they can be told."""
     found = []
     for item in policy.settings.items(f"filesystem.{kind}"):
+        text = item.value if isinstance(item.value, str) else item.value.path
         try:
-            found.append(follow(spelling.expand_path(item.value, facts.variables), facts)[0])
+            found.append(follow(spelling.expand_path(text, facts.variables), facts)[0])
         except ValueError:
             continue  # resolving the policy says so, with its place
     return found

@@ -22,6 +22,9 @@ from sandwright.policy.provenance import Faults, PolicySource
 from sandwright.policy.resolve import resolve
 from sandwright.policy.resolved import ResolvedPolicy
 
+MAX_PERSISTENT = 200
+"""Directories below `$STATE` and `$CACHE`, those above listed ones included."""
+
 _ORDER = ("floor", "user", "project", "run")
 
 
@@ -167,8 +170,25 @@ def _floor_presets(layer: Layer) -> tuple[Layer, ...]:
     return tuple(replace(each, kind="floor", preset="") for each in load.presets(layer.policy.extends or ()))
 
 
+def _check_persistent(settings: MergedSettings, faults: Faults) -> None:
+    """Add a fault where a policy has more directories below `$STATE` and `$CACHE` than may be made.
+
+    They are made on the host before a sandbox starts, and those below `$CACHE` without approval.
+    """
+    found: set[str] = set()
+    for item in (*settings.items("filesystem.write"), *settings.items("filesystem.readonly")):
+        if item.value.startswith(("$STATE/", "${STATE}/", "$CACHE/", "${CACHE}/")):
+            parts = item.value.split("/")
+            found |= {"/".join(parts[: count + 1]) for count in range(1, len(parts))}
+        if len(found) > MAX_PERSISTENT:
+            message = f"a policy can have {MAX_PERSISTENT} directories below $STATE and $CACHE at most"
+            faults.add(item.source, message)
+            return
+
+
 def _check_together(settings: MergedSettings, faults: Faults) -> None:
     """What no layer alone can see."""
+    _check_persistent(settings, faults)
     mode, allow = settings.values["network.mode"], settings.items("network.allow")
     if mode.value == "host" and allow and allow[-1].source.rank >= mode.source.rank:
         message = f"nothing is filtered with mode: host ({mode.source}); use mode: proxy"

@@ -50,15 +50,34 @@ PRESETS = (*GENERAL, *(f"agent-{name}" for name in AGENTS))
 """The shipped policies that `extends` may name."""
 
 CACHES: Mapping[str, Mapping[str, str]] = {
-    "pip": {"PIP_CACHE_DIR": "$CACHE/pip"},
-    "uv": {"UV_CACHE_DIR": "$CACHE/uv"},
-    "npm": {"npm_config_cache": "$CACHE/npm"},
-    "pnpm": {"npm_config_store_dir": "$CACHE/pnpm", "pnpm_config_store_dir": "$CACHE/pnpm"},
+    "bun": {"BUN_INSTALL_CACHE_DIR": "$CACHE/bun"},
+    "bundler": {"BUNDLE_USER_HOME": "$CACHE/bundler/home", "BUNDLE_PATH": "$CACHE/bundler/gems"},
     "cargo": {"CARGO_HOME": "$CACHE/cargo"},
-    "go": {"GOCACHE": "$CACHE/go/build", "GOMODCACHE": "$CACHE/go/mod"},
-    "maven": {"MAVEN_OPTS": "-Dmaven.repo.local=$CACHE/maven"},
-    "gradle": {"GRADLE_USER_HOME": "$CACHE/gradle"},
     "ccache": {"CCACHE_DIR": "$CACHE/ccache"},
+    "composer": {"COMPOSER_HOME": "$CACHE/composer/home", "COMPOSER_CACHE_DIR": "$CACHE/composer/cache"},
+    "go": {"GOPATH": "$CACHE/go", "GOCACHE": "$CACHE/go/build", "GOMODCACHE": "$CACHE/go/mod"},
+    "gradle": {"GRADLE_USER_HOME": "$CACHE/gradle"},
+    "maven": {
+        "MAVEN_OPTS": "-Dmaven.repo.local=$CACHE/maven/repository",
+        "MAVEN_USER_HOME": "$CACHE/maven",
+    },
+    "npm": {"npm_config_cache": "$CACHE/npm"},
+    "nuget": {"DOTNET_CLI_HOME": "$CACHE/nuget/home", "NUGET_PACKAGES": "$CACHE/nuget/packages"},
+    "pip": {"PIP_CACHE_DIR": "$CACHE/pip"},
+    "playwright": {"PLAYWRIGHT_BROWSERS_PATH": "$CACHE/playwright"},
+    "pnpm": {
+        "npm_config_store_dir": "$CACHE/pnpm/store",
+        "npm_config_cache_dir": "$CACHE/pnpm/cache",
+        "npm_config_state_dir": "$CACHE/pnpm/state",
+        "pnpm_config_store_dir": "$CACHE/pnpm/store",
+        "pnpm_config_cache_dir": "$CACHE/pnpm/cache",
+        "pnpm_config_state_dir": "$CACHE/pnpm/state",
+    },
+    "poetry": {"POETRY_CACHE_DIR": "$CACHE/poetry"},
+    "pre-commit": {"PRE_COMMIT_HOME": "$CACHE/pre-commit"},
+    "rustup": {"RUSTUP_HOME": "$CACHE/rustup"},
+    "uv": {"UV_CACHE_DIR": "$CACHE/uv", "UV_LINK_MODE": "copy"},
+    "yarn": {"YARN_CACHE_FOLDER": "$CACHE/yarn/cache", "YARN_GLOBAL_FOLDER": "$CACHE/yarn/global"},
 }
 """Caches that a project may keep between runs, with the variables by which their tools find them."""
 

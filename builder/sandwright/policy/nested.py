@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
+from sandwright.errors import UsageError
 from sandwright.inputs import LiveHost
+from sandwright.nested import IncompleteSearch
 from sandwright.policy.autorun import NAMES
 from sandwright.policy.layers import MergedSettings
 from sandwright.policy.paths import is_inside
@@ -18,8 +20,9 @@ from sandwright.policy.rules import Protection
 _METADATA: dict[str, list[str]] = {}
 """The names that are protected where something is there, by what that is: the name itself, or metadata."""
 
-_OF_GIT = ("/.git", "/HEAD")
-"""What a work tree has, and what every repository has, also a bare one."""
+_OF_GIT = ("/.git", "/HEAD", "/commondir", "/objects")
+"""What a work tree has, and what bare repositories have. While they are protected, a program inside can move
+`HEAD` away, but neither `commondir` nor `objects`."""
 
 _RENDERED = ".sandbox"
 """What sandwright makes in a project: a `sandbox.yaml` beside it is a policy, and no data of the project."""
@@ -42,16 +45,25 @@ def _is_hidden(path: str, homes: Collection[str]) -> bool:
     return "/." in next((path.removeprefix(home) for home in homes if is_inside(path, home)), path)
 
 
-def repositories(settings: MergedSettings, roots: Iterable[str], inputs: LiveHost) -> list[str]:
-    """The directories below some that have a `.git` or a `HEAD`, if the policy protects repositories."""
+def repositories(
+    settings: MergedSettings, roots: Iterable[str], closed: Collection[str], inputs: LiveHost
+) -> list[str]:
+    """The directories below some that may be repositories or have one, if the policy protects those.
+
+    Raise UsageError where the search can't be complete.
+    """
     if not any(item.value.startswith(".git/") for item in settings.items("filesystem.protect")):
         return []
-    found = (f"{root}/{path}" for root in roots for path in _find_protected(settings, root, inputs))
+    found = (f"{root}/{path}" for root in roots for path in _find_protected(settings, root, closed, inputs))
     return list(dict.fromkeys(path.rpartition("/")[0] for path in found if path.endswith(_OF_GIT)))
 
 
 def existing_protected(
-    settings: MergedSettings, roots: Iterable[str], others: Iterable[str], inputs: LiveHost
+    settings: MergedSettings,
+    roots: Iterable[str],
+    others: Iterable[str],
+    closed: Collection[str],
+    inputs: LiveHost,
 ) -> tuple[str, ...]:
     """The paths that are protected since something is there: below `roots`, and at the top of `others`.
 
@@ -64,7 +76,7 @@ def existing_protected(
     found = [
         f"{root}/{path}"
         for root in roots
-        for path in _find_protected(settings, root, inputs)
+        for path in _find_protected(settings, root, closed, inputs)
         if path not in protected
     ]
     found = [path for path in found if not path.endswith(_OF_GIT)]
@@ -86,21 +98,30 @@ def _names_of(path: str, inputs: LiveHost) -> Iterator[str]:
         yield from (path.removesuffix(key) + name for name in _METADATA[key])
 
 
-def _find_protected(settings: MergedSettings, root: str, inputs: LiveHost) -> list[str]:
-    """The relative paths below a directory at which one of the names is, but for its own repository."""
-    return [path for path in inputs.ask("nested", root, *_targets(settings)) if path != ".git"]
+def _find_protected(
+    settings: MergedSettings, root: str, closed: Iterable[str], inputs: LiveHost
+) -> list[str]:
+    """The relative paths below a directory at which one of the names is, but for its own repository.
 
-
-def cut_short(settings: MergedSettings, roots: Iterable[str], inputs: LiveHost) -> list[str]:
-    """Of some directories those in which the search for the names ends early: other names can be changed."""
-    if not _protected_names(settings):
-        return []
-    return [root for root in roots if inputs.nested_search_ends_early(root, _targets(settings))]
-
-
-def _targets(settings: MergedSettings) -> list[str]:
+    `closed` are directories that the sandbox can't write.
+    """
     names = {name.value for name in _protected_names(settings)}
-    return sorted({".git", "HEAD", *(name for name in names if not name.startswith(".git/")), *_METADATA})
+    names = {
+        *(name[1:] for name in _OF_GIT),
+        *(name for name in names if not name.startswith(".git/")),
+        *_METADATA,
+    }
+    skipped = (
+        f"/{path[len(root) :].lstrip('/')}" for path in closed if path != root and is_inside(path, root)
+    )
+    try:
+        found = inputs.ask("nested", root, *sorted(names), *sorted(skipped))
+    except IncompleteSearch as error:
+        raise UsageError(
+            f"{error}. Repositories and settings of programs in it could not be protected: remove what you "
+            "do not need there, or list the directory under filesystem.readonly"
+        ) from error
+    return [path for path in found if path != ".git"]
 
 
 def _protected_names(settings: MergedSettings) -> list[Sourced[str]]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+import unicodedata
+from collections.abc import Callable, Iterator
 
 from sandwright.errors import UsageError
 from sandwright.inputs import LiveHost
-from sandwright.policy import explain, nested
+from sandwright.mountinfo import file_system_type
+from sandwright.policy import explain
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.rules import PathRule
 from sandwright.visible import one_line
@@ -21,8 +24,10 @@ def collect_warnings(
     it. `inputs` keeps what was asked of the host. `mounts` is that of the method's declaration;
     `image_root`: links of the host are not in the
     sandbox's root. Raise UsageError where the policy's own file,
-    or Git's configuration, has several names.
+    or Git's configuration, has several names, and where a mount would not cover a name in another case.
     """
+    if mounts:
+        _check_other_case(policy, inputs)
     absent = (*(_missing_paths(policy) if mounts else ()), *(_linked_paths(policy) if image_root else ()))
     found = (
         *_ineffective_rules(policy),
@@ -30,21 +35,9 @@ def collect_warnings(
         *_git_warnings(policy),
         *_second_names(policy, inputs),
         *_exposed_ports(policy),
-        *_unsearched(policy, inputs),
         *_hosts_without_proxy(policy),
     )
     return tuple(map(one_line, found))
-
-
-def _unsearched(policy: ResolvedPolicy, inputs: LiveHost) -> Iterator[str]:
-    homes = [policy.canonical(home) for home in policy.facts.homes]
-    written = (rule for rule in policy.filesystem.rules if rule.kind == "write" and rule.origin == "listed")
-    roots = nested.searched_roots(dict.fromkeys(rule.path for rule in written), homes)
-    for root in nested.cut_short(policy.settings, roots, inputs):
-        yield (
-            f"{root} has too many directories or names to find all repositories and settings in it: "
-            "programs inside can change those that were not found, and the run reports that"
-        )
 
 
 def _git_warnings(policy: ResolvedPolicy) -> Iterator[str]:
@@ -105,6 +98,54 @@ def _second_names(policy: ResolvedPolicy, inputs: LiveHost) -> Iterator[str]:
         if _controls_host(rule, policy):
             raise UsageError(f"{text}: make it a separate file, with `cp -p` and `mv`")
         yield f"{rule.kind} {rule.written}: {text}"
+
+
+def _check_other_case(policy: ResolvedPolicy, inputs: LiveHost) -> None:
+    """Raise UsageError for a restricted path that its file system also finds by another spelling."""
+    for rule in policy.filesystem.rules:
+        if rule.kind not in ("deny", "readonly") or policy.facts.kind(rule.path) not in ("file", "directory"):
+            continue
+        for folder, name, rest in other_spellings(rule.path):
+            other, found = "/".join((folder, name, *rest)), inputs.status(rule.path)
+            if inputs.status(other) != found or not _is_unlisted(name, folder, inputs):
+                continue
+            kind = file_system_type(found.device)
+            if kind in _FOLDED_BY_KERNEL or inputs.ask("artifact", other) != inputs.ask(
+                "artifact", rule.path
+            ):
+                continue
+            raise UsageError(
+                f"{rule.kind} {rule.written} can't be enforced: {rule.path} is also {other} on its file "
+                f"system ({kind or 'of unknown type'}), and a mount covers only one spelling: "
+                "use a directory on a file system that distinguishes both"
+            )
+
+
+# Here all spellings of a name are one entry of the kernel's name cache, so a mount covers them all. FUSE,
+# CIFS and 9p can have an entry for each.
+_FOLDED_BY_KERNEL = frozenset(
+    {"ext4", "f2fs", "tmpfs", "vfat", "msdos", "exfat", "ntfs3", "hfs", "hfsplus", "iso9660", "xfs"}
+)
+_SPELLINGS: tuple[Callable[[str], str], ...] = (
+    str.swapcase,
+    functools.partial(unicodedata.normalize, "NFC"),
+    functools.partial(unicodedata.normalize, "NFD"),
+)
+
+
+def other_spellings(path: str) -> Iterator[tuple[str, str, list[str]]]:
+    """A path whose last name with another spelling has it: the directory, that spelling, and the rest."""
+    parts = path.split("/")
+    for spell in _SPELLINGS:
+        for at in range(len(parts) - 1, 0, -1):
+            if (name := spell(parts[at])) != parts[at]:
+                yield "/".join(parts[:at]), name, parts[at + 1 :]
+                break
+
+
+def _is_unlisted(name: str, folder: str, inputs: LiveHost) -> bool:
+    """Whether a name is no entry of its directory: then it is no hard link either."""
+    return name not in {each.removesuffix("/") for each in inputs.ask("listing", folder or "/")}
 
 
 def _controls_host(rule: PathRule, policy: ResolvedPolicy) -> bool:

@@ -15,6 +15,7 @@ NAMES: Mapping[str, str] = {
     "BW_*": "Bitwarden: sessions",
     "VAULT_*": "HashiCorp Vault",
     "CI_REGISTRY*": "GitLab: the login of its registry",
+    "BUNDLE_*__*": "Bundler: the login of a gem server, by host",
     # Words for secrets in any position
     "*TOKEN*": "tokens of forges, registries, clouds",
     "*SECRET*": "secrets",
@@ -23,6 +24,8 @@ NAMES: Mapping[str, str] = {
     "*PASSCODE*": "of devices and accounts",
     "*CREDENTIAL*": "credentials, or the file that holds them",
     "*BEARER*": "tokens in HTTP's Authorization",
+    "*AUTHORIZATION*": "the same",
+    "*_HEADERS": "OTEL_EXPORTER_OTLP_HEADERS, with Authorization in it",
     "*JWT*": "signed tokens",
     "*COOKIE*": "cookies are logins",
     "*MNEMONIC*": "of a wallet",
@@ -55,6 +58,7 @@ NAMES: Mapping[str, str] = {
     "*_AUTH_*": "logins; SSH_AUTH_SOCK, the agent that signs",
     "*_AUTHTOKEN": "npm",
     "*_SESSION": "BW_SESSION",
+    "*_SK": "secret keys: STRIPE_SK",
     "*_SALT": "of hashes that must not be guessed",
     "*_SEED": "of keys and random numbers",
     "*_OTP": "one-time passwords",
@@ -70,6 +74,10 @@ NAMES: Mapping[str, str] = {
     "*_DSN": "data bases, Sentry",
     "DSN": "the same",
     "*_PROXY": "http://user:password@proxy",
+    "GOPROXY": "the same, of a module proxy",
+    "GOAUTH": "logins of module proxies",
+    "CARGO_REGISTRIES_*_INDEX": "https://user:password@registry",
+    "RESTIC_REPOSITORY": "rest:https://user:password@…",
 }
 """By pattern of upper-case names: the owner of the secret, or why a value may hold one."""
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from sandwright.environment import BUILD as BUILD_VARIABLE
 from sandwright.environment import ROOTFS as ROOTFS_VARIABLE
-from sandwright.resources import data_path
+from sandwright.resources import data_path, in_checkout
 
 BUILD = BUILD_VARIABLE.name
-"""Names the directory that `build-images` wrote, where it is not the checkout's."""
+"""The variable that names the directory of `build-images`, if it is not the default one."""
 
 ROOTFS = ROOTFS_VARIABLE.name
 """Names an unpacked root itself, for the launcher, and from the caller."""
@@ -26,20 +26,25 @@ VARIABLES = (
 """The variables that name some of it."""
 
 
-def checkout_build() -> Path:
-    """What was built in the checkout that this program is of."""
-    return data_path("images").parent / "build"
+def default_build() -> Path:
+    """The directory of images without a variable: `build` of the checkout, for a wheel the data directory."""
+    if in_checkout():
+        return data_path("images").parent / "build"
+    base = os.environ.get("XDG_DATA_HOME", "")
+    return Path(base if base.startswith("/") else os.path.expanduser("~/.local/share"), "sandwright")  # noqa: PTH111 - HOME may be unset
 
 
 def trusted_directories(environ: Mapping[str, str]) -> Iterator[str]:
     """The directories outside the usual ones: images, settings of Docker, settings and images of Podman."""
-    yield str(checkout_build())
+    yield str(default_build())
     for name in (BUILD, ROOTFS, "DOCKER_CONFIG"):
         if environ.get(name):
             yield os.path.abspath(environ[name])  # noqa: PTH100 - links stay
     for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME"):
         if environ.get(name, "").startswith("/"):
             yield os.path.normpath(f"{environ[name]}/containers")
+    if environ.get("XDG_DATA_HOME", "").startswith("/"):
+        yield os.path.normpath(f"{environ['XDG_DATA_HOME']}/sandwright")
 
 
 def trusted_files(environ: Mapping[str, str]) -> Iterator[str]:

@@ -15,8 +15,8 @@ from sandwright.image.lock import Lock, LockedPackage
 from sandwright.outputs import disk_errors
 from sandwright.progress import SILENT, Progress
 from sandwright.release.contents import read_contents
-from sandwright.release.debfiles import DebFiles, deb_files, is_kept
 from sandwright.release.listed import SUFFIXES, WRITERS, check_listing, read_sbom
+from sandwright.release.packagefiles import PackageFiles, is_kept, package_files
 from sandwright.release.sbom import FORMATS, Format, take_inventory
 from sandwright.rootfs.descriptor import canonical
 from sandwright.rootfs.images.source import open_image
@@ -87,11 +87,11 @@ def path_of(directory: Path, platform: str, kind: Format, *, files: bool = True)
     return directory / f"{platform.partition('/')[2]}.{part}{SUFFIXES[kind]}"
 
 
-def _debs(locked: Sequence[LockedPackage], supply: Fetcher, progress: Progress) -> dict[str, DebFiles]:
+def _debs(locked: Sequence[LockedPackage], supply: Fetcher, progress: Progress) -> dict[str, PackageFiles]:
     """What packages bring; those of which that isn't known yet are fetched, where the cache lacks them."""
     unknown = [each for each in locked if not is_kept(each, supply.cache)]
     paths = supply.fetch(unknown, progress) if unknown else {}
-    return deb_files(locked, paths, supply.cache)
+    return package_files(locked, paths, supply.cache)
 
 
 def _made_from(existing: ImageLayout, lock: Lock | None) -> str:

@@ -11,19 +11,20 @@ import binascii
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 from sandwright.errors import BuildError
 from sandwright.image import lock
 from sandwright.image.deb import parse_control
 from sandwright.image.tree import FileTree
 from sandwright.release.contents import ImageContents
-from sandwright.release.debfiles import DebFiles
 from sandwright.release.licences import UNKNOWN, Licence, debian_licence, spdx_licence
+from sandwright.release.packagefiles import PackageFiles
 from sandwright.release.relations import (
+    CONTROL_FIELDS,
     NO_RELATIONS,
     Relations,
     apk_relations,
+    control_relations,
     debian_relations,
     resolve_dependencies,
 )
@@ -45,7 +46,7 @@ class Package:
     archive that it came from, empty for the distribution's. `needs` are packages of the image that it needs.
     """
 
-    kind: Literal["deb", "apk"]
+    kind: lock.PackageFormat
     name: str
     version: str
     architecture: str
@@ -63,7 +64,7 @@ class Package:
 class _Claim:
     """A package's claims: `files` maps each claimed path to (algorithm, digest) or None."""
 
-    kind: Literal["deb", "apk"]
+    kind: lock.PackageFormat
     name: str
     version: str
     architecture: str
@@ -98,7 +99,7 @@ def distribution_of(tree: FileTree) -> tuple[str, str]:
 
 
 def find_packages(
-    contents: ImageContents, locked: Sequence[lock.LockedPackage], debs: Mapping[str, DebFiles]
+    contents: ImageContents, locked: Sequence[lock.LockedPackage], debs: Mapping[str, PackageFiles]
 ) -> list[Package]:
     """The packages of an image, sorted. `locked` are those of its lock, `debs` what each of them brings.
 
@@ -130,12 +131,13 @@ def find_packages(
     )
 
 
-def _locked_claim(package: lock.LockedPackage, brought: DebFiles) -> _Claim:
-    claim = _Claim("deb", package.name, package.version, package.architecture)
+def _locked_claim(package: lock.LockedPackage, brought: PackageFiles) -> _Claim:
+    claim = _Claim(package.format, package.name, package.version, package.architecture)
     claim.source, claim.source_version = package.source, package.source_version
     claim.archive = foreign_archive(package)
-    claim.maintainer = brought.control.get("Maintainer", "")
-    claim.relations = debian_relations(brought.control)
+    maintainer, *_ = CONTROL_FIELDS[package.format]
+    claim.maintainer = brought.control.get(maintainer, "")
+    claim.relations = control_relations(package.format, brought.control)
     return claim
 
 
@@ -152,7 +154,7 @@ def _check_against_lock(claims: Mapping[str, _Claim], locked: Sequence[lock.Lock
             raise BuildError(f"package {package}: it is in the lock, and the image's own database {has}")
 
 
-def _promised(claim: _Claim, brought: DebFiles | None) -> Iterator[tuple[bytes, str, str]]:
+def _promised(claim: _Claim, brought: PackageFiles | None) -> Iterator[tuple[bytes, str, str]]:
     """A package's files, each with algorithm and digest; these are empty if unknown."""
     if brought is not None:
         yield from ((path, "sha256", digest) for path, digest in sorted(brought.files.items()))
@@ -188,10 +190,10 @@ def _placing(tree: FileTree) -> Callable[[bytes], bytes]:
     return real_path
 
 
-def _package_licence(claim: _Claim, contents: ImageContents, brought: DebFiles | None) -> Licence:
+def _package_licence(claim: _Claim, contents: ImageContents, brought: PackageFiles | None) -> Licence:
     """What the image's copyright file states; where that is the package's own, it was read before."""
     if claim.kind == "apk":
-        return spdx_licence(claim.licence)
+        return brought.licence if brought is not None else spdx_licence(claim.licence)
     path = _DOC + claim.name.encode() + b"/copyright"
     if brought is not None:
         file = contents.files.get(contents.tree.resolve(path) or b"")

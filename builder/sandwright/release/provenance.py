@@ -193,5 +193,8 @@ def _is_commit(dependency: Mapping[str, Any]) -> bool:
 
 def _uri(package: LockedPackage, lock: Lock) -> str:
     archive = packages.foreign_archive(package)
-    named = packages.Package("deb", package.name, package.version, package.architecture, archive=archive)
-    return package_url(named, ("debian", lock.suite))
+    named = packages.Package(
+        package.format, package.name, package.version, package.architecture, archive=archive
+    )
+    vendor = "alpine" if package.format == "apk" else "debian"
+    return package_url(named, (vendor, lock.suite.removeprefix("v")))

@@ -10,8 +10,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-CONTROL_FIELDS = ("Maintainer", "Pre-Depends", "Depends", "Provides")
-"""The fields of a control file that an SBOM uses."""
+from sandwright.image.lock import PackageFormat
+
+CONTROL_FIELDS: Mapping[PackageFormat, tuple[str, ...]] = {
+    "deb": ("Maintainer", "Pre-Depends", "Depends", "Provides"),
+    "apk": ("maintainer", "depend", "provides"),
+}
+"""The fields of a package's control file that an SBOM uses."""
 
 _DEBIAN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9+.-]*")
 _APK_NAME = re.compile(r"[^<>=~!][^<>=~]*")
@@ -26,6 +31,13 @@ class Relations:
 
 
 NO_RELATIONS = Relations()
+
+
+def control_relations(kind: PackageFormat, fields: Mapping[str, str]) -> Relations:
+    """The relations in the control file of a package."""
+    if kind == "apk":
+        return apk_relations(fields.get("depend", ""), fields.get("provides", ""))
+    return debian_relations(fields)
 
 
 def debian_relations(fields: Mapping[str, str]) -> Relations:

@@ -15,7 +15,7 @@ from typing import Literal
 from sandwright.image import lock
 from sandwright.image.variant import PREFIX
 from sandwright.release.contents import ImageContents, LayeredFile, read_contents
-from sandwright.release.debfiles import DebFiles
+from sandwright.release.packagefiles import PackageFiles
 from sandwright.release.packages import Package, algorithms, distribution_of, find_packages, needs_content
 from sandwright.rootfs.images.source import Image
 from sandwright.rootfs.tar.entry import EntryKind
@@ -57,16 +57,20 @@ class Inventory:
 
     @property
     def purl(self) -> str:
-        """The package URL of the image (the type `oci` of the purl specification)."""
-        architecture = self.platform.partition("/")[2]
-        return f"pkg:oci/{self.name}@{urllib.parse.quote(self.digest, safe='')}?arch={architecture}"
+        """The package URL of the image."""
+        return image_url(self.name, self.digest, self.platform)
+
+
+def image_url(name: str, digest: str, platform: str) -> str:
+    """The package URL of an image for a platform (the type `oci` of the purl specification)."""
+    return f"pkg:oci/{name}@{urllib.parse.quote(digest, safe='')}?arch={platform.partition('/')[2]}"
 
 
 def take_inventory(
     name: str,
     image: Image,
     locked: Sequence[lock.LockedPackage] = (),
-    debs: Mapping[str, DebFiles] | None = None,
+    debs: Mapping[str, PackageFiles] | None = None,
 ) -> Inventory:
     """Read an image's contents. `locked` are the packages of its lock, `debs` their files.
 
@@ -82,7 +86,7 @@ def inventory_of(
     image: Image,
     contents: ImageContents,
     locked: Sequence[lock.LockedPackage],
-    debs: Mapping[str, DebFiles],
+    debs: Mapping[str, PackageFiles],
 ) -> Inventory:
     """The same of an image whose contents were read."""
     packages = _deduplicate_files(find_packages(contents, locked, debs))

@@ -52,8 +52,7 @@ def collect_sources(catalogue: Mapping[str, ImageDefinition], name: str) -> Sour
     files: dict[str, bytes] = {}
     definition = catalogue[name]
     while True:
-        keys = (each.key for each in definition.archives)
-        for path in (FILE, *(each.source for each in definition.files if each.source), *keys):
+        for path in (FILE, *(each.source for each in definition.files if each.source), *definition.keys):
             files[f"{definition.name}/{path}"] = _read_source(definition.folder / path)
         if definition.parent is None:
             break

@@ -34,7 +34,8 @@ def loosened(
     project = Path(file).parent
 
     def here(each: MergedPolicy) -> ResolvedPolicy:
-        return resolve(each.settings, collect_facts(each, project=project, cwd=cwd, inputs=inputs))
+        facts = collect_facts(each, project=project, cwd=cwd, inputs=inputs, compared=mine)
+        return resolve(each.settings, facts)
 
     mine, others = without_command_line(policy), trusted_layers(policy)
     found: tuple[Loosening, ...] = ()

@@ -173,7 +173,7 @@ def _entry(prepared: CachedSandbox, recording: Recording, *, trusted: bool) -> C
             1:
         ],  # the front writes the fields of one run before it
         report=tuple(post_run_argv(sessions)[:-1]) if alone else (),
-        roots=scope.roots,
+        roots=scope.scanned_roots,
         closed=scope.closed,
         git=scope.git,
         names=tuple(each.name for each in scope.names),

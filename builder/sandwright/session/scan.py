@@ -40,6 +40,7 @@ _MISSED = "not everything was looked at"
 _LINK = "a link in a repository: Git may write through it"
 _REMOVED = "a link in a repository was removed"
 _ENTERED = "a repository that the index has as an entry: `git status`"
+_SETS_ID = "a set-user-id or set-group-id file: who runs it gets its owner's rights"
 _RUNS = ("commondir", "config", "config.worktree")
 """Of a directory of Git's: what names programs, or where they are named."""
 
@@ -283,6 +284,8 @@ class _Scan:
             self._add(path, 0, "leads Git to a repository: Git runs what its configuration says")
 
     def _link(self, path: str, status: os.stat_result) -> None:
+        if self._where.scope.is_persistent(path):
+            return
         repository = self._where.repository_of(path)
         target = remove_link(path, status, repository, self._where.git) if repository else None
         self._add(path, 1, _LINK if target is None else f"{_REMOVED}, which led to {printable(target)}")
@@ -291,7 +294,7 @@ class _Scan:
         if status.st_mode & (stat.S_ISUID | stat.S_ISGID) and stat.S_ISREG(status.st_mode):
             self.seen[path] = _SET_ID
             if status.st_ctime_ns >= since:
-                self._add(path, 1, "a set-user-id or set-group-id file: who runs it gets its owner's rights")
+                self._add(path, 1, _SETS_ID)
 
     def _protected(self, path: str, status: os.stat_result, since: int) -> None:
         if status.st_ctime_ns >= since:
@@ -336,5 +339,7 @@ class _Scan:
             self._add(directory.path, 4, f"can't be looked into: {fault.strerror}")
 
     def _add(self, path: str, rank: int, what: str) -> None:
+        if what != _SETS_ID and self._where.scope.is_persistent(path):
+            return
         if path not in self._found or rank < self._found[path][0]:
             self._found[path] = rank, what

@@ -30,7 +30,9 @@ class ScanScope:
 
     `roots` are the writable paths, the project first, `closed` those below them that are not writable, `git`
     the directories of Git in which names of programs are protected, `absent` protected names outside the
-    project that are not there (`absent_guard`). `set_id`: the sandbox can make set-id files.
+    project that are not there (`absent_guard`). `set_id`: the sandbox can make set-id files. `persistent`
+    are the directories of `$STATE` and `$CACHE`: no program of the host reads them, so only set-id files
+    count there.
     """
 
     roots: tuple[str, ...] = ()
@@ -39,6 +41,16 @@ class ScanScope:
     git: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
     set_id: bool = False
+    persistent: tuple[str, ...] = ()
+
+    @property
+    def scanned_roots(self) -> tuple[str, ...]:
+        """The roots that a scan walks: persistent ones only if they can contain set-id files."""
+        return tuple(each for each in self.roots if self.set_id or not self.is_persistent(each))
+
+    def is_persistent(self, path: str) -> bool:
+        """Whether a path is in a directory of `$STATE` or `$CACHE`."""
+        return any(f"{path}/".startswith(f"{each}/") for each in self.persistent)
 
     def has_name(self, name: str) -> bool:
         """Whether a name is protected, as it is spelled."""
@@ -50,7 +62,7 @@ class ScanRules:
 
     def __init__(self, scope: ScanScope) -> None:
         self.scope = scope
-        self.roots = dict.fromkeys(scope.roots)
+        self.roots = dict.fromkeys(scope.scanned_roots)
         self.closed = frozenset(scope.closed)
         self.git = frozenset(scope.git)
         self.repositories = set(scope.git)

@@ -28,6 +28,7 @@ def scan_scope(resolved: ResolvedPolicy, declaration: Declaration) -> ScanScope:
     files, facts = resolved.filesystem, resolved.facts
     project = resolved.canonical(facts.project)
     paths = dict.fromkeys(rule.path for rule in files.rules if not rule.private)
+    persistent = tuple(resolved.canonical(facts.variables[name]) for name in ("STATE", "CACHE"))
     roots = [path for path in paths if files.tree.changes_host(path)]
     protected = [item.value for item in resolved.settings.items("filesystem.protect")]
     git = git_directories(resolved) if any(name.startswith(".git/") for name in protected) else ()
@@ -40,6 +41,7 @@ def scan_scope(resolved: ResolvedPolicy, declaration: Declaration) -> ScanScope:
         git=tuple(git),
         absent=tuple(_absent_names(resolved, declaration)),
         set_id=_makes_set_id(resolved, declaration),
+        persistent=persistent,
     )
 
 

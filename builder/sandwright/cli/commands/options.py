@@ -21,8 +21,9 @@ FACTS = Option("facts", "FILE", "use the host recorded in this file (`sandwright
 METHODS_REQUIRED = Option(
     "require", "METHODS", "fail if one of these methods, M[,M...], is skipped", offered="method"
 )
-OUTPUT = Option("output", "DIR", "output directory (default: $SANDWRIGHT_BUILD, else build)", written=True)
-BUILT = Option("output", "DIR", "output directory of build-images (default: $SANDWRIGHT_BUILD, else build)")
+_BUILD = "(default: $SANDWRIGHT_BUILD, else build; for a wheel ~/.local/share/sandwright)"
+OUTPUT = Option("output", "DIR", f"output directory {_BUILD}", written=True)
+BUILT = Option("output", "DIR", f"output directory of build-images {_BUILD}")
 PLATFORM = Option("platform", "PLATFORM", "linux/amd64 or linux/arm64 (default: this machine's)")
 DEFINITIONS = Option("images", "DIR", "directory of image definitions (default: the shipped ones)")
 MIRROR = Option(

@@ -4,7 +4,7 @@
 #include "launch.h"
 
 enum { SMALL = 1 << 20, LARGE = 1 << 28 };
-enum { DEPTH = 3, MOST_ENTRIES = 10000, MOST_DIRECTORIES = 1000 }; /* nested.py */
+enum { DEPTH = 3, MAX_DIRECTORIES = 100000, MAX_ENTRIES = 5000000, MAX_FOUND = 10000 }; /* nested.py */
 
 static const struct field fields[] = {
 #define FIELD(kind, name) {#name, kind, offsetof(struct entry, name)},
@@ -81,38 +81,91 @@ static void ask_index(const struct strv *subject, struct strv *found)
         strv_push(found, memmem(content, length, "\0\0\xe0", 4) == NULL ? "none" : sha256_hex(content, length));
 }
 
+static bool is_directory(int above, const struct dirent *entry)
+{
+    struct stat status;
+    if (entry->d_type != DT_UNKNOWN)
+        return entry->d_type == DT_DIR;
+    return fstatat(above, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(status.st_mode);
+}
+
+/* Whether a directory that can't be opened leaves an answer incomplete: nested.py, check_listed */
+static bool is_closed(int above, const char *name)
+{
+    struct stat status;
+    return errno != ENOENT && errno != ENOTDIR &&
+           (errno != EACCES || (fstatat(above, name, &status, 0) == 0 && status.st_uid == geteuid()));
+}
+
+static bool is_passable(DIR *entries)
+{
+    return faccessat(dirfd(entries), ".", X_OK, 0) == 0;
+}
+
 static void ask_listing(const struct strv *subject, struct strv *found)
 {
     DIR *entries = open_directory(AT_FDCWD, subject->at[0]);
+    if (entries == NULL ? is_closed(AT_FDCWD, subject->at[0]) : !is_passable(entries))
+        strv_push(found, "");
     for (struct dirent *each; (each = next_entry(entries)) != NULL;)
-        strv_push(found, xasprintf("%s%s", each->d_name, each->d_type == DT_DIR ? "/" : ""));
+        strv_push(found, xasprintf("%s%s", each->d_name, is_directory(dirfd(entries), each) ? "/" : ""));
 }
 
-/* `left`: directories and entries; beyond them there is no answer. */
-static void find_nested(const char *directory, int depth, const struct strv *subject, struct strv *found, int left[2])
+/* A search for names, as nested.py makes it. It is complete, or gives an answer that no recording has. */
+struct search {
+    const struct strv *subject;
+    struct strv *found;
+    long directories, entries; /* that may still be listed */
+    bool incomplete;
+    bool begins[256]; /* the first bytes of the names */
+};
+
+static void match_names(struct search *search, int above, const char *directory, const char *entry)
 {
-    static const char closed[] = "/.git/.hg/.jj/.sl/.svn/.bzr/";
+    size_t length = strlen(entry);
     struct stat status;
-    DIR *entries = open_directory(AT_FDCWD, xasprintf("%s/%s", subject->at[0], directory));
-    left[0]--;
-    for (struct dirent *each; (each = next_entry(entries)) != NULL && left[0] >= 0 && left[1]-- > 0;) {
-        size_t length = strlen(each->d_name);
-        for (size_t index = 1; index < subject->count; index++) {
-            const char *name = subject->at[index];
-            char *path = strncmp(name, each->d_name, length) == 0 ? xasprintf("%s%s", directory, name) : NULL;
-            if (path != NULL && (name[length] == '\0' || (name[length] == '/' && lstat(xasprintf("%s/%s", subject->at[0], path), &status) == 0)))
-                strv_push(found, path);
+    for (size_t index = 1; search->begins[(unsigned char)*entry] && index < search->subject->count; index++) {
+        const char *name = search->subject->at[index];
+        if (strncmp(name, entry, length) == 0 &&
+            (name[length] == '\0' || (name[length] == '/' && fstatat(above, name, &status, AT_SYMLINK_NOFOLLOW) == 0)))
+            strv_push(search->found, xasprintf("%s%s", directory, name));
+    }
+}
+
+/* Whether a directory is searched: not metadata of version control, and none that the subject excludes. */
+static bool is_entered(const struct search *search, const char *directory, const char *entry)
+{
+    const struct strv metadata = {(char *[]){".git", ".hg", ".jj", ".sl", ".svn", ".bzr"}, 6};
+    const struct strv names = {search->subject->at + 1, search->subject->count - 1};
+    _cleanup_free_ char *path = xasprintf("/%s%s", directory, entry);
+    return !strv_contains(&metadata, entry) && !strv_contains(&names, path);
+}
+
+static void search_directory(struct search *search, int above, const char *name, const char *directory, int depth)
+{
+    DIR *entries = open_directory(above, name);
+    if (entries == NULL)
+        search->incomplete |= is_closed(above, name);
+    else if (--search->directories < 0 || !is_passable(entries))
+        search->incomplete = true;
+    for (struct dirent *each; (each = next_entry(entries)) != NULL && !search->incomplete;) {
+        if (--search->entries < 0 || search->found->count > MAX_FOUND)
+            search->incomplete = true;
+        match_names(search, dirfd(entries), directory, each->d_name);
+        if (depth < DEPTH && is_directory(dirfd(entries), each) && is_entered(search, directory, each->d_name)) {
+            _cleanup_free_ char *inner = xasprintf("%s%s/", directory, each->d_name);
+            search_directory(search, dirfd(entries), each->d_name, inner, depth + 1);
         }
-        if (depth < DEPTH && each->d_type == DT_DIR && strstr(closed, xasprintf("/%s/", each->d_name)) == NULL)
-            find_nested(xasprintf("%s%s/", directory, each->d_name), depth + 1, subject, found, left);
     }
 }
 
 static void ask_nested(const struct strv *subject, struct strv *found)
 {
-    int left[] = {MOST_DIRECTORIES, MOST_ENTRIES};
-    find_nested("", 0, subject, found, left);
-    if (left[0] < 0 || left[1] <= 0)
+    struct search search = {subject, found, MAX_DIRECTORIES, MAX_ENTRIES, false, {false}};
+    for (size_t index = 1; index < subject->count; index++)
+        search.begins[(unsigned char)*subject->at[index]] = true;
+    search_directory(&search, AT_FDCWD, subject->at[0], "", 0);
+    if (search.incomplete)
         strv_push(found, "");
 }
 

@@ -52,6 +52,10 @@ class Recipe:
 def render_dockerfile(definition: ImageDefinition, recipe: Recipe) -> str:
     """The Dockerfile. Raise BuildError when the definition says something that none can hold."""
     kind = _template_kind(definition)
+    if definition.distribution == "alpine":
+        raise BuildError(
+            f"image '{definition.name}' can't be written as a Dockerfile: its packages are Alpine's"
+        )
     merged = (*MERGED, *MORE_MERGED[architecture(recipe.platform)]) if kind == "scripts" else MERGED
     try:
         return render_template(

@@ -13,13 +13,17 @@ from sandwright.inputs import LiveHost
 from sandwright.methods.contract import Notify, quiet
 from sandwright.policy.load import built_in
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.policy.trusted import BUILD, ROOTFS, checkout_build
+from sandwright.policy.trusted import BUILD, ROOTFS, default_build
 from sandwright.progress import SILENT, ProgressStep
 from sandwright.rootfs.bundles.bundle import unpacked
 from sandwright.rootfs.images.source import Image, open_image
 
-HOW_TO_BUILD = "sandwright build-images --name {}, or set SANDWRIGHT_BUILD to where it was built"
-"""What helps where an image is missing."""
+
+def how_to_build(image: str, platform: str) -> str:
+    """The remedy for a missing image, for one platform: emulated ones take minutes."""
+    return (
+        f"sandwright build-images --name {image} --platform {platform}, or set {BUILD} to where it was built"
+    )
 
 
 def rootfs(policy: ResolvedPolicy, inputs: LiveHost, *, notify: Notify = quiet) -> Path:
@@ -50,7 +54,7 @@ def rootfs(policy: ResolvedPolicy, inputs: LiveHost, *, notify: Notify = quiet) 
         tried.append(str(output))
     raise HostError(
         f"the image {policy.image} is not in {' or '.join(tried)}: "
-        f"sandwright build-images --name {policy.image}, or set {BUILD} to where it was built"
+        f"{how_to_build(policy.image, policy.facts.platform)}"
     )
 
 
@@ -133,7 +137,7 @@ def why_missing(image: str) -> str:
     if os.environ.get(ROOTFS):
         return ""
     configured = os.environ.get(BUILD)
-    output = Path(configured).absolute() if configured else checkout_build()
+    output = Path(configured).absolute() if configured else default_build()
     try:
         if _layout_exists(output / "images" / image):
             return ""
@@ -158,9 +162,9 @@ def layouts(policy: ResolvedPolicy, name: str, inputs: LiveHost) -> Iterator[Pat
 
 
 def our_layout(name: str) -> Path | None:
-    """The layout of an image that no project decides about: in $SANDWRIGHT_BUILD, or this checkout's."""
+    """The layout of an image on which no project decides: in $SANDWRIGHT_BUILD or the default directory."""
     configured = os.environ.get(BUILD)
-    layout = (Path(configured).absolute() if configured else checkout_build()) / "images" / name
+    layout = (Path(configured).absolute() if configured else default_build()) / "images" / name
     return layout if (layout / "index.json").exists() else None
 
 
@@ -169,7 +173,7 @@ def _outputs(policy: ResolvedPolicy) -> Iterator[Path]:
     if configured := os.environ.get(BUILD):
         yield Path(configured).absolute()
         return
-    yield from dict.fromkeys((Path.cwd() / "build", Path(policy.facts.project) / "build", checkout_build()))
+    yield from dict.fromkeys((Path.cwd() / "build", Path(policy.facts.project) / "build", default_build()))
 
 
 def _refuse_foreign_build(output: Path) -> None:
@@ -177,7 +181,7 @@ def _refuse_foreign_build(output: Path) -> None:
 
     An engine would have it under our name for it, in every project's sandboxes and as their proxy.
     """
-    if not os.environ.get(BUILD) and os.path.realpath(output) != os.path.realpath(checkout_build()):
+    if not os.environ.get(BUILD) and os.path.realpath(output) != os.path.realpath(default_build()):
         raise HostError(
             f"{output} has an image, and may have come with the project; if you built it, say so with "
             f"{BUILD}={output}"

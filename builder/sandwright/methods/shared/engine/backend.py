@@ -16,7 +16,7 @@ from sandwright.host import MachineFacts, collect_host
 from sandwright.inputs import LiveHost
 from sandwright.methods.contract import LIMIT, Code, Delivery, Leftover, Notify, Preflight, quiet
 from sandwright.methods.shared.engine.loading import load_built
-from sandwright.methods.shared.images import HOW_TO_BUILD, default_image, why_missing
+from sandwright.methods.shared.images import default_image, how_to_build, why_missing
 from sandwright.methods.shared.launched import Launched, signal_all
 from sandwright.methods.shared.rundirs import abandoned_directories
 from sandwright.methods.shared.trial import IMAGE_ROOT, judged, try_out
@@ -88,7 +88,10 @@ class EngineBackend(Launched):
         if self.client().image_id(f"sandwright/{image}:latest", timeout=ASKING):
             return None
         return Preflight(
-            self.name, "image-missing", f"{message}, nor in {self.name}", HOW_TO_BUILD.format(image)
+            self.name,
+            "image-missing",
+            f"{message}, nor in {self.name}",
+            how_to_build(image, collect_host().platform),
         )
 
     def runtime_version(self, host: MachineFacts) -> str:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from sandwright import process
 from sandwright.errors import HostError
-from sandwright.host import MachineFacts
+from sandwright.host import MachineFacts, collect_host
 from sandwright.inputs import LiveHost
 from sandwright.methods.contract import LIMIT, Code, Delivery, Leftover, Notify, Preflight, quiet
-from sandwright.methods.shared.images import HOW_TO_BUILD, default_image, rootfs, why_missing
+from sandwright.methods.shared.images import default_image, how_to_build, rootfs, why_missing
 from sandwright.methods.shared.launched import Launched, signal_all
 from sandwright.methods.shared.rundirs import abandoned_directories
 from sandwright.methods.shared.trial import IMAGE_ROOT, judged, try_out
@@ -58,8 +58,10 @@ class Runtime(Launched):
 
     def without_image(self) -> Preflight | None:
         """The fault where a policy's default image is missing."""
-        message = why_missing(image := default_image())
-        return Preflight(self.name, "image-missing", message, HOW_TO_BUILD.format(image)) if message else None
+        if not (message := why_missing(image := default_image())):
+            return None
+        remedy = how_to_build(image, collect_host().platform)
+        return Preflight(self.name, "image-missing", message, remedy)
 
     def runtime_version(self, host: MachineFacts) -> str:
         """What the program says that the launcher takes."""

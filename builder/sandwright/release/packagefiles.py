@@ -1,4 +1,4 @@
-"""What a Debian package brings, file by file: read from the package once, then kept beside the downloads.
+"""What a package brings, file by file: read from the package once, then kept beside the downloads.
 
 A package never changes under its SHA-256, so what it holds is kept under that name: taking the compression
 off a package costs more than anything else that an SBOM needs.
@@ -16,25 +16,26 @@ from pathlib import Path
 from sandwright.digests import sha256
 from sandwright.documents import strictjson
 from sandwright.image.cache import Cache
-from sandwright.image.deb import ExpectedDigest, open_package
 from sandwright.image.lock import LockedPackage
+from sandwright.image.packagefile import ExpectedDigest, open_package
 from sandwright.outputs import disk_errors
 from sandwright.release.contents import hash_stream
-from sandwright.release.licences import Licence, debian_licence
+from sandwright.release.licences import Licence, debian_licence, spdx_licence
 from sandwright.release.relations import CONTROL_FIELDS
 from sandwright.rootfs.tar.entry import EntryKind
 from sandwright.rootfs.unpacking.store import write_atomically
 
-SCHEMA = 3
+SCHEMA = 4
 _JOBS = 2
 
 
 @dataclass(frozen=True)
-class DebFiles:
+class PackageFiles:
     """The files of a package: path (as in the package, relative) → SHA-256 in hex.
 
     Of a symbolic link it is the SHA-256 of its target as written. `licence` is what its own copyright file
-    states. `control` has the `CONTROL_FIELDS` of its control file, as far as they are there.
+    states, or for Alpine its control file. `control` has the `CONTROL_FIELDS` of its format, where they are
+    there.
     """
 
     files: Mapping[bytes, str]
@@ -42,15 +43,15 @@ class DebFiles:
     control: Mapping[str, str] = field(default_factory=dict)
 
 
-def deb_files(
+def package_files(
     packages: Sequence[LockedPackage], paths: Mapping[str, Path], cache: Cache
-) -> dict[str, DebFiles]:
+) -> dict[str, PackageFiles]:
     """What each package brings, by the SHA-256 of the package. `paths` says where they lie.
 
     Raise IntegrityError for a package that is not what the lock says.
     """
 
-    def files(package: LockedPackage) -> DebFiles:
+    def files(package: LockedPackage) -> PackageFiles:
         cached = _cache_path(cache, package.sha256)
         found = _read_listing(cached)
         if found is None:
@@ -70,11 +71,12 @@ def is_kept(package: LockedPackage, cache: Cache) -> bool:
     return _read_listing(_cache_path(cache, package.sha256)) is not None
 
 
-def _from_package(package: LockedPackage, path: Path) -> DebFiles:
+def _from_package(package: LockedPackage, path: Path) -> PackageFiles:
     files: dict[bytes, str] = {}
     text = b""
     copyright_path = f"usr/share/doc/{package.name}/copyright".encode()
-    with open_package(path, ExpectedDigest(str(package), package.size, package.sha256)) as opened:
+    promise = ExpectedDigest(str(package), package.size, package.sha256, package.format)
+    with open_package(path, promise) as opened:
         stated = opened.fields()
         for entry in opened.data:
             if entry.kind is EntryKind.FILE:
@@ -85,22 +87,24 @@ def _from_package(package: LockedPackage, path: Path) -> DebFiles:
                 files[entry.path] = hashlib.sha256(entry.link).hexdigest()
             elif entry.kind is EntryKind.HARDLINK and entry.link in files:
                 files[entry.path] = files[entry.link]
-    control = {name: stated[name] for name in CONTROL_FIELDS if name in stated}
-    return DebFiles(files, debian_licence(text.decode("utf-8", "replace")), control)
+    control = {name: stated[name] for name in CONTROL_FIELDS[package.format] if name in stated}
+    if package.format == "apk":
+        return PackageFiles(files, spdx_licence(stated.get("license", "")), control)
+    return PackageFiles(files, debian_licence(text.decode("utf-8", "replace")), control)
 
 
 def _cache_path(cache: Cache, sha256: str) -> Path:
     return cache.root / "contents" / f"v{SCHEMA}" / sha256[:2] / f"{sha256}.json"
 
 
-def _encode(found: DebFiles) -> bytes:
+def _encode(found: PackageFiles) -> bytes:
     files = {path.decode("utf-8", "surrogateescape"): digest for path, digest in found.files.items()}
     licence = [found.licence.expression, dict(found.licence.names)]
     body = json.dumps({"files": files, "licence": licence, "control": dict(found.control)}, sort_keys=True)
     return f"{sha256(body.encode())}\n{body}\n".encode()
 
 
-def _read_listing(path: Path) -> DebFiles | None:
+def _read_listing(path: Path) -> PackageFiles | None:
     """What was kept; None where nothing was, or not whole."""
     try:
         total, _, body = path.read_bytes().removesuffix(b"\n").partition(b"\n")
@@ -110,4 +114,4 @@ def _read_listing(path: Path) -> DebFiles | None:
     except (OSError, ValueError):
         return None
     files = {name.encode("utf-8", "surrogateescape"): digest for name, digest in data["files"].items()}
-    return DebFiles(files, Licence(*data["licence"]), data["control"])
+    return PackageFiles(files, Licence(*data["licence"]), data["control"])
