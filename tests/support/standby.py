@@ -4,8 +4,9 @@
 `programs(DIRECTORY)` puts `sandwright` and `invoke` there. `interpreter(FILE)` stands in for Python in the
 first line of `sandwright-interpreter`. Each hands its words, environment, directory and open files to a
 server of this run, a process that waits with everything imported. That forks a child, in which nothing of
-ours has run yet, like in a program that was just started. The child differs from one in this: it has the
-server's parent, user, limits and signals, not the caller's. Tests of those start the real program.
+ours has run yet, like in a program that was just started, but what reads our installed files. The child
+differs from one in this: it has the server's parent, user, limits and signals, not the caller's. Tests of
+those start the real program.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import gc
 import importlib
 import marshal
 import os
+import platform
 import select
 import signal
 import socket
@@ -29,6 +31,11 @@ from pathlib import Path
 
 from sandwright import process
 from sandwright.cli.functions import FUNCTIONS
+from sandwright.policy.hidden import hidden_paths
+from sandwright.policy.load import built_in, preset
+from sandwright.policy.loosening import shipped_hosts
+from sandwright.render.baseline import load_baseline
+from sandwright.render.filters import shipped_filter
 from support import interpreters
 
 TESTS = Path(__file__).parents[1]
@@ -122,8 +129,20 @@ def _wait(server: socket.socket, run: int) -> None:
 def _import_all() -> None:
     for name in IMPORTED:
         importlib.import_module(name)
+    _load_shipped()
     sys.path.remove(str(TESTS))
     gc.freeze()  # else each child would look at all of it, and copy it by doing so
+
+
+def _load_shipped() -> None:
+    """Read and compile what follows from our installed files alone: it takes a tenth of a first run."""
+    built_in()
+    preset("default")
+    hidden_paths()
+    shipped_hosts()
+    load_baseline()
+    for name in ("default", "strict"):
+        shipped_filter(name, "arm64" if platform.machine() == "aarch64" else "amd64")
 
 
 def _look_after(connection: socket.socket) -> None:

@@ -47,7 +47,8 @@ def test_bubblewrap_by_hand_keeps_what_it_promises_but_for_what_was_seen_of_it_b
     assert red == seen
     assert found["lifecycle/starts"] is Verdict.PASS
     assert found["syscalls/keyctl"] is Verdict.NOT_PROMISED
-    assert sum(each is Verdict.PASS for each in found.values()) > 35
+    # Some probes need what only root has, such as a process of another user.
+    assert sum(each is Verdict.PASS for each in found.values()) > (35 if os.geteuid() == 0 else 30)
     assert [each for each in report.faults(named=report.methods) if "not-promised" in each] == []
 
 
