@@ -1,14 +1,68 @@
-"""Waits a while for a lock of a file (flock(2)): who may read a file, a sandbox too, can hold it for ever."""
+"""Locks of files and directories (flock(2)), in a directory that no sandbox sees.
+
+A process can lock whatever it can open for reading, and keep it locked: a sandbox that sees a file could
+make every run that locks it wait. So the lock of a path is another file, below `user_dirs.keys()`.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
+import os
+import tempfile
 import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from sandwright import user_dirs
+from sandwright.errors import HostError
+
+
+@contextlib.contextmanager
+def exclusive(path: Path, *, within: float) -> Iterator[bool]:
+    """Hold the lock of a path; yield whether it was free within some seconds.
+
+    Nothing has to exist there. Its directory must exist.
+    """
+    file, until = _lock_file(path), time.monotonic() + within
+    while True:
+        lock = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        held = lock_within(lock, until - time.monotonic())
+        if not held or _is_at(file, lock):
+            break
+        os.close(lock)  # its last holder removed it meanwhile
+    try:
+        yield held
+    finally:
+        if held:
+            file.unlink(missing_ok=True)
+        os.close(lock)
+
+
+def _lock_file(path: Path) -> Path:
+    """The file that is locked for a path: the same for all processes of a user, whatever HOME says."""
+    name = hashlib.sha256(os.fsencode(path.parent.resolve() / path.name)).hexdigest()
+    for home in (user_dirs.account_home(), os.environ.get("HOME", "")):
+        with contextlib.suppress(HostError):
+            if home.startswith("/"):
+                return Path(user_dirs.private(f"{home}/{user_dirs.STATE}/keys/locks"), name)
+    # Of a user without a home, for whom no sandbox is started.
+    return Path(user_dirs.private(f"{tempfile.gettempdir()}/sandwright-locks-{os.geteuid()}"), name)
+
+
+def _is_at(path: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(path.lstat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
 
 
 def lock_within(file: int, seconds: float) -> bool:
-    """Take the exclusive lock of a descriptor, at once or within some seconds; whether it is ours now."""
+    """Take the exclusive lock of a descriptor, at once or within some seconds; whether it is ours now.
+
+    The file must be one that no sandbox can open.
+    """
     until = time.monotonic() + seconds
     while True:
         with contextlib.suppress(BlockingIOError):

@@ -18,6 +18,9 @@ from sandwright.questions import is_placeholder
 
 NAME = "sandwright"
 
+STATE = ".local/state/sandwright"
+"""Below the home; no variable moves it."""
+
 INSIDE = ("/dev/.sandwright-init", "/.sandwright-init")
 """One of them is in a sandbox (docs/agents.md): under bwrap the first, in containers the second."""
 
@@ -88,7 +91,7 @@ def config() -> str:
 
 def keys() -> str:
     """The key that authenticates the render cache; no variable moves it."""
-    return os.path.join(home(), ".local/state", NAME, "keys")
+    return os.path.join(home(), STATE, "keys")
 
 
 def hidden_directories() -> tuple[str, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -13,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from sandwright import process
+from sandwright import locking, process
 from sandwright.errors import BuildError, HostError
 from sandwright.image import layout
 from sandwright.image.layout import Blob, StagingArea, staging
@@ -250,13 +249,12 @@ def test_the_second_build_waits_for_the_first(images: Path) -> None:
 def test_waiting_ends(images: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(layout, "_LOCK_WAIT", 0.2)
     images.mkdir()
-    fd = os.open(images, os.O_RDONLY)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX)
-        with pytest.raises(HostError, match=r"another build has held .*images for 0\.2 s"), staging(images):
-            pass
-    finally:
-        os.close(fd)
+    with (
+        locking.exclusive(images, within=0),
+        pytest.raises(HostError, match=r"another build has held .*images for 0\.2 s"),
+        staging(images),
+    ):
+        pass
 
 
 def test_a_layout_is_whole_at_every_step(images: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -338,3 +338,30 @@ def test_what_only_looks_like_a_repository_is_none(repo: Path) -> None:
     (repo / "notes/objects").mkdir(parents=True)
     (repo / "notes/HEAD").touch()
     assert _resolved(repo).is_path_writable(f"{repo}/notes/config")
+
+
+def test_more_includes_than_can_be_protected_are_refused(repo: Path) -> None:
+    for number in range(101):
+        (repo / f"more{number}").touch()
+        _git(repo, "config", "--add", "include.path", f"../more{number}")
+    with pytest.raises(UsageError, match="is one of more than 100 files that Git's configuration includes"):
+        _resolved(repo)
+
+
+def test_a_configuration_that_is_not_read_whole_is_refused(repo: Path) -> None:
+    """Git reads all of it, and what stands at its end may name a program."""
+    (repo / "more").write_text("# text\n" * 150_000 + "[core]\n\thooksPath = hooks\n")
+    _git(repo, "config", "include.path", "../more")
+    with pytest.raises(UsageError, match=f"configuration {repo}/.git/../more can't be read: it is larger"):
+        _resolved(repo)
+
+
+def test_line_breaks_behind_a_pointer_are_not_part_of_it(repo: Path) -> None:
+    store, tree = repo.parent / "store", repo / "a/b/c/d/e"  # deeper than is searched
+    _git(repo, "init", "-q", str(store))
+    tree.mkdir(parents=True)
+    (repo / "t").mkdir()
+    (store / ".git").rename(tree / "git")
+    (repo / "t/.git").write_bytes(f"gitdir: {tree}/git\r\n\n\n".encode())
+    _git(repo / "t", "status")
+    assert not _resolved(repo).is_path_writable(f"{tree}/git/config")

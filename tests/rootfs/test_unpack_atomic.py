@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-import fcntl
 import gzip
 import hashlib
 import io
@@ -22,7 +22,7 @@ from typing import BinaryIO
 
 import pytest
 
-from sandwright import process
+from sandwright import locking, process
 from sandwright.errors import ArchiveRefused, HostError, IntegrityError, SandwrightError
 from sandwright.rootfs.unpacking import staging, store
 from sandwright.rootfs.unpacking.unpack import ImageLayer, unpack
@@ -261,13 +261,10 @@ def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path: Path) -> No
 def test_what_another_process_is_working_on_stays(tmp_path: Path) -> None:
     live = tmp_path / f"{staging.PREFIX}0123456789abcdef"
     live.mkdir()
-    fd = os.open(live, os.O_RDONLY)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX)
+    with locking.exclusive(live, within=0) as held:
         unpack([GOOD], tmp_path / "rootfs")
+        assert held
         assert live.is_dir()
-    finally:
-        os.close(fd)
 
 
 def test_what_only_looks_like_ours_stays(tmp_path: Path) -> None:
@@ -282,13 +279,11 @@ def test_what_only_looks_like_ours_stays(tmp_path: Path) -> None:
 
 def test_a_directory_above_that_somebody_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(staging, "_PATIENCE", 0.1)
-    fd = os.open(tmp_path, os.O_RDONLY)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX)
-        with pytest.raises(HostError, match="is locked by another process"):
-            unpack([GOOD], tmp_path / "rootfs")
-    finally:
-        os.close(fd)
+    with (
+        locking.exclusive(tmp_path, within=0),
+        pytest.raises(HostError, match="is locked by another process"),
+    ):
+        unpack([GOOD], tmp_path / "rootfs")
 
 
 def test_another_stage_that_ends_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -469,7 +464,7 @@ def test_a_file_takes_the_place_of_what_somebody_put_there(tmp_path: Path, kind:
 def test_a_lock_of_the_store_is_not_waited_for_without_an_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever can read the lock's file can hold it, a sandbox too; who holds it and ends is waited for."""
+    """A process that ends is waited for."""
     place, made = tmp_path / "store", []
 
     def make(directory: Path) -> dict[str, str]:
@@ -479,14 +474,14 @@ def test_a_lock_of_the_store_is_not_waited_for_without_an_end(
 
     place.mkdir(mode=0o700)
     monkeypatch.setattr(store, "WAITING", 0.3, raising=False)
-    with (place / ".sha256-x.lock").open("wb") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
+    with contextlib.ExitStack() as holder:
+        holder.enter_context(locking.exclusive(place / "sha256-x", within=0))
         before = descriptors()
-        with pytest.raises(HostError, match=r"\.sha256-x\.lock is locked by another process, and stays so"):
+        with pytest.raises(HostError, match="sha256-x is locked by another process, and stays so"):
             store.stored_rootfs(place, "sha256-x", make)
         assert (made, descriptors()) == ([], before)
         monkeypatch.setattr(store, "WAITING", 20.0, raising=False)
-        threading.Timer(0.5, lambda: fcntl.flock(held, fcntl.LOCK_UN)).start()
+        threading.Timer(0.5, holder.close).start()
         assert store.stored_rootfs(place, "sha256-x", make).fresh
     assert sorted(os.listdir(place)) == ["sha256-x", "sha256-x.json"]  # noqa: PTH208
 
@@ -497,12 +492,8 @@ def test_a_directory_that_somebody_locks_is_not_waited_for(
     monkeypatch.setattr(store, "PATIENCE", 0.2)
     left = tmp_path / ".report.json.part"
     left.write_bytes(b"another's, which it writes")
-    holder = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(holder, fcntl.LOCK_SH)
+    with locking.exclusive(tmp_path, within=0):
         with pytest.raises(HostError, match="is locked by another process"):
             store.write_atomically(tmp_path / "report.json", b"said")
         assert [path.name for path in tmp_path.iterdir()] == [left.name]
-    finally:
-        os.close(holder)
     assert store.write_atomically(tmp_path / "report.json", b"said")

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from sandwright import locking
 from sandwright.errors import HostError, UsageError
 from sandwright.session import audit
 from sandwright.session.audit import MAX_TEXT, AuditLog, line_digest
@@ -184,15 +185,11 @@ def test_what_can_not_be_a_log(tmp_path: Path) -> None:
 
 
 def test_a_log_that_somebody_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import fcntl  # noqa: PLC0415
-
     monkeypatch.setattr(audit, "PATIENCE", 0.05)
     path = tmp_path / "audit"
     written(path)
-    with path.open("rb") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        with pytest.raises(HostError, match="another process holds"):
-            AuditLog(str(path))
+    with locking.exclusive(path, within=0), pytest.raises(HostError, match="another process holds"):
+        AuditLog(str(path))
 
 
 @pytest.mark.needs("bwrap")

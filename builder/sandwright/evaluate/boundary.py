@@ -33,14 +33,10 @@ def _ruled(policy: ResolvedPolicy) -> Iterator[str]:
         yield from (below(root, name.value) for root in protection.roots for name in protection.names)
 
 
-MAX_HOSTS = 50
-"""Number of listed hosts, from the first on, with questions about their neighbours."""
-
-
 def boundary_hosts(policy: ResolvedPolicy) -> Iterator[tuple[str, int]]:
     """A cloud's metadata, an address, a name that doesn't resolve, and neighbours of listed hosts."""
     yield from (("169.254.169.254", 80), ("192.0.2.1", 443), ("host.invalid", 443))
-    for pattern in policy.network.allow[:MAX_HOSTS]:
+    for pattern in policy.network.allow:
         host = pattern.host.removeprefix("*.")
         if host == "*":
             continue

@@ -25,7 +25,7 @@ from sandwright.image.definition import ImageDefinition, package_name
 from sandwright.image.lock import Lock, LockedPackage, checksum
 from sandwright.image.lockfile import ARCHITECTURES, naming_errors
 from sandwright.image.mirrors import Mirrors, redact_address
-from sandwright.locking import lock_within
+from sandwright.locking import exclusive
 from sandwright.progress import SILENT, Progress
 
 UPDATE_TIMEOUT = 600.0
@@ -112,8 +112,7 @@ class PrivateApt:
             try:
                 for name in ("lists/partial", "cache/archives/partial", *_CONFIGURATION_DIRECTORIES):
                     (self.root / name).mkdir(parents=True, exist_ok=True)
-                lock = stack.enter_context((self.root / "lock").open("w"))
-                if not lock_within(lock.fileno(), WAITING):
+                if not stack.enter_context(exclusive(self.root, within=WAITING)):
                     raise HostError(f"{self.root} is locked by another process, and stays so")
                 (self.root / "status").write_text("")
                 self._copy_keys()

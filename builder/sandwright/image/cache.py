@@ -1,14 +1,13 @@
 """The cache of downloads, addressed by SHA-256.
 
 A file in the cache is complete and verified, even after a crash and with concurrent runs: it is written under
-a temporary name and renamed. Its writer holds a lock on it, so that a sweep can tell the leftovers of a
+a temporary name and renamed. Its writer holds its lock, so that a sweep can tell the leftovers of a
 killed run from a download in progress.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import os
 import stat
@@ -20,6 +19,7 @@ from typing import BinaryIO
 from sandwright import user_dirs
 from sandwright.errors import HostError
 from sandwright.image.lock import LockedPackage
+from sandwright.locking import exclusive
 
 
 def default_cache(environment: Mapping[str, str]) -> Path:
@@ -62,9 +62,9 @@ class Cache:
         """Remove the leftovers of killed runs. Downloads in progress are locked, and stay."""
         with contextlib.suppress(FileNotFoundError):
             for path in (self.root / "partial").iterdir():
-                with contextlib.suppress(OSError), path.open("rb") as file:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    path.unlink()
+                with contextlib.suppress(OSError), exclusive(path, within=0) as held:
+                    if held and path.lstat().st_uid == os.geteuid():
+                        path.unlink()
 
     @contextlib.contextmanager
     def adding(self, sha256: str) -> Iterator[BinaryIO]:
@@ -77,7 +77,7 @@ class Cache:
         try:
             partial.parent.mkdir(parents=True, exist_ok=True)
             target.parent.mkdir(parents=True, exist_ok=True)
-            with _locked_file(partial) as file:
+            with exclusive(partial, within=0), partial.open("xb") as file:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
@@ -87,16 +87,3 @@ class Cache:
         finally:
             with contextlib.suppress(OSError):
                 partial.unlink(missing_ok=True)
-
-
-@contextlib.contextmanager
-def _locked_file(path: Path) -> Iterator[BinaryIO]:
-    """A new file, locked while it is open."""
-    while True:
-        with path.open("xb") as file:
-            with contextlib.suppress(OSError):  # a file system without locks: others then sweep nothing
-                fcntl.flock(file, fcntl.LOCK_EX)
-            if os.fstat(file.fileno()).st_nlink:
-                yield file
-                return
-        # Another run swept it between its creation and its lock: try again.

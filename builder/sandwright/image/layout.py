@@ -20,7 +20,7 @@ from typing import Any
 
 from sandwright.errors import BuildError, HostError
 from sandwright.image.scratch import discard
-from sandwright.locking import lock_within
+from sandwright.locking import exclusive
 from sandwright.outputs import disk_errors
 from sandwright.progress import SILENT, Progress
 from sandwright.rootfs.descriptor import Descriptor, canonical
@@ -190,15 +190,12 @@ def is_littered(directory: Path) -> bool:
 
 @contextlib.contextmanager
 def _alone_in(directory: Path, progress: Progress) -> Iterator[None]:
-    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        if not lock_within(fd, 0):
+    with contextlib.ExitStack() as stack:
+        if not stack.enter_context(exclusive(directory, within=0)):
             progress.note(f"waiting for another build that writes to {directory}")
-            if not lock_within(fd, _LOCK_WAIT):
+            if not stack.enter_context(exclusive(directory, within=_LOCK_WAIT)):
                 raise HostError(f"another build has held {directory} for {_LOCK_WAIT:g} s")
         yield
-    finally:
-        os.close(fd)
 
 
 def _is_free(layout: Path) -> bool:

@@ -51,7 +51,7 @@ def stale_rootfs(output: Path) -> list[StaleRootfs]:
 def remove_rootfs(stale: StaleRootfs) -> None:
     """Remove a root file system and its record."""
     path = stale.path
-    with explained(path), locked(path.parent / f".{path.name}.lock"):
+    with explained(path), locked(path):
         path.with_name(f"{path.name}.json").unlink(missing_ok=True)  # first: without it, the root is not used
         remove_tree(path)
 

@@ -31,8 +31,8 @@ _NO_MODULES = frozenset({"annex", "hooks", "info", "lfs", "logs", "objects", "re
 _MOST_NAMES, _DEEPEST = 10_000, 64
 """Of what lies where Git keeps submodules."""
 
-_MOST_INCLUDES = 100
-_CONFIGURATION = 1 << 20
+_MAX_CONFIGURATIONS = 100
+"""Files of configuration of one repository, the included ones counted."""
 
 GitFile = Literal["pointer", "include", "hooks", "program"]
 """Why Git uses a file: it leads to a repository; configuration includes it; hooks are in it; it is run."""
@@ -135,11 +135,15 @@ class Repositories:
     def _included_files(self, file: Path, read: set[str]) -> Iterator[tuple[str, Path, str]]:
         """Keys of a file of configuration and of those that it includes, with the file and the value."""
         real = os.path.realpath(file)
-        if real in read or len(read) > _MOST_INCLUDES:
+        if real in read:
             return
         read.add(real)
-        raw = self._inputs.content(str(file), _CONFIGURATION)
-        for key, value in config.settings((raw or b"").decode(errors="surrogateescape")):
+        if len(read) > _MAX_CONFIGURATIONS:
+            raise UsageError(
+                f"{file} is one of more than {_MAX_CONFIGURATIONS} files that Git's configuration "
+                "includes, too many to protect one by one"
+            )
+        for key, value in config.settings(_configuration_text(file, self._inputs)):
             yield key, file, value
             if config.is_include(key):
                 yield from self._included_files(self._expanded(value, file.parent), read)
@@ -171,6 +175,17 @@ class Repositories:
         self._record_links(path.parent)
         parent = self._inputs.real(str(path.parent))
         self._files.setdefault(os.path.normpath(f"{parent}/{path.name}"), why)
+
+
+def _configuration_text(file: Path, inputs: LiveHost) -> str:
+    """The text of a file of configuration; empty where there is none.
+
+    Raise UsageError for a file that Git reads in part or whole, and we can't: what it names is unknown.
+    """
+    raw = inputs.content(str(file))
+    if raw is None and inputs.kind_behind(str(file)) == "file":
+        raise UsageError(f"Git's configuration {file} can't be read: it is larger than 1 MiB, or closed")
+    return (raw or b"").decode(errors="surrogateescape")
 
 
 def _can_be(path: str) -> bool:
@@ -248,6 +263,6 @@ def _nested_git_directories(directory: Path, inputs: LiveHost) -> list[Path]:
 
 
 def first_line(path: Path, inputs: LiveHost) -> str:
-    """The only line of one of Git's pointer files, which are short; empty for anything else."""
-    raw = inputs.content(str(path), 4096) or b""
-    return raw.decode(errors="replace").strip() if raw.count(b"\n") <= 1 else ""
+    """The only line of one of Git's pointer files; empty for anything else."""
+    raw = (inputs.content(str(path)) or b"").rstrip(b"\r\n")  # as Git does (setup.c, read_gitfile_gently)
+    return raw.decode(errors="replace").strip() if b"\n" not in raw else ""

@@ -18,7 +18,6 @@ secrets masked.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import os
@@ -31,7 +30,7 @@ from pathlib import Path
 
 from sandwright.documents import strictjson
 from sandwright.errors import HostError, UsageError
-from sandwright.locking import lock_within
+from sandwright.locking import exclusive
 
 NOTHING = "0" * 64
 """The hash before the first line."""
@@ -142,12 +141,10 @@ class AuditLog:
     @contextlib.contextmanager
     def _hold_lock(self) -> Iterator[None]:
         """Hold the file's lock. Raise HostError when another process keeps it."""
-        if not lock_within(self._fd, PATIENCE):
-            raise HostError(f"another process holds the audit log {self.path}")
-        try:
+        with exclusive(Path(self.path), within=PATIENCE) as held:
+            if not held:
+                raise HostError(f"another process holds the audit log {self.path}")
             yield
-        finally:
-            fcntl.flock(self._fd, fcntl.LOCK_UN)
 
     def _last_line(self) -> tuple[int, str]:
         """Number and digest of the last line. Raise UsageError for a file that is no audit log."""

@@ -1,27 +1,26 @@
 """Creates a directory that appears only when it is complete.
 
 It is created under another name beside its destination, accessible to its owner alone, and renamed at the
-end. Its creator holds a lock (flock) on it, so the next process can recognise and remove the leftovers of a
-killed one. The parent directory is locked while one is looked for or created.
+end. Its creator holds its lock, so the next process can recognise and remove the leftovers of a killed one.
+The parent directory is locked while one is looked for or created.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 import secrets
-import time
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
 from sandwright.errors import HostError
+from sandwright.locking import exclusive
 from sandwright.rootfs.unpacking.removal import open_directory, remove_tree
 
 PREFIX = ".sandwright-unpack-"
 _PATIENCE = 30.0
-_PAUSE = 0.02
 
 
 class StagedDirectory:
@@ -60,20 +59,20 @@ def staged(destination: Path) -> Iterator[StagedDirectory]:
     try:
         if _exists_in(destination.name, parent):
             raise _occupied(destination)
-        with _locked_parent(parent, destination.parent):
-            _sweep(parent)
-            name = f"{PREFIX}{secrets.token_hex(8)}"
-            os.mkdir(name, 0o700, dir_fd=parent)
-            fd, _ = open_directory(name, parent)
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            _disinherit(fd)
-        stage = StagedDirectory(fd, parent, name, destination)
-        try:
-            yield stage
-        finally:
-            if not stage.published:
-                stage.discard()
-            os.close(fd)
+        name = f"{PREFIX}{secrets.token_hex(8)}"
+        with exclusive(destination.with_name(name), within=0):
+            with _locked_parent(destination.parent):
+                _sweep(parent, destination.parent)
+                os.mkdir(name, 0o700, dir_fd=parent)
+                fd, _ = open_directory(name, parent)
+                _disinherit(fd)
+            stage = StagedDirectory(fd, parent, name, destination)
+            try:
+                yield stage
+            finally:
+                if not stage.published:
+                    stage.discard()
+                os.close(fd)
     finally:
         os.close(parent)
 
@@ -88,40 +87,28 @@ def _open_parent_of(destination: Path) -> int:
 
 
 @contextlib.contextmanager
-def _locked_parent(fd: int, path: Path) -> Iterator[None]:
-    deadline = time.monotonic() + _PATIENCE
-    while True:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            break
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                raise HostError(f"{path} is locked by another process") from None
-            time.sleep(_PAUSE)
-    try:
+def _locked_parent(path: Path) -> Iterator[None]:
+    with exclusive(path, within=_PATIENCE) as held:
+        if not held:
+            raise HostError(f"{path} is locked by another process")
         yield
-    finally:
-        fcntl.flock(fd, fcntl.LOCK_UN)
 
 
-def _sweep(parent: int) -> None:
+def _sweep(parent: int, path: Path) -> None:
     """Remove the leftovers of killed processes. Others end theirs meanwhile, without the lock."""
     for name in os.listdir(parent):
-        if not name.startswith(PREFIX):
-            continue
-        try:
-            if os.stat(name, dir_fd=parent, follow_symlinks=False).st_uid != os.geteuid():
-                continue
-            fd, _ = open_directory(name, parent)
-        except (NotADirectoryError, FileNotFoundError):
-            continue
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            remove_tree(name, parent)
-        except BlockingIOError:
-            continue
-        finally:
-            os.close(fd)
+        if name.startswith(PREFIX) and _is_ours(name, parent):
+            with exclusive(path / name, within=0) as held:
+                if held:
+                    remove_tree(name, parent)
+
+
+def _is_ours(name: str, parent: int) -> bool:
+    try:
+        status = os.stat(name, dir_fd=parent, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
 
 
 def _disinherit(fd: int) -> None:

@@ -13,7 +13,6 @@ import errno
 import json
 import os
 import stat
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +20,7 @@ from typing import Any
 
 from sandwright.documents import strictjson
 from sandwright.errors import HostError
-from sandwright.locking import lock_within
+from sandwright.locking import exclusive
 from sandwright.rootfs.unpacking.removal import remove
 
 PATIENCE = 30.0
@@ -52,7 +51,7 @@ def stored_rootfs(store: Path, name: str, make: Callable[[Path], Mapping[str, An
         _private(store)
         if there := _complete(rootfs, record):
             return there
-    with explained(store), locked(store / f".{name}.lock"):
+    with explained(store), locked(rootfs):
         if there := _complete(rootfs, record):  # created while we waited
             return there
         part = store / f".{name}.part"
@@ -91,39 +90,25 @@ def explained(what: object) -> Iterator[None]:
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the lock file `path` exclusively for the length of a `with`, then remove it.
-
-    Raise HostError after `WAITING`: a sandbox that may read the file can hold it for ever.
-    """
-    until = time.monotonic() + WAITING
-    while True:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        ours = lock_within(fd, until - time.monotonic())
-        if ours and _still(path, fd):
-            break
-        os.close(fd)  # its last holder removed it meanwhile
-        if not ours:
+    """Hold the lock of a path for the length of a `with`. Raise HostError after `WAITING`."""
+    with exclusive(path, within=WAITING) as held:
+        if not held:
             raise HostError(f"{path} is locked by another process, and stays so")
-    try:
         yield
-    finally:
-        path.unlink(missing_ok=True)
-        os.close(fd)
 
 
 def write_atomically(path: Path, content: bytes) -> bool:
     """Write a temporary file and rename it to `path`. Return false if `path` holds `content` already.
 
     The temporary name is fixed, under a lock on the directory, so the next process overwrites leftovers.
-    The directory may be a project's, where a sandbox can lock it, and put a pipe in the file's place: raise
-    HostError where the lock isn't had in time.
+    The directory may be a project's, where a sandbox can put a pipe in the file's place. Raise HostError
+    where the lock isn't had in time.
     """
     if _has_content(path, content):
         return False
     part = path.with_name(f".{path.name}.part")
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        if not lock_within(folder, PATIENCE):
+    with exclusive(path.parent, within=PATIENCE) as held:
+        if not held:
             raise HostError(f"{path.parent} is locked by another process: nothing was written")
         part.unlink(missing_ok=True)
         try:
@@ -134,8 +119,6 @@ def write_atomically(path: Path, content: bytes) -> bool:
             part.replace(path)
         finally:
             part.unlink(missing_ok=True)
-    finally:
-        os.close(folder)
     return True
 
 
@@ -197,10 +180,3 @@ def _private(store: Path) -> None:
             "root file systems need a directory of their own"
         )
     store.chmod(0o700)
-
-
-def _still(path: Path, fd: int) -> bool:
-    try:
-        return os.path.samestat(path.lstat(), os.fstat(fd))
-    except FileNotFoundError:
-        return False
