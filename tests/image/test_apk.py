@@ -5,15 +5,27 @@ from __future__ import annotations
 import base64
 import dataclasses
 import hashlib
+import http.server
 import io
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from sandwright.errors import ArchiveRefused, DocumentError, FetchError, IntegrityError, LockError
+from sandwright.errors import (
+    ArchiveRefused,
+    BuildError,
+    DocumentError,
+    FetchError,
+    HostError,
+    IntegrityError,
+    LockError,
+)
+from sandwright.image.apk import mirror as apk_mirror
 from sandwright.image.apk.gzipmembers import GzipMembers
 from sandwright.image.apk.index import FILE, read_index
+from sandwright.image.apk.lock import lock_apk_image
 from sandwright.image.apk.mirror import ApkMirror
 from sandwright.image.apk.package import ApkPackage
 from sandwright.image.apk.resolver import PrivateApk, extract_static
@@ -21,12 +33,18 @@ from sandwright.image.apk.signing import read_keys, verify_signature
 from sandwright.image.build import BuiltImage, Fetcher, build_images
 from sandwright.image.cache import Cache
 from sandwright.image.definition import ImageDefinition, load_catalogue, load_definition
+from sandwright.image.dockerfile.render import Recipe, render_dockerfile
 from sandwright.image.lock import Lock, checksum, load_lock, write_lock
 from sandwright.image.mirrors import Mirrors
+from sandwright.release import provenance
+from sandwright.release.packagefiles import package_files
+from sandwright.release.sbom import take_inventory
 from sandwright.resources import data_path
+from sandwright.rootfs.images.source import open_image
 from sandwright.rootfs.tar.limits import ArchiveLimits
 from support.apks import KEY, STRANGER, Apk, member, public_key, signature, write_repository
 from support.debs import TIME, Member, folder, link
+from support.localhttp import listening
 from support.smallworld import contents
 
 KEYS = {KEY: public_key()}
@@ -343,3 +361,63 @@ def test_the_words_of_apk_when_it_fails(tmp_path: Path) -> None:
     apk.prepare({"main": b""}, KEYS)
     with pytest.raises(LockError, match="apk can't resolve the packages:\nERROR: unable to select packages:"):
         apk.resolve(["nothing"])
+
+
+class _Handler(http.server.SimpleHTTPRequestHandler):
+    """Serves files; without their length where the path says so."""
+
+    def log_message(self, *_: object) -> None: ...
+
+    def send_header(self, keyword: str, value: str) -> None:
+        if keyword != "Content-Length" or "unsized" not in self.directory:
+            super().send_header(keyword, value)
+
+
+@pytest.mark.parametrize("name", ["sized", "unsized"])
+def test_a_mirror_on_http(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The size of an index is in nothing that is signed: it comes with any, up to a bound."""
+    write_repository(tmp_path / name, [BUSYBOX, BINSH, MUSL])
+    with listening(partial(_Handler, directory=str(tmp_path / name))) as port:
+        mirrors = Mirrors({"alpine": (f"http://127.0.0.1:{port}",)})
+        mirror = ApkMirror(mirrors, KEYS, Cache(tmp_path / "cache"))
+        packages = mirror.index(MAIN).packages
+        assert [each.name for each in mirror.lock(packages, {})] == ["busybox", "busybox-binsh", "musl"]
+        with pytest.raises(FetchError, match=r"edge/main/x86_64/APKINDEX\.tar\.gz does not exist"):
+            mirror.index("edge/main/x86_64")
+        monkeypatch.setattr(apk_mirror, "MAX_INDEX", 100)
+        with pytest.raises(IntegrityError, match="is longer than 100 bytes"):
+            mirror.index(MAIN)
+
+
+def test_the_sbom_and_the_provenance(place: Place) -> None:
+    """Each package has its SHA-256, source and files, also where the image has no database."""
+    definition = place.define(DEFINITION.replace("package-metadata, ", ""))
+    lock = place.lock(definition)
+    built = _build(place, "one")
+    locked = lock.packages("linux/amd64")
+    files = package_files(
+        locked, {each.sha256: place.cache.path(each.sha256) for each in locked}, place.cache
+    )
+    found = take_inventory("small", open_image(built.layout, platform="linux/amd64"), locked, files)
+    assert [(each.kind, each.name, each.sha256, each.needs) for each in found.packages] == [
+        ("apk", "busybox", locked[0].sha256, ("musl",)),
+        ("apk", "busybox-binsh", locked[1].sha256, ()),
+        ("apk", "musl", locked[2].sha256, ()),
+    ]
+    assert {each.licence.expression for each in found.packages} == {"MIT"}
+    assert found.packages[0].files == (b"bin/busybox", b"etc/busybox-paths.d/busybox")
+    uris = {each["uri"] for each in provenance._materials(lock, ["linux/amd64"])}
+    assert "pkg:apk/alpine/musl@1.2.5_git20240101-r1?arch=x86_64&distro=alpine-3.23" in uris
+
+
+def test_no_dockerfile(place: Place) -> None:
+    recipe = Recipe("linux/amd64", TIME, "builder", None, place.define().config)
+    with pytest.raises(BuildError, match="can't be written as a Dockerfile: its packages are Alpine's"):
+        render_dockerfile(place.define(), recipe)
+
+
+def test_the_image_that_ships() -> None:
+    definition = load_definition(data_path("images", "more", "alpine-apk"))
+    assert (definition.distribution, definition.suite, definition.keys) == ("alpine", "v3.23", ())
+    with pytest.raises(HostError, match=r"no mirror of the archive 'alpine' is known; .*SANDWRIGHT_MIRROR"):
+        lock_apk_image(definition, mirrors=Mirrors({}), cache=Path("/nonexistent"))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from license_expression import get_spdx_licensing
 
-from sandwright.release.licences import UNKNOWN, debian_licence, spdx_licence
+from sandwright.release.licences import UNKNOWN, Licence, copyright_licence, debian_licence, spdx_licence
+from sandwright.release.packages import Package, _with_shared_licences
 
 HEAD = "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\nUpstream-Name: x\n"
 
@@ -65,6 +68,31 @@ def test_what_is_stated(names: list[str], expression: str) -> None:
 )
 def test_prose_is_not_guessed_at(text: str) -> None:
     assert debian_licence(text) == UNKNOWN
+
+
+def test_prose_is_a_licence_of_its_own() -> None:
+    """The whole file stands for the licence, the same for packages with the same file."""
+    prose = "This package was debianized by Nobody.\n\nIt is free.\n"
+    found = copyright_licence(prose)
+    assert re.fullmatch("LicenseRef-copyright-[0-9a-f]{16}", found.expression)
+    assert (found.names, found.text) == ({found.expression: "the whole copyright file"}, prose)
+    assert copyright_licence(prose + "x").expression != found.expression
+    assert copyright_licence(" \n") == UNKNOWN
+    get_spdx_licensing().parse(found.expression)
+    assert copyright_licence(stated("MIT")) == debian_licence(stated("MIT"))
+
+
+def test_packages_of_a_source_share_a_licence() -> None:
+    """Debian Policy 12.5 lets the documentation of one be a link to that of another."""
+    mit, isc = Licence("MIT"), Licence("ISC")
+
+    def package(name: str, source: str, licence: Licence = UNKNOWN) -> Package:
+        return Package("deb", name, "1", "amd64", source=source, source_version="1", licence=licence)
+
+    packages = [package("a", "s", mit), package("b", "s"), package("c", "t"), package("d", "t", mit)]
+    packages += [package("e", "t", isc), package("f", ""), package("g", "", mit)]
+    found = {each.name: each.licence.expression for each in _with_shared_licences(packages)}
+    assert found == {"a": "MIT", "b": "MIT", "c": "", "d": "MIT", "e": "ISC", "f": "", "g": "MIT"}
 
 
 @pytest.mark.parametrize(

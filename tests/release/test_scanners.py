@@ -14,7 +14,12 @@ from sandwright.release.cyclonedx import write_cyclonedx
 from sandwright.release.listed import read_sbom
 from sandwright.release.packagefiles import package_files
 from sandwright.release.packages import Package, foreign_archive
-from sandwright.release.relations import apk_relations, debian_relations, resolve_dependencies
+from sandwright.release.relations import (
+    apk_relations,
+    debian_relations,
+    resolve_dependencies,
+    unmet_dependencies,
+)
 from sandwright.release.sbom import Inventory, package_url, take_inventory
 from sandwright.release.spdx import write_spdx
 from sandwright.rootfs.images.source import open_image
@@ -118,6 +123,46 @@ def test_the_vendor_of_an_image_is_its_supplier(tmp_path: Path) -> None:
     }
 
 
+def test_the_authors_of_an_image_are_the_document_s(tmp_path: Path) -> None:
+    """BSI TR-03183-2 asks for the creator of the SBOM, with a way to reach them."""
+    prefix = "org.opencontainers.image"
+    labels = {f"{prefix}.vendor": "Example Ltd", f"{prefix}.authors": "Jane Doe <jane@example.invalid>"}
+    layout = simple(tmp_path / "layout", archive(file(b"init", b"")), config={"Labels": labels})
+    labelled = take_inventory("image", open_image(layout))
+    metadata = json.loads(write_cyclonedx(labelled))["metadata"]
+    assert metadata["manufacturer"] == {"name": "Example Ltd"}
+    assert metadata["authors"] == [{"name": "Jane Doe", "email": "jane@example.invalid"}]
+    creators = json.loads(write_spdx(labelled))["creationInfo"]["creators"]
+    assert creators[:2] == ["Organization: Example Ltd", "Person: Jane Doe (jane@example.invalid)"]
+
+
+def test_dependencies_that_the_image_lacks(debian: Inventory) -> None:
+    """Which graph is complete, since `without` and other programs leave packages out."""
+    packages = tuple(replace(each, complete=each.name != "libc6") for each in debian.packages)
+    partial = replace(debian, packages=packages)
+    names = {each["bom-ref"]: name for name, each in components(partial).items()}
+    compositions = json.loads(write_cyclonedx(partial))["compositions"]
+    assert {each["aggregate"]: {names[ref] for ref in each["dependencies"]} for each in compositions[1:]} == {
+        "complete": {"libssl3", "cdebconf", "tzdata"},
+        "incomplete": {"libc6"},
+    }
+    refs = {name: each["SPDXID"] for name, each in elements(partial).items()}
+    edges = json.loads(write_spdx(partial))["relationships"]
+    assert [each["relatedSpdxElement"] for each in edges if each["spdxElementId"] == refs["libc6"]][-1:] == [
+        "NOASSERTION"
+    ]
+
+
+def test_dependencies_without_a_provider() -> None:
+    relations = {
+        "a": debian_relations({"Depends": "b | c, virtual"}),
+        "b": debian_relations({"Depends": "gone | also-gone"}),
+        "d": debian_relations({"Provides": "virtual"}),
+    }
+    assert unmet_dependencies(relations) == {"b"}
+    assert unmet_dependencies({**relations, "also-gone": debian_relations({})}) == frozenset()
+
+
 def test_dependencies_are_edges(debian: Inventory) -> None:
     """Of alternatives the installed one, and the provider of a virtual package."""
     names = {each["bom-ref"]: name for name, each in components(debian).items()}
@@ -133,12 +178,16 @@ def test_dependencies_are_edges(debian: Inventory) -> None:
         "tzdata": set(),
     }
     refs = {each["SPDXID"]: name for name, each in elements(debian).items()}
+    refs |= {"NONE": "nothing", "NOASSERTION": "more"}
     edges = {
         (refs[each["spdxElementId"]], refs[each["relatedSpdxElement"]])
         for each in json.loads(write_spdx(debian))["relationships"]
         if each["relationshipType"] == "DEPENDS_ON"
     }
-    assert edges == {("libssl3", "libc6"), ("libssl3", "cdebconf"), ("libssl3", "tzdata")}
+    assert edges == {
+        *(("libssl3", "libc6"), ("libssl3", "cdebconf"), ("libssl3", "tzdata")),
+        *((name, "nothing") for name in ("libc6", "cdebconf", "tzdata")),
+    }
 
 
 def test_dependencies_of_alpine() -> None:

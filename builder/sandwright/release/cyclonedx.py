@@ -8,7 +8,7 @@ from typing import Any
 import sandwright
 from sandwright.release.licences import Licence
 from sandwright.release.packages import Package
-from sandwright.release.sbom import Inventory, kind_of, package_url, source_of, supplier_of, text
+from sandwright.release.sbom import Inventory, contact_of, kind_of, package_url, source_of, text
 from sandwright.rootfs.descriptor import canonical
 
 MEDIA_TYPE = "application/vnd.cyclonedx+json"
@@ -30,6 +30,7 @@ def write_cyclonedx(inventory: Inventory) -> bytes:
             "metadata": {
                 "timestamp": inventory.created,
                 "tools": {"components": [_tool()]},
+                **_creator(inventory),
                 "component": {
                     "type": "container",
                     "bom-ref": root,
@@ -47,7 +48,8 @@ def write_cyclonedx(inventory: Inventory) -> bytes:
                 *_dependency_graph(inventory),
             ],
             "compositions": [
-                {"aggregate": "complete" if inventory.files else "incomplete", "assemblies": [root]}
+                {"aggregate": "complete" if inventory.files else "incomplete", "assemblies": [root]},
+                *_dependency_completeness(inventory),
             ],
         }
     )
@@ -74,8 +76,28 @@ def _dependency_graph(inventory: Inventory) -> Iterator[dict[str, Any]]:
         yield {"ref": refs[package.name], "dependsOn": sorted(refs[each] for each in package.needs)}
 
 
+def _dependency_completeness(inventory: Inventory) -> Iterator[dict[str, Any]]:
+    """Of which packages all dependencies are listed: what the image lacks is in no graph."""
+    for aggregate, complete in (("complete", True), ("incomplete", False)):
+        urls = (
+            package_url(each, inventory.system) for each in inventory.packages if each.complete is complete
+        )
+        if refs := sorted(urls):
+            yield {"aggregate": aggregate, "dependencies": refs}
+
+
+def _creator(inventory: Inventory) -> dict[str, Any]:
+    """Who made the document: who is responsible for the image, by its labels."""
+    made: dict[str, Any] = {"manufacturer": {"name": inventory.vendor}} if inventory.vendor else {}
+    name, address = contact_of(inventory.authors)
+    if name or address:
+        author = {"name": name, "email": address}
+        made["authors"] = [{key: value for key, value in author.items() if value}]
+    return made
+
+
 def _supplier_contact(package: Package) -> dict[str, Any]:
-    name, address = supplier_of(package)
+    name, address = contact_of(package.maintainer)
     contact = {"contact": [{"email": address}]} if address else {}
     return {"supplier": {"name": name or address, **contact}} if name or address else {}
 

@@ -1,8 +1,8 @@
 """Licences from Debian's copyright files, as far as they are machine-readable, as SPDX expressions. Pure.
 
 Format: Debian's copyright-format 1.0 (DEP-5). Its short names are SPDX's with some differences; a name that
-is not known here becomes a `LicenseRef-…` of the same name, and a file in another format gives nothing: no
-licence is guessed from prose.
+is not known here becomes a `LicenseRef-…` of the same name. A file in another format is one `LicenseRef-…`
+with the whole file as its text: no licence is guessed from prose.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from sandwright.digests import sha256
 from sandwright.image.deb import parse_control
 
 _AS_SPDX = """
@@ -54,18 +55,29 @@ _EXCEPTIONS: Mapping[str, str] = {
 class Licence:
     """A licence as an SPDX expression; empty when none is known.
 
-    `names` are the `LicenseRef-…` in it with the names that they stand for.
+    `names` are the `LicenseRef-…` in it with the names that they stand for. `text` is that of the only one,
+    where it is known.
     """
 
     expression: str = ""
     names: Mapping[str, str] = field(default_factory=dict)
+    text: str = ""
 
 
 UNKNOWN = Licence()
 
 
+def copyright_licence(text: str) -> Licence:
+    """The licence that a copyright file states; the file itself, named by its checksum, where it is prose."""
+    found = debian_licence(text)
+    if found.expression or not text.strip():
+        return found
+    reference = f"LicenseRef-copyright-{sha256(text.encode())[:16]}"
+    return Licence(reference, {reference: "the whole copyright file"}, text)
+
+
 def debian_licence(text: str) -> Licence:
-    """The licence that a copyright file states: all of those in it."""
+    """The licence that a machine-readable copyright file states: all of those in it."""
     paragraphs = [parse_control(each) for each in re.split(r"\n[ \t]*\n", text.replace("\r\n", "\n"))]
     if not paragraphs or "Format" not in paragraphs[0]:
         return UNKNOWN

@@ -20,12 +20,12 @@ from sandwright.image.lock import LockedPackage
 from sandwright.image.packagefile import ExpectedDigest, open_package
 from sandwright.outputs import disk_errors
 from sandwright.release.contents import hash_stream
-from sandwright.release.licences import Licence, debian_licence, spdx_licence
+from sandwright.release.licences import Licence, copyright_licence, spdx_licence
 from sandwright.release.relations import CONTROL_FIELDS
 from sandwright.rootfs.tar.entry import EntryKind
 from sandwright.rootfs.unpacking.store import write_atomically
 
-SCHEMA = 4
+SCHEMA = 5
 _JOBS = 2
 
 
@@ -90,7 +90,7 @@ def _from_package(package: LockedPackage, path: Path) -> PackageFiles:
     control = {name: stated[name] for name in CONTROL_FIELDS[package.format] if name in stated}
     if package.format == "apk":
         return PackageFiles(files, spdx_licence(stated.get("license", "")), control)
-    return PackageFiles(files, debian_licence(text.decode("utf-8", "replace")), control)
+    return PackageFiles(files, copyright_licence(text.decode("utf-8", "replace")), control)
 
 
 def _cache_path(cache: Cache, sha256: str) -> Path:
@@ -99,7 +99,7 @@ def _cache_path(cache: Cache, sha256: str) -> Path:
 
 def _encode(found: PackageFiles) -> bytes:
     files = {path.decode("utf-8", "surrogateescape"): digest for path, digest in found.files.items()}
-    licence = [found.licence.expression, dict(found.licence.names)]
+    licence = [found.licence.expression, dict(found.licence.names), found.licence.text]
     body = json.dumps({"files": files, "licence": licence, "control": dict(found.control)}, sort_keys=True)
     return f"{sha256(body.encode())}\n{body}\n".encode()
 

@@ -10,14 +10,14 @@ import base64
 import binascii
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sandwright.errors import BuildError
 from sandwright.image import lock
 from sandwright.image.deb import parse_control
 from sandwright.image.tree import FileTree
 from sandwright.release.contents import ImageContents
-from sandwright.release.licences import UNKNOWN, Licence, debian_licence, spdx_licence
+from sandwright.release.licences import UNKNOWN, Licence, copyright_licence, spdx_licence
 from sandwright.release.packagefiles import PackageFiles
 from sandwright.release.relations import (
     CONTROL_FIELDS,
@@ -27,6 +27,7 @@ from sandwright.release.relations import (
     control_relations,
     debian_relations,
     resolve_dependencies,
+    unmet_dependencies,
 )
 
 STATUS = b"var/lib/dpkg/status"
@@ -43,7 +44,8 @@ class Package:
     """A package of an image. `files` are those of its files that are in the image as it brought them.
 
     `sha256` is that of the package itself, empty if unknown. `archive` is the address of the
-    archive that it came from, empty for the distribution's. `needs` are packages of the image that it needs.
+    archive that it came from, empty for the distribution's. `needs` are packages of the image that it needs;
+    `complete` is whether the image has all that it needs.
     """
 
     kind: lock.PackageFormat
@@ -56,6 +58,7 @@ class Package:
     archive: str = ""
     maintainer: str = field(default="", compare=False)
     needs: tuple[str, ...] = field(default=(), compare=False)
+    complete: bool = field(default=True, compare=False)
     licence: Licence = field(default=UNKNOWN, compare=False)
     files: tuple[bytes, ...] = field(default=(), compare=False)
 
@@ -111,8 +114,9 @@ def find_packages(
     claims |= {package.name: _locked_claim(package, brought[package.name]) for package in locked}
     sums = {package.name: package.sha256 for package in locked}
     resolve_path = _placing(contents.tree)
-    needs = resolve_dependencies({name: claim.relations for name, claim in claims.items()})
-    return sorted(
+    relations = {name: claim.relations for name, claim in claims.items()}
+    needs, unmet = resolve_dependencies(relations), unmet_dependencies(relations)
+    packages = [
         Package(
             claim.kind,
             claim.name,
@@ -124,11 +128,27 @@ def find_packages(
             claim.archive,
             claim.maintainer,
             needs[claim.name],
+            claim.name not in unmet,
             _package_licence(claim, contents, brought.get(claim.name)),
             tuple(_unaltered(_promised(claim, brought.get(claim.name)), contents, resolve_path)),
         )
         for claim in claims.values()
-    )
+    ]
+    return sorted(_with_shared_licences(packages))
+
+
+def _with_shared_licences(packages: Sequence[Package]) -> Iterator[Package]:
+    """The packages; one without a licence has that of the others of its source package, if those agree."""
+    # Debian Policy 12.5: its documentation may be a link to that of another package of the same source
+    stated: dict[tuple[str, str], dict[str, Licence]] = {}
+    for each in packages:
+        if each.licence.expression:
+            shared = stated.setdefault((each.source, each.source_version), {})
+            shared[each.licence.expression] = each.licence
+    for each in packages:
+        others = list(stated.get((each.source, each.source_version), {}).values())
+        alone = each.licence.expression or not each.source or len(others) != 1
+        yield each if alone else replace(each, licence=others[0])
 
 
 def _locked_claim(package: lock.LockedPackage, brought: PackageFiles) -> _Claim:
@@ -200,7 +220,7 @@ def _package_licence(claim: _Claim, contents: ImageContents, brought: PackageFil
         if file is None or file.digests["sha256"] == brought.files.get(path):
             return brought.licence
     raw = contents.tree.content(path)
-    return UNKNOWN if raw is None else debian_licence(raw.decode("utf-8", "replace"))
+    return UNKNOWN if raw is None else copyright_licence(raw.decode("utf-8", "replace"))
 
 
 def _installed_claims(tree: FileTree) -> Iterator[_Claim]:

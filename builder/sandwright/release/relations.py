@@ -62,12 +62,28 @@ def _relation_names(pattern: re.Pattern[str], relations: Iterable[str]) -> Itera
 
 def resolve_dependencies(relations: Mapping[str, Relations]) -> dict[str, tuple[str, ...]]:
     """The installed packages that each package needs: of alternatives the first that is installed."""
-    providers: dict[str, set[str]] = {name: {name} for name in relations}
-    for name, each in relations.items():
-        for provided in each.provides:
-            providers.setdefault(provided, set()).add(name)
+    providers = _provider_names(relations)
     found = {}
     for name, each in relations.items():
         groups = (next((providers[one] for one in group if one in providers), ()) for group in each.needs)
         found[name] = tuple(sorted({need for group in groups for need in group} - {name}))
     return found
+
+
+def unmet_dependencies(relations: Mapping[str, Relations]) -> frozenset[str]:
+    """The installed packages that need something which no installed package is or provides."""
+    providers = _provider_names(relations)
+    return frozenset(
+        name
+        for name, each in relations.items()
+        if any(not any(one in providers for one in group) for group in each.needs)
+    )
+
+
+def _provider_names(relations: Mapping[str, Relations]) -> Mapping[str, set[str]]:
+    """By each name that something may need, the packages that are it or provide it."""
+    providers: dict[str, set[str]] = {name: {name} for name in relations}
+    for name, each in relations.items():
+        for provided in each.provides:
+            providers.setdefault(provided, set()).add(name)
+    return providers

@@ -32,7 +32,8 @@ class Inventory:
 
     `digest` is that of its manifest, `created` its time as its config says it. `files` are all of its files;
     `unowned` those that no package brought as they are. `system` is the distribution and its version.
-    `vendor` is who distributes the image, by its label; empty without one.
+    `vendor` is who distributes the image, and `authors` are people who are responsible for it, by its labels;
+    empty without them.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Inventory:
     files: Mapping[bytes, LayeredFile]
     unowned: tuple[bytes, ...]
     vendor: str = ""
+    authors: str = ""
 
     @property
     def serial(self) -> uuid.UUID:
@@ -100,14 +102,15 @@ def inventory_of(
         tuple(packages),
         contents.files,
         tuple(path for path in contents.files if path not in owned),
-        _vendor_label(image),
+        _image_label(image, "vendor"),
+        _image_label(image, "authors"),
     )
 
 
-def _vendor_label(image: Image) -> str:
+def _image_label(image: Image, name: str) -> str:
     running = image.config.get("config")
     labels = running.get("Labels") if isinstance(running, Mapping) else None
-    return str(labels.get(f"{PREFIX}vendor", "")) if isinstance(labels, Mapping) else ""
+    return str(labels.get(f"{PREFIX}{name}", "")) if isinstance(labels, Mapping) else ""
 
 
 def _deduplicate_files(packages: Sequence[Package]) -> list[Package]:
@@ -152,9 +155,9 @@ def source_of(package: Package) -> str:
     return f"{package.source} {package.source_version}".strip()
 
 
-def supplier_of(package: Package) -> tuple[str, str]:
-    """Name and address of a package's maintainer; empty where it states none."""
-    name, _, address = package.maintainer.partition("<")
+def contact_of(text: str) -> tuple[str, str]:
+    """Name and address in `Name <address>`, as packages name maintainers; empty where there are none."""
+    name, _, address = text.partition("<")
     return name.strip(), address.partition(">")[0].strip()
 
 

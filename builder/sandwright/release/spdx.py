@@ -10,7 +10,7 @@ from typing import Any
 import sandwright
 from sandwright.release.contents import LayeredFile
 from sandwright.release.packages import Package
-from sandwright.release.sbom import Inventory, kind_of, package_url, source_of, supplier_of, text
+from sandwright.release.sbom import Inventory, contact_of, kind_of, package_url, source_of, text
 from sandwright.rootfs.descriptor import canonical
 
 MEDIA_TYPE = "application/spdx+json"
@@ -32,7 +32,11 @@ def write_spdx(inventory: Inventory) -> bytes:
     contains += [(IMAGE, ids[path]) for path in inventory.unowned]
     for package, ref in zip(inventory.packages, package_ids, strict=True):
         contains += [(ref, ids[path]) for path in package.files]
-    names = {ref: name for each in inventory.packages for ref, name in each.licence.names.items()}
+    named = {
+        ref: _extracted_license(ref, name, each.licence.text)
+        for each in inventory.packages
+        for ref, name in each.licence.names.items()
+    }
     return canonical(
         {
             "spdxVersion": "SPDX-2.3",
@@ -42,7 +46,7 @@ def write_spdx(inventory: Inventory) -> bytes:
             "documentNamespace": inventory.serial.urn,
             "creationInfo": {
                 "created": inventory.created,
-                "creators": [f"Tool: sandwright-{sandwright.__version__}"],
+                "creators": _creators(inventory),
             },
             "packages": [_image_element(inventory), *system, *packages],
             "files": [_file_element(file, path, ids[path]) for path, file in inventory.files.items()],
@@ -51,11 +55,7 @@ def write_spdx(inventory: Inventory) -> bytes:
                 *(_relation(one, "CONTAINS", other) for one, other in contains),
                 *_depends_on(inventory, package_ids),
             ],
-            **(
-                {"hasExtractedLicensingInfos": [_extracted_license(*each) for each in sorted(names.items())]}
-                if names
-                else {}
-            ),
+            **({"hasExtractedLicensingInfos": [named[ref] for ref in sorted(named)]} if named else {}),
         }
     )
 
@@ -104,12 +104,23 @@ def _depends_on(inventory: Inventory, package_ids: Sequence[str]) -> Iterator[Ma
     for package in inventory.packages:
         for need in package.needs:
             yield _relation(refs[package.name], "DEPENDS_ON", refs[need])
+        if not package.complete:
+            yield _relation(refs[package.name], "DEPENDS_ON", NOTHING)
+        elif not package.needs:
+            yield _relation(refs[package.name], "DEPENDS_ON", "NONE")
 
 
-def _supplier_field(package: Package) -> str:
-    """The maintainer, as the specification writes it (7.5)."""
+def _creators(inventory: Inventory) -> list[str]:
+    """Who made the document: who is responsible for the image, by its labels, and this program."""
+    vendor = [f"Organization: {inventory.vendor}"] if inventory.vendor else []
+    authors = _contact_field(inventory.authors)
+    return [*vendor, *([authors] if authors != NOTHING else []), f"Tool: sandwright-{sandwright.__version__}"]
+
+
+def _contact_field(contact: str) -> str:
+    """A maintainer, as the specification writes it (7.5)."""
     # Debian does not tell people from teams: names of teams are recognised by their words
-    name, address = supplier_of(package)
+    name, address = contact_of(contact)
     if not name:
         return NOTHING
     kind = "Organization" if _TEAM.search(name) else "Person"
@@ -122,7 +133,7 @@ def _package_element(inventory: Inventory, package: Package, ref: str) -> dict[s
         "SPDXID": ref,
         "name": package.name,
         "versionInfo": package.version,
-        "supplier": _supplier_field(package),
+        "supplier": _contact_field(package.maintainer),
         "downloadLocation": NOTHING,
         **(checksums if package.sha256 else {}),
         "sourceInfo": f"built package from: {source_of(package)}",
@@ -173,9 +184,9 @@ def _purl(url: str) -> Mapping[str, str]:
     }
 
 
-def _extracted_license(reference: str, name: str) -> Mapping[str, str]:
+def _extracted_license(reference: str, name: str, content: str) -> Mapping[str, str]:
     return {
         "licenseId": reference,
         "name": name,
-        "extractedText": f"The text that the package's copyright file has for {name!r}.",
+        "extractedText": content or f"The text that the package's copyright file has for {name!r}.",
     }
