@@ -55,7 +55,7 @@ def _run_mounted(
     ("shown", "status"), [(".", 0), (".cache", 0), (".local/state/sandwright/keys", 125)]
 )
 def test_own_state_at_a_second_mount(person: Project, shown: str, status: int) -> None:
-    """Also in a run whose rendering was stored before there was the mount. A grant of the state is refused."""
+    """Also where the rendering was stored before there was the mount. A grant of the state is refused."""
     alias = person.home.parent / "alias"
     alias.mkdir()
     person.policy.write_text(f"schema: 1\nmethod: bwrap\nfilesystem: {{write: [$PROJECT, {alias}]}}\n")
