@@ -60,6 +60,7 @@ PROGRAMS = (
         "strace",
         "rsync",
         "setfattr",
+        "lowntfs-3g",
         "busybox",
         "openssl",
         "gpg",

@@ -132,13 +132,13 @@ def check_listed(path: str, error: OSError) -> None:
 
     A program inside may close a directory, for the next search, and open it again.
     """
-    if isinstance(error, PermissionError) and _is_ours(path):
+    if isinstance(error, PermissionError) and _may_be_owned_inside(path):
         raise IncompleteSearch(f"{path} can't be searched: its owner has no right to do so") from error
     if error.errno in _OVERFLOWS:
         raise IncompleteSearch(f"{path} can't be searched: {error.strerror}") from error
 
 
-def _is_ours(path: str) -> bool:
+def _may_be_owned_inside(path: str) -> bool:
     """Whether a program inside may be the owner of a directory."""
     try:
         owner = os.lstat(path).st_uid

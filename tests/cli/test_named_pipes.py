@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-SANDWRIGHT = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
+from support.standby import COMMAND as SANDWRIGHT
+
 CALLS = {
     "a record": ("learn", "--merge", "PIPE", "--once", "--", "true"),
     "facts": ("explain", "write", "x", "--facts", "PIPE"),

@@ -40,7 +40,7 @@ READ = {
         "merge",
         "policy",
     ),
-    *("project", "public-key", "rootfs", "rows", "structure", "token", "trust"),
+    *("project", "public-key", "rootfs", "rows", "structure", "token", "trust", "vex", "vulnerabilities"),
 }
 """Options that name a file or directory to read, wherever they are."""
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from cluster.start import Cluster
 from sandwright import process
+from support import standby
 
 LIMIT = 600.0
 SANDWRIGHT = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
@@ -56,7 +57,7 @@ class Person:
     def sandwright(self, *words: str, reads: str | None = None) -> subprocess.CompletedProcess[str]:
         given: dict[str, Any] = {"stdin": subprocess.DEVNULL} if reads is None else {"input": reads}
         return subprocess.run(
-            [*SANDWRIGHT, *words],
+            [*standby.COMMAND, *words],
             **given,
             capture_output=True,
             text=True,

@@ -44,6 +44,8 @@ ABOUT = {
 }
 ABOUT |= {
     "explain",
+    "lint-image",
+    "sbom",
     "docker",
     "podman",
     "gvisor",

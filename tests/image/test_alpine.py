@@ -77,7 +77,7 @@ def build(mirror: Mirror, root: Path, name: str) -> BuiltImage:
 
 
 def test_an_image_is_what_apk_installs(with_apk: Mirror, tmp_path: Path) -> None:
-    """File by file and in apk's database, but for the links that busybox' script makes."""
+    """File by file and in apk's database, after lock-images and build-images, but for busybox' links."""
     definition = with_apk.define(tmp_path / "images")
     lock = lock_apk_image(definition, mirrors=with_apk.mirrors, cache=tmp_path / "cache")
     assert {platform: len(packages) for platform, packages in lock.platforms.items()} == {

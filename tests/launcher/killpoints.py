@@ -109,7 +109,7 @@ def _descendants(pid: int) -> Iterator[int]:
 def bench(method: str, directory: Path) -> Iterator[Bench]:
     """A project of its own below `directory`, rendered; this process becomes a subreaper."""
     tracing.become_subreaper()
-    project = Project(directory / "home" / "p", directory / "home", directory / "run")
+    project = Project(directory / "home" / "p", directory / "home", directory / "run", forked=())
     for path in (".git/hooks/x", ".git/config", ".git/HEAD", "secrets/key"):
         (project.root / path).parent.mkdir(parents=True, exist_ok=True)
         (project.root / path).write_text("content")

@@ -270,6 +270,11 @@ class TestLogins:
 class TestSkopeo:
     """What one pushes the other pulls."""
 
+    @pytest.fixture(autouse=True)
+    def _own_logins(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Without a directory of the user's own it looks for logins in /run/containers, which is root's."""
+        monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+
     def test_it_copies_what_we_pushed(self, server: Server, layout: Path, tmp_path: Path) -> None:
         push_to(at(server, "for/skopeo:1"), open_layout(layout))
         source = f"docker://{server.host}/for/skopeo:1"

@@ -189,7 +189,11 @@ def _copied(
     (directory / "policy.json").write_text(json.dumps(policy))
     options = ("--policy", directory / "policy.json", "--registries.d", directory / "registries.d")
     words = ("copy", "--src-tls-verify=false", "--override-arch=amd64", f"docker://{name}")
-    return process.run(*program, *options, *words, f"dir:{directory}/image", timeout=ATTEMPT, check=False)
+    # Without a directory of the user's own it looks for logins in /run/containers, which is root's.
+    environ = {**os.environ, "XDG_RUNTIME_DIR": str(directory)}
+    return process.run(
+        *program, *options, *words, f"dir:{directory}/image", timeout=ATTEMPT, check=False, env=environ
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -41,8 +41,27 @@ pytestmark = [
 
 STEP = 120.0
 PLATFORMS = ("linux/amd64", "linux/arm64")
-ATTESTED = {"cyclonedx": "linux/amd64", "spdxjson": "linux/arm64", "slsaprovenance1": "", TEST_RESULT: ""}
+ATTESTED = {
+    "cyclonedx": "linux/amd64",
+    "spdxjson": "linux/arm64",
+    "openvex": "linux/amd64",
+    "slsaprovenance1": "",
+    TEST_RESULT: "",
+}
 """The types of attestations, each with the platform that it is about; absent: with the index."""
+
+
+VEX = """\
+schema: 1
+author: The tests of sandwright
+updated: 2026-11-29
+statements:
+  - vulnerability: CVE-2099-0001
+    products: [pkg:deb/debian/openssl]
+    status: not_affected
+    justification: vulnerable_code_not_in_execute_path
+    expires: 2099-12-31
+"""
 
 
 @dataclass(frozen=True)
@@ -95,6 +114,7 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Release:
     """distroless for two platforms; the smoke run's report is made up, for no sandbox is tested here."""
     place = tmp_path_factory.mktemp("distroless")
     shutil.copytree(data_path("images", "distroless"), place / "definitions/distroless")
+    (place / "definitions/distroless/vex.yaml").write_text(VEX)
     catalogue = load_catalogue(place / "definitions")
     supply = Fetcher(Cache(default_cache(os.environ)), lambda: find_mirrors(None, os.environ))
     built = build_images(catalogue, ["distroless"], output=place, supply=supply, platforms=PLATFORMS)
@@ -231,6 +251,20 @@ def _attested(pipeline: Pipeline, kind: str, platform: str) -> Mapping[str, Any]
     assert verified, verified.stderr
     statement = json.loads(base64.b64decode(json.loads(verified.text.splitlines()[0])["payload"]))
     return dict(statement["predicate"])
+
+
+def test_statements_about_vulnerabilities_are_openvex(pipeline: Pipeline) -> None:
+    predicate = _attested(pipeline, "openvex", "linux/amd64")
+    (statement,) = predicate["statements"]
+    assert predicate["@context"] == "https://openvex.dev/ns/v0.2.0"
+    assert statement["vulnerability"] == {"name": "CVE-2099-0001"}
+    (product,) = statement["products"]
+    digest = pipeline.release.manifests["linux/amd64"].digest
+    assert product["@id"] == f"pkg:oci/distroless@{digest.replace(':', '%3A')}?arch=amd64"
+    listed = {each.get("purl") for each in _attested(pipeline, "cyclonedx", "linux/amd64")["components"]}
+    named = {each["@id"] for each in product["subcomponents"]}
+    assert named <= listed
+    assert any("/libssl3@" in each for each in named)
 
 
 def _found(pipeline: Pipeline, source: str) -> set[tuple[str, str, str]]:

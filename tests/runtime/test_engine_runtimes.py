@@ -188,7 +188,7 @@ def test_a_docker_archive(tmp_path: Path) -> None:
     assert files["layer.tar"] == b"layer"
 
 
-@pytest.mark.needs("dockerd")
+@pytest.mark.needs("docker", "dockerd")
 @pytest.mark.exclusive("docker")
 def test_what_docker_says_to_a_layer_that_it_cannot_read() -> None:
     """As Docker 20.10 to one of zstd. Its answer is an event, after which it ends with success."""

@@ -33,8 +33,8 @@ class Project:
     runtime: Path
     environment: dict[str, str] = field(default_factory=dict)
     command: tuple[str, ...] = SANDWRIGHT
-    forked: tuple[str, ...] = ()
-    """What `run` and `sandwright` call instead, where no test is about how the command starts."""
+    forked: tuple[str, ...] = standby.COMMAND
+    """`run` and `sandwright` call this instead, unless a test is about how the command starts."""
 
     @property
     def policy(self) -> Path:
@@ -126,9 +126,10 @@ def forked(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
 @pytest.fixture
 def project(tmp_path: Path, request: pytest.FixtureRequest, forked: tuple[str, ...]) -> Iterator[Project]:
     command = (str(fronts.installed(tmp_path / "command")),)
-    made = Project(tmp_path / "home" / "p", tmp_path / "home", tmp_path / "run", command=command)
-    if request.node.get_closest_marker("real_start") is None:
-        made.forked = forked
+    forked = () if request.node.get_closest_marker("real_start") else forked
+    made = Project(
+        tmp_path / "home" / "p", tmp_path / "home", tmp_path / "run", command=command, forked=forked
+    )
     for path in (".git/hooks/x", ".git/config", ".git/HEAD", "secrets/key"):
         (made.root / path).parent.mkdir(parents=True, exist_ok=True)
         (made.root / path).write_text("content")

@@ -11,7 +11,6 @@ import pytest
 from sandwright.policy.agents import AGENTS
 from sandwright.policy.load import preset
 from session.conftest import Project
-from support.standby import COMMAND
 
 pytestmark = pytest.mark.needs("bwrap")
 
@@ -44,7 +43,7 @@ READ = 'for path; do cat "$path" 2>/dev/null && echo "read: $path"; done; true'
 def person() -> Iterator[Project]:
     """A project without a policy, in the home of somebody who never ran an agent: not in /tmp."""
     with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="sandwright-test-") as made:
-        project = Project(Path(made, "home", "p"), Path(made, "home"), Path(made, "run"), forked=COMMAND)
+        project = Project(Path(made, "home", "p"), Path(made, "home"), Path(made, "run"))
         for folder in (project.root, project.runtime):
             folder.mkdir(mode=0o700, parents=True)
         yield project

@@ -14,7 +14,7 @@ from sandwright.api import Policy
 from sandwright.errors import UsageError
 from sandwright.inputs import LiveHost, Status
 from sandwright.policy import policy_warnings
-from sandwright.policy.policy_warnings import collect_warnings, in_other_case
+from sandwright.policy.policy_warnings import collect_warnings, other_spellings
 from session.conftest import Project
 
 BASE = "schema: 1\nmethod: bwrap\nfilesystem:\n  write: [$PROJECT]\n  deny: [$PROJECT/.env]\n"
@@ -48,6 +48,19 @@ def test_a_denied_file_is_not_read_by_its_name_in_another_case(project: Project,
     assert f"{root}/.env is also {root}/.ENV on its file system (fuse".encode() in ended.stderr
 
 
+@pytest.mark.needs("bwrap")
+def test_a_protected_name_that_does_not_exist_is_not_made_in_another_case(
+    project: Project, volume: Path
+) -> None:
+    root = volume / "project"
+    root.mkdir()
+    words = ("-C", str(root), "run", "--method", "bwrap", "--", "mkdir", ".VSCODE")
+    ended = project.sandwright(*words)
+    assert ended.returncode == 125
+    assert b"which ignores case itself" in ended.stderr
+    assert list(root.iterdir()) == []
+
+
 class _IgnoresCase(LiveHost):
     """Stands in for a 9p or CIFS volume, which can't be mounted here: .ENV is the file .env."""
 
@@ -76,10 +89,36 @@ def test_only_names_that_the_kernel_folds_are_accepted(
 
 
 @pytest.mark.parametrize(
-    ("path", "other"), [("/a/.env", "/a/.ENV"), ("/a/Key/1", "/a/kEY/1"), ("/1/2", "/1/2"), ("/", "/")]
+    ("path", "others"),
+    [
+        ("/a/.env", ["/a/.ENV"]),
+        ("/a/Key/1", ["/a/kEY/1"]),
+        ("/a/cl\u00e9", ["/a/CL\u00c9", "/a/cle\u0301"]),
+        ("/1/2", []),
+        ("/", []),
+    ],
 )
-def test_another_case(path: str, other: str) -> None:
-    assert in_other_case(path) == other
+def test_other_spellings(path: str, others: list[str]) -> None:
+    assert ["/".join((folder, name, *rest)) for folder, name, rest in other_spellings(path)] == others
+
+
+@pytest.mark.parametrize("names", [1, 2], ids=["one name", "a DOS name besides"])
+def test_a_hard_link_in_another_case_is_only_reported(
+    project: Project, monkeypatch: pytest.MonkeyPatch, names: int
+) -> None:
+    """It is an entry of its directory. A further name of NTFS is none, and hides nothing."""
+    (project.root / ".env").write_text("content")
+    (project.root / (".ENV" if names == 1 else "ENV~1")).hardlink_to(project.root / ".env")
+    project.policy.write_text(BASE)
+    resolved = Policy.load(project.policy).resolve()
+    monkeypatch.setattr(policy_warnings, "file_system_type", lambda _: "fuseblk")
+    if names == 1:
+        assert any(
+            "has 2 names (hard links)" in each for each in collect_warnings(resolved, LiveHost(), mounts=True)
+        )
+    else:
+        with pytest.raises(UsageError, match="can't be enforced"):
+            collect_warnings(resolved, _IgnoresCase(), mounts=True)
 
 
 def test_the_type_of_a_file_system() -> None:

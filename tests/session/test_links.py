@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +15,7 @@ from sandwright.api import Policy
 from sandwright.methods import registry
 from sandwright.policy.names import METHODS
 from sandwright.policy.uses import check_expressible
-from session.conftest import Project
+from session.conftest import WAIT, Project
 
 BASE = "schema: 1\nmethod: bwrap\nfilesystem:\n  write: [$PROJECT]\n"
 ACCEPTED = (
@@ -226,3 +228,32 @@ def test_a_link_on_the_way_to_git(project: Project, make: Callable[[Path], str])
     ended = project.run("sh", "-c", f"rm {name}; mkdir {name}")
     assert (project.root / name).is_symlink()
     assert f"leads through the link {project.root / name}".encode() in ended.stderr
+
+
+EXCHANGED = """
+import os, sys
+from sandwright.session.request import RunRequest
+from sandwright.session.run import run
+request = RunRequest(["sh", "-c", "echo evil >written"], named=False)
+os.rename(request.cwd, f"{request.cwd}-moved")
+os.symlink(sys.argv[1], request.cwd)
+sys.exit(run(request))
+"""
+
+
+@pytest.mark.needs("bwrap")
+def test_the_project_becomes_a_link_while_its_sandbox_is_prepared(project: Project) -> None:
+    """The path of the current directory has no links when it is asked for. Later it may lead elsewhere."""
+    other = project.home / "other"
+    other.mkdir()
+    project.policy.unlink()
+    ended = subprocess.run(
+        [sys.executable, "-P", "-c", EXCHANGED, str(other)],
+        cwd=project.root,
+        env=project.environ,
+        capture_output=True,
+        timeout=WAIT,
+        check=False,
+    )
+    assert list(other.iterdir()) == []
+    assert b"became a link while the sandbox was prepared" in ended.stderr

@@ -51,7 +51,7 @@ class Neighbour:
 @pytest.fixture
 def neighbour() -> Iterator[Neighbour]:
     with tempfile.TemporaryDirectory(prefix="sandwright-test-", dir="/var/tmp") as base:
-        project = Project(Path(base, "home", "p"), Path(base, "home"), Path(base, "run"))
+        project = Project(Path(base, "home", "p"), Path(base, "home"), Path(base, "run"), forked=())
         project.root.mkdir(parents=True)
         project.runtime.mkdir(mode=0o700)
         found = Neighbour(project, Path(base, "shared", "theirs"))

@@ -52,7 +52,9 @@ def _policy(project: Project, shown: Path, more: str = "") -> None:
 def _open_project() -> Iterator[Project]:
     """One that other users reach."""
     with tempfile.TemporaryDirectory(prefix="sandwright-test-") as directory:
-        project = Project(Path(directory, "home", "p"), Path(directory, "home"), Path(directory, "run"))
+        project = Project(
+            Path(directory, "home", "p"), Path(directory, "home"), Path(directory, "run"), forked=()
+        )
         project.root.mkdir(parents=True)
         project.runtime.mkdir(mode=0o700)
         _policy(project, project.runtime)

@@ -8,7 +8,6 @@ import hashlib
 import os
 import pwd
 import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from sandwright.methods.user.render import DedicatedAccount, account_for
 from sandwright.methods.user.setup import Workspace, plan_account
 from sandwright.policy.collect import collect_facts
 from support.locks import accounts_change
+from support.standby import COMMAND
 
 WAIT = 60.0
 POLICY = """\
@@ -33,7 +33,6 @@ filesystem:
   readonly: [$PROJECT/LICENSE]
   deny: [$PROJECT/.env]
 """
-SANDWRIGHT = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
 
 
 @dataclass(frozen=True)
@@ -93,7 +92,7 @@ class Project:
     def sandwright(self, *words: str) -> subprocess.CompletedProcess[str]:
         with accounts_change() if words[0].startswith("account-") else contextlib.nullcontext():
             return subprocess.run(
-                [*SANDWRIGHT, *words],
+                [*COMMAND, *words],
                 capture_output=True, text=True, timeout=WAIT, check=False, cwd=self.root, env=self.environ,
             )  # fmt: skip
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from sandwright.check import report
@@ -16,7 +18,10 @@ from sandwright.cli import console
 from sandwright.cli.arguments import build_directory, image_path, names
 from sandwright.errors import UsageError, VerdictError
 from sandwright.outputs import write_output
-from sandwright.rootfs.images.source import list_images
+from sandwright.release.sbom import take_inventory
+from sandwright.release.vex import Vex, check_expiry, load_vex
+from sandwright.release.vulnerabilities import OsvDatabase, assess, read_osv
+from sandwright.rootfs.images.source import list_images, open_image
 
 _UNITS = {"": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
 
@@ -31,6 +36,8 @@ def lint_image(
     accept: Sequence[str] | None = None,
     structure: Sequence[str] | None = None,
     runtime: str = "",
+    vulnerabilities: str = "",
+    vex: Sequence[str] | None = None,
     json: str = "",
     sarif: str = "",
     junit: str = "",
@@ -42,6 +49,7 @@ def lint_image(
     tests = [read_tests(Path(file)) for file in structure or ()]
     if runtime and not any(each.commands for each in tests):
         raise UsageError("--runtime needs commandTests in a file of --structure: nothing else is run")
+    scan = _scanner(vulnerabilities, vex or ())
     other: list[str] = []
     with console.watching() as progress:
         checked = [
@@ -64,12 +72,46 @@ def lint_image(
     for line in other:
         console.line(f"skipped: {line}")
     faults = sum(len(one.faults) for one in checked)
+    if scan is not None:
+        faults += sum(_print_vulnerabilities(scan, path, one) for one in checked)
     if faults:
         raise VerdictError(f"{image}: {faults} errors")
     found = [finding for one in checked for finding in one.findings]
     if stale := [each for each in waivers if not any(each.covers(finding) for finding in found)]:
         raise VerdictError(f"{image}: no finding for --accept {', '.join(map(str, stale))}: leave it out")
     return Checked(len(checked), why="; ".join(other))
+
+
+@dataclass(frozen=True)
+class _Scanner:
+    """A database of vulnerabilities, and what is stated about them."""
+
+    database: OsvDatabase
+    statements: Sequence[Vex]
+
+
+def _scanner(database: str, files: Sequence[str]) -> _Scanner | None:
+    """What `--vulnerabilities` and `--vex` name. Raise IntegrityError for a statement that has expired."""
+    if not database:
+        if files:
+            raise UsageError("--vex is for --vulnerabilities; give that too")
+        return None
+    statements = [load_vex(Path(file)) for file in files]
+    for file, each in zip(files, statements, strict=True):
+        check_expiry(each, datetime.now(UTC).date(), file)
+    return _Scanner(read_osv(Path(database)), statements)
+
+
+def _print_vulnerabilities(scan: _Scanner, path: Path, checked: CheckResult) -> int:
+    """Print the known vulnerabilities of an image's packages; the number of those that are open."""
+    inventory = take_inventory(checked.name, open_image(path, ref=checked.digest))
+    assessments = assess(scan.database.find(inventory), scan.statements)
+    for each in assessments:
+        console.line(f"{'error' if each.is_open else 'stated'}: vulnerability: {each}")
+    count = sum(each.is_open for each in assessments)
+    packages = len(inventory.packages)
+    console.line(f"{checked.name} {checked.platform}: {count} open vulnerabilities of {packages} packages")
+    return count
 
 
 def _print_result(checked: CheckResult) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sandwright.checked import Checked
 from sandwright.cli import console, signers
-from sandwright.cli.arguments import build_directory, names
+from sandwright.cli.arguments import build_directory, image_path, names
 from sandwright.cli.image_arguments import catalogue_of, fetcher, registry_settings
 from sandwright.errors import HostError, UsageError, VerdictError
 from sandwright.host import collect_host
@@ -29,12 +29,21 @@ from sandwright.release.bundle import Signer
 from sandwright.release.check import RebuildOptions, check_image
 from sandwright.release.evidence import read_matrix, write_matrix
 from sandwright.release.inventories import check_sbom, make_sboms, path_of
+from sandwright.release.packagediff import (
+    Versions,
+    image_packages,
+    package_changes,
+    sbom_packages,
+    to_json,
+    to_markdown,
+)
 from sandwright.release.prove import prove_image as prove
 from sandwright.release.provenance import BUILDER
 from sandwright.release.publish import make_plan
 from sandwright.release.publish import publish as carry_out
 from sandwright.release.sbom import Format
 from sandwright.release.subject import Release, ReleaseEvidence, built_image, prepare
+from sandwright.rootfs.images.source import list_images
 from sandwright.verify.report import summary
 from sandwright.verify.smoke.report import read_report
 from sandwright.verify.verdict import Verdict
@@ -51,11 +60,18 @@ def sbom(
     platform: str = "",
     to: str = "",
     check: bool = False,
+    diff: str = "",
+    json: bool = False,
     images: str = "",
     output: str = "",
     mirror: str = "",
 ) -> Checked | None:
     """Write the SBOM of a built image: every package, and every file, even those of no package."""
+    if diff:
+        _print_package_changes(diff, name, platform, build_directory(output), as_json=json)
+        return None
+    if json:
+        raise UsageError("--json is for --diff; give that too")
     catalogue = catalogue_of(images, [name])
     existing = built_image(build_directory(output), name)
     chosen = _choose_platform(platform, list(existing.images), name)
@@ -78,6 +94,21 @@ def sbom(
         write_output(to, document)
     console.line(f"{path}: {console.size(len(document))}, of {existing.images[chosen].manifest.digest}")
     return None
+
+
+def _print_package_changes(before: str, after: str, platform: str, output: Path, *, as_json: bool) -> None:
+    changes = package_changes(*(_packages_of(each, platform, output) for each in (before, after)))
+    console.write(to_json(changes).decode() if as_json else to_markdown(changes))
+
+
+def _packages_of(what: str, platform: str, output: Path) -> Versions:
+    """The packages of an SBOM or of an image."""
+    path = image_path(what, output)
+    if path.is_file() and path.suffix == ".json":
+        return sbom_packages(_read_input(path, ""), str(path))
+    offered = [str(each.platform) for each in list_images(path)]
+    host = collect_host().platform
+    return image_packages(path, platform or (host if host in offered else None))
 
 
 def attest_image(

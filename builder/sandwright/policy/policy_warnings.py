@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+import unicodedata
+from collections.abc import Callable, Iterator
 
 from sandwright.errors import UsageError
 from sandwright.inputs import LiveHost
@@ -99,21 +101,23 @@ def _second_names(policy: ResolvedPolicy, inputs: LiveHost) -> Iterator[str]:
 
 
 def _check_other_case(policy: ResolvedPolicy, inputs: LiveHost) -> None:
-    """Raise UsageError for a restricted path that the file system also finds by its name in another case."""
+    """Raise UsageError for a restricted path that its file system also finds by another spelling."""
     for rule in policy.filesystem.rules:
         if rule.kind not in ("deny", "readonly") or policy.facts.kind(rule.path) not in ("file", "directory"):
             continue
-        other = in_other_case(rule.path)
-        if other == rule.path or inputs.status(other) != (found := inputs.status(rule.path)):
-            continue
-        if inputs.ask("artifact", other) != inputs.ask("artifact", rule.path) or found.names > 1:
-            continue
-        kind = file_system_type(found.device)
-        if kind not in _FOLDED_BY_KERNEL:
+        for folder, name, rest in other_spellings(rule.path):
+            other, found = "/".join((folder, name, *rest)), inputs.status(rule.path)
+            if inputs.status(other) != found or not _is_unlisted(name, folder, inputs):
+                continue
+            kind = file_system_type(found.device)
+            if kind in _FOLDED_BY_KERNEL or inputs.ask("artifact", other) != inputs.ask(
+                "artifact", rule.path
+            ):
+                continue
             raise UsageError(
                 f"{rule.kind} {rule.written} can't be enforced: {rule.path} is also {other} on its file "
-                f"system ({kind or 'of unknown type'}), which ignores case itself, and a mount covers only "
-                "one name: use a directory on a file system that distinguishes case"
+                f"system ({kind or 'of unknown type'}), and a mount covers only one spelling: "
+                "use a directory on a file system that distinguishes both"
             )
 
 
@@ -122,13 +126,26 @@ def _check_other_case(policy: ResolvedPolicy, inputs: LiveHost) -> None:
 _FOLDED_BY_KERNEL = frozenset(
     {"ext4", "f2fs", "tmpfs", "vfat", "msdos", "exfat", "ntfs3", "hfs", "hfsplus", "iso9660", "xfs"}
 )
+_SPELLINGS: tuple[Callable[[str], str], ...] = (
+    str.swapcase,
+    functools.partial(unicodedata.normalize, "NFC"),
+    functools.partial(unicodedata.normalize, "NFD"),
+)
 
 
-def in_other_case(path: str) -> str:
-    """A path whose last name with letters has the other case; the path itself if it has no letters."""
+def other_spellings(path: str) -> Iterator[tuple[str, str, list[str]]]:
+    """A path whose last name with another spelling has it: the directory, that spelling, and the rest."""
     parts = path.split("/")
-    index = max((at for at, part in enumerate(parts) if part.swapcase() != part), default=0)
-    return "/".join((*parts[:index], parts[index].swapcase(), *parts[index + 1 :]))
+    for spell in _SPELLINGS:
+        for at in range(len(parts) - 1, 0, -1):
+            if (name := spell(parts[at])) != parts[at]:
+                yield "/".join(parts[:at]), name, parts[at + 1 :]
+                break
+
+
+def _is_unlisted(name: str, folder: str, inputs: LiveHost) -> bool:
+    """Whether a name is no entry of its directory: then it is no hard link either."""
+    return name not in {each.removesuffix("/") for each in inputs.ask("listing", folder or "/")}
 
 
 def _controls_host(rule: PathRule, policy: ResolvedPolicy) -> bool:

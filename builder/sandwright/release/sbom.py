@@ -57,9 +57,13 @@ class Inventory:
 
     @property
     def purl(self) -> str:
-        """The package URL of the image (the type `oci` of the purl specification)."""
-        architecture = self.platform.partition("/")[2]
-        return f"pkg:oci/{self.name}@{urllib.parse.quote(self.digest, safe='')}?arch={architecture}"
+        """The package URL of the image."""
+        return image_url(self.name, self.digest, self.platform)
+
+
+def image_url(name: str, digest: str, platform: str) -> str:
+    """The package URL of an image for a platform (the type `oci` of the purl specification)."""
+    return f"pkg:oci/{name}@{urllib.parse.quote(digest, safe='')}?arch={platform.partition('/')[2]}"
 
 
 def take_inventory(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +13,19 @@ from sandwright.documents.strictjson import parse_json
 from sandwright.errors import BuildError, IntegrityError, UsageError
 from sandwright.image.baselock import BaseLock
 from sandwright.image.build import Fetcher
-from sandwright.image.definition import ImageDefinition
+from sandwright.image.definition import ImageDefinition, base_definitions
 from sandwright.image.existing import ImageLayout, read_layout
 from sandwright.image.lock import Lock
 from sandwright.image.plan import compression_of, plan_build
 from sandwright.image.remote import PushSource, open_layout
 from sandwright.progress import SILENT, Progress
-from sandwright.release import evidence, provenance, sources
+from sandwright.release import evidence, provenance, sources, vex
 from sandwright.release.evidence import Matrix
 from sandwright.release.inventories import Sboms, make_sboms
 from sandwright.release.listed import MEDIA_TYPES, PREDICATES
+from sandwright.release.packagediff import sbom_urls
 from sandwright.release.provenance import BUILDER, BuildParameters
+from sandwright.release.sbom import image_url
 from sandwright.release.statement import (
     PROVENANCE,
     SIGNATURE,
@@ -139,12 +141,16 @@ def prepare(
     output: Path,
     supply: Fetcher,
     builder: str = BUILDER,
+    today: date | None = None,
     progress: Progress = SILENT,
 ) -> Release:
     """Get a built image ready. Nothing is sent anywhere.
 
+    No statement of a `vex.yaml` may have expired on the day `today`, by default the current one.
+
     Raise NotProved where evidence is missing, BuildError when the image is not what its definition and lock
-    make, IntegrityError when it isn't whole, and what making its SBOMs raises.
+    make, IntegrityError when it isn't whole or a statement has expired, DocumentError for an invalid
+    `vex.yaml`, and what making its SBOMs raises.
     """
     existing = built_image(output, name)
     subject = _Subject(existing, _epoch(existing))
@@ -171,6 +177,7 @@ def prepare(
     claims = (
         _provenance(subject, predicate),
         *_sbom_statements(subject, sboms),
+        *_vex_statements(subject, catalogue, sboms, today or datetime.now(UTC).date()),
         _test_result(subject, seen),
         _signature(subject),
     )
@@ -228,6 +235,30 @@ def _sbom_statements(subject: _Subject, sboms: Sboms) -> Iterator[ReleaseStateme
                 PREDICATES[kind], {manifest.digest: f"{subject.name} {platform}"}, parse_json(raw, name, OURS)
             )
             yield ReleaseStatement(name, PREDICATES[kind], encode_statement(content), (manifest,))
+
+
+def _vex_statements(
+    subject: _Subject, catalogue: Mapping[str, ImageDefinition], sboms: Sboms, today: date
+) -> Iterator[ReleaseStatement]:
+    """What the image and its bases state about vulnerabilities, for each platform."""
+    lineage = (catalogue[subject.name], *base_definitions(catalogue, subject.name))
+    paths = [path for each in lineage if (path := each.folder / vex.FILE).exists()]
+    found = [vex.load_vex(path) for path in paths]
+    urls = {
+        platform: sbom_urls(written["cyclonedx"], platform) for platform, written in sboms.packages.items()
+    }
+    for path, each in zip(paths, found, strict=True):
+        vex.check_expiry(each, today, str(path))
+        vex.check_products(each, [url for listed in urls.values() for url in listed], str(path))
+    for platform, packages in urls.items() if found else ():
+        manifest = subject.manifests[platform]
+        image = image_url(subject.name, manifest.digest, platform)
+        content = InTotoStatement(
+            vex.PREDICATE,
+            {manifest.digest: f"{subject.name} {platform}"},
+            vex.openvex(found, image, packages),
+        )
+        yield ReleaseStatement(f"VEX {platform}", vex.PREDICATE, encode_statement(content), (manifest,))
 
 
 def _test_result(subject: _Subject, seen: Sequence[ReleaseDocument]) -> ReleaseStatement:

@@ -206,6 +206,8 @@ def resolved_here(
     root = Path(request.policy).parent if project is None else project
     cwd = request.cwd if project is None else None
     facts = collect_facts(policy, project=root, cwd=cwd, inputs=inputs, account=True)
+    if cwd and inputs.real(cwd) != cwd:  # the kernel named it without links: something else is there now
+        raise UsageError(f"{cwd} became a link while the sandbox was prepared: nothing was started")
     found = policy.resolve(facts if other is None else other(facts))
     refuse_changeable(found)
     process.avoid_writable(found.filesystem.tree.changes_host)

@@ -146,6 +146,7 @@ REQUIREMENTS = (
     ),
     Requirement("rsync", "test", "copies a project for alcless", _same_name("rsync", _ALL)),
     Requirement("setfattr", "test", "sets extended attributes", _same_name("attr", _LINUX)),
+    Requirement("lowntfs-3g", "test", "a file system that ignores case", _same_name("ntfs-3g", _LINUX)),
     Requirement(
         "busybox",
         "test",

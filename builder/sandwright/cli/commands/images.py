@@ -247,6 +247,17 @@ COMMANDS = (
                 "RUNTIMES",
                 "runtimes for the commands of --structure, R[,R...] (default: all that work here)",
             ),
+            Option(
+                "vulnerabilities",
+                "DIR",
+                "directory of OSV documents; fail for vulnerabilities of packages in them",
+            ),
+            Option(
+                "vex",
+                "FILE",
+                "vex.yaml with statements about them, the image's before its base's",
+                repeatable=True,
+            ),
             Option("json", "FILE", "write the findings as JSON", written=True),
             Option("sarif", "FILE", "write the findings as SARIF 2.1.0", written=True),
             Option("junit", "FILE", "write the findings as JUnit XML", written=True),

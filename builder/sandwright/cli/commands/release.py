@@ -33,6 +33,13 @@ COMMANDS = (
                 written=True,
             ),
             Option("check", "", "change nothing; compare the existing SBOM with the built image"),
+            Option(
+                "diff",
+                "OLD",
+                "print which packages NAME adds, removes and changes since OLD, as Markdown; both are an"
+                " SBOM, an OCI layout, an archive or the name of a built image",
+            ),
+            Option("json", "", "print the differences as JSON"),
             DEFINITIONS,
             OUTPUT,
             MIRROR,

@@ -11,9 +11,11 @@
  * beside the directories of runs, before it makes one, in a file that is named after the project and the list.
  */
 #define _GNU_SOURCE
+#include <ctype.h>
 #include <linux/openat2.h>
 #include <poll.h>
 #include <sys/file.h>
+#include <sys/vfs.h>
 
 #include "launch.h"
 
@@ -184,6 +186,28 @@ static enum state look(const struct place *place)
     return state == HALF ? ABSENT : state;
 }
 
+/* A mount covers one spelling of a name, unless the kernel folds names: FUSE, CIFS and 9p may have an inode
+ * for each. policy_warnings.py checks the names that were there before. */
+static void check_spelling(const struct place *place)
+{
+    /* ext4, F2FS, tmpfs, vfat, exFAT, XFS, ntfs3 (linux/magic.h, fs/exfat, fs/ntfs3) */
+    static const unsigned folded[] = {0xef53, 0xf2f52010, 0x01021994, 0x4d44, 0x2011bab0, 0x58465342, 0x7366746e};
+    struct stat made_here, other;
+    struct statfs system;
+    _cleanup_free_ char *name = xasprintf("%s", place->name);
+    for (char *letter = name; *letter != '\0'; letter++)
+        *letter = isupper((unsigned char)*letter) ? tolower((unsigned char)*letter) : toupper((unsigned char)*letter);
+    if (fstatat(place->directory, name, &other, AT_SYMLINK_NOFOLLOW) != 0 ||
+        fstatat(place->directory, place->name, &made_here, AT_SYMLINK_NOFOLLOW) != 0 || other.st_ino != made_here.st_ino ||
+        fstatfs(place->directory, &system) != 0)
+        return;
+    for (size_t index = 0; index < sizeof folded / sizeof *folded; index++)
+        if ((unsigned)system.f_type == folded[index])
+            return;
+    die("%s is also %s on its file system, which ignores case itself, and a mount covers only one name: use a directory on "
+        "a file system that distinguishes case", place->path, name);
+}
+
 static void ensure(const struct place *place)
 {
     struct stat status;
@@ -193,6 +217,7 @@ static void ensure(const struct place *place)
     if (fault == EEXIST)
         settled(place);
     check_made(place, fault == 0);
+    check_spelling(place);
     if (fault == 0 && fstatat(place->directory, place->name, &status, AT_SYMLINK_NOFOLLOW) == 0)
         remember_made(place->path, status.st_dev, status.st_ino);
 }
