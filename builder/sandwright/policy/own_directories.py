@@ -85,7 +85,8 @@ def _with_aliases(facts: HostFacts, inputs: LiveHost) -> HostFacts:
     found: dict[str, list[str]] = {}
     for rule, answer in zip(rules, answers, strict=True):
         kind = "hidden" if rule.kind == "deny" else "trusted" if rule.why == TRUSTED_REASON else "readonly"
-        found.setdefault(kind, []).extend(filter(inputs.kind, answer.split("\n")))
+        existing = (path for path in answer.split("\n") if path and inputs.kind(path))
+        found.setdefault(kind, []).extend(existing)
     return replace(
         facts,
         reserved_hidden=_unique_directories(facts.reserved_hidden, found.get("hidden", ()), "", ()),
