@@ -14,6 +14,7 @@ from typing import Literal
 
 from sandwright import digests
 from sandwright.git.index import MODE, MOST
+from sandwright.mount_aliases import aliases, read_mounts
 from sandwright.nested import check_listed, check_passable, find_names
 
 EntryKind = Literal["directory", "file", "symlink", "socket", "device", "fifo"]
@@ -255,6 +256,12 @@ def _nested(root: str, *names: str) -> Answer:
     return tuple(find_names(root, names))
 
 
+def _mount_aliases(*paths: str) -> Answer:
+    """For each path its other paths, one a line, as `mount_aliases.aliases` gives them."""
+    mounts = read_mounts()
+    return tuple("\n".join(aliases(path, mounts)) for path in paths)
+
+
 def _directory_listing(path: str) -> Answer:
     """What a directory holds, sorted, with a stroke behind the name of each directory, links not followed."""
     try:
@@ -311,6 +318,7 @@ def _variable_values(*names: str) -> Answer:
 
 
 KINDS: dict[str, Callable[..., Answer]] = {
+    "aliases": _mount_aliases,
     "artifact": _artifact,
     "content": _content_digest,
     "index": _index_digest,

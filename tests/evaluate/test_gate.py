@@ -283,6 +283,16 @@ def test_a_proxy_that_lets_other_hosts_through_is_refused(
     check_planted(Policy.from_text(text).resolve(FACTS), method, artifact, change, case, monkeypatch)
 
 
+def test_a_proxy_is_asked_about_the_neighbours_of_every_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    hosts = ", ".join(f"h{number}.example.org" for number in range(80))
+    text = f"method: docker\nnetwork: {{mode: proxy, allow: [{hosts}]}}\nresources: {{pids: unlimited}}\n"
+    change = ("h79.example.org", "h79.example.org.invalid")
+    case = "connect h79.example.org.invalid:443"
+    check_planted(
+        Policy.from_text(text).resolve(FACTS), "docker", "proxy/squid.conf", change, case, monkeypatch
+    )
+
+
 @pytest.mark.parametrize("method", ["bwrap", "docker", "oci"])
 def test_a_directory_that_can_be_moved_with_a_restriction_in_it_is_refused(
     method: str, monkeypatch: pytest.MonkeyPatch

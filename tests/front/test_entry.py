@@ -18,6 +18,7 @@ from sandwright.errors import RenderError
 from sandwright.front import FRONT
 from sandwright.inputs import LiveHost, Recording, changed
 from sandwright.launcher.plan import fields_of
+from sandwright.mount_aliases import read_mounts
 from sandwright.questions import KINDS, sockets_of
 from sandwright.session.entry import CacheEntry, entry_bytes, parse_entry, question_words
 from support.thorough import THOROUGH
@@ -71,6 +72,10 @@ def test_one_table() -> None:
     assert list(table) == list(fields_of(CacheEntry))
 
 
+def read_points() -> list[str]:
+    return [each.point for each in read_mounts()]
+
+
 def _recorded(folder: Path) -> LiveHost:
     """Each kind of question, with an answer and without."""
     (folder / "a/b/.vscode").mkdir(parents=True)
@@ -106,6 +111,7 @@ def _recorded(folder: Path) -> LiveHost:
     asking.ask("nested", str(folder), ".vscode", "a/file", "a/missing", ".git", "x")
     asking.ask("nested", str(folder), "/a", ".vscode", "file", "index")
     asking.ask("nested", f"{folder}/missing", ".vscode")
+    asking.ask("aliases", "/", "/proc/self", "/dev/pts", str(folder), "/missing/x", *read_points()[:20])
     asking.ask("tree", f"{folder}/a", f"{folder}/missing", f"{folder}/a/file")
     asking.ask(*sockets_of([str(folder)], [f"{folder}/hidden"]))
     asking.ask(*sockets_of([], ["/"]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 import subprocess
@@ -211,3 +212,59 @@ def test_what_lies_over_a_placeholder_holds_no_memory(
     )  # fmt: skip
     assert said.stdout.strip() == "8"
     assert "No space left on device" in said.stderr
+
+
+def _exchange(home: Path) -> None:
+    (home / "x/y").mkdir(parents=True)
+    libc = ctypes.CDLL(None, use_errno=True)
+    one, other = (os.fsencode(home / name) for name in ("x/y", "new/y"))
+    assert libc.renameat2(-100, one, -100, other, 2) == 0, os.strerror(ctypes.get_errno())  # RENAME_EXCHANGE
+
+
+def _links(home: Path) -> None:
+    (home / "to").symlink_to("new")
+    (home / "x").symlink_to(home / "to")
+
+
+def _hard_link(home: Path) -> None:
+    (home / "x/y").mkdir(parents=True)
+    (home / "x/y/key").hardlink_to(home / "file")
+
+
+LATER: dict[str, Callable[[Path], object]] = {
+    "a directory two levels above is renamed": lambda home: (home / "new").rename(home / "x"),
+    "a link to a link two levels above": _links,
+    "an exchange of its directory": _exchange,
+    "a hard link": _hard_link,
+}
+
+
+@pytest.mark.parametrize("way", LATER)
+def test_other_ways_in_which_a_denied_name_appears(home: Path, run: Run, way: str) -> None:
+    (home / "new/y").mkdir(parents=True)
+    (home / "new/y/key").write_text("SECRET")
+    (home / "new/y/plain").write_text("plain")
+    (home / "file").write_text("SECRET")
+    child = run("~/x/y/key", "x/y/key", "x/y/plain", "new/y/plain")
+    LATER[way](home)
+    assert (home / "x/y/key").read_text() == "SECRET"
+    time.sleep(SETTLED)
+    said = child.communicate("go\n", timeout=WAIT)[0]
+    assert "SECRET" not in said
+    assert "plain" in said or child.returncode == 137
+
+
+@pytest.mark.needs("mount")
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
+def test_a_denied_name_that_is_mounted(home: Path, run: Run) -> None:
+    """Inside, it isn't seen at all."""
+    (home / "new").mkdir()
+    (home / "new/key").write_text("SECRET")
+    (home / "x").mkdir()
+    child = run("~/x/key", "x/key")
+    subprocess.run(["mount", "--bind", home / "new", home / "x"], check=True, timeout=WAIT)
+    try:
+        assert (home / "x/key").read_text() == "SECRET"
+        assert "SECRET" not in read_inside(child)
+    finally:
+        subprocess.run(["umount", home / "x"], check=True, timeout=WAIT)

@@ -24,6 +24,7 @@ FLOORS = (
         "prebuilt",
         "progress",
         "documents",
+        "mount_aliases",
         "nested",
         "digests",
         "environment",

@@ -22,13 +22,13 @@ from sandwright.policy.facts import HostFacts
 from sandwright.policy.git_repositories import Repositories
 from sandwright.policy.git_worktree import linked_worktree
 from sandwright.policy.hidden import hidden_of_host, hidden_paths
-from sandwright.policy.installation import ask_installation, writable_parts
+from sandwright.policy.installation import ask_installation, installed_directories, writable_parts
 from sandwright.policy.live_entries import LiveEntries, look_up
 from sandwright.policy.machine_facts import machine_facts, network_devices
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.own_directories import account_home, with_own_directories
 from sandwright.policy.path_resolver import CLOUD, GOOGLE_KEY
-from sandwright.policy.paths import ancestors, below, follow
+from sandwright.policy.paths import ancestors, below, follow, is_inside
 from sandwright.policy.reserved import reserved_rules
 from sandwright.policy.secretnames import why_secret
 from sandwright.policy.startup import BUNDLES, PATHS
@@ -165,7 +165,13 @@ def _with_worktree(facts: HostFacts, inputs: LiveHost) -> HostFacts:
 def _with_installation(policy: MergedPolicy, facts: HostFacts, inputs: LiveHost) -> HostFacts:
     """The facts with the parts of this program's installation that the policy would let be written."""
     ask_installation(inputs)
-    return replace(facts, installation=writable_parts(facts, _writable_roots(policy, facts)))
+    roots = _writable_roots(policy, facts)
+    found = writable_parts(facts, roots)
+    if facts.os == "linux":
+        paths = (follow(location, facts)[0] for location in installed_directories())
+        others = [alias for answer in inputs.ask("aliases", *paths) for alias in answer.split("\n")]
+        found += tuple(path for path in others if path and any(is_inside(path, root) for root in roots))
+    return replace(facts, installation=tuple(dict.fromkeys(found)))
 
 
 def _sockets(policy: MergedPolicy, facts: HostFacts, inputs: LiveHost) -> tuple[str, ...]:

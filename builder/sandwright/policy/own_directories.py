@@ -14,7 +14,7 @@ from sandwright.policy import spelling
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.live_entries import LiveEntries
 from sandwright.policy.paths import follow, is_inside
-from sandwright.policy.reserved import HIDDEN, READONLY, SYSTEM, TRUSTED, reserved_rules
+from sandwright.policy.reserved import HIDDEN, READONLY, SYSTEM, TRUSTED, TRUSTED_REASON, reserved_rules
 from sandwright.policy.trusted import VARIABLES, trusted_directories, trusted_files
 
 
@@ -45,6 +45,7 @@ def with_own_directories(
     inputs.ask_all(("variable", name) for name in (*user_dirs.VARIABLES, *VARIABLES))
     files = tuple(trusted_files(os.environ))
     facts = _with_trusted(facts, files, inputs, account=account)
+    facts = _with_aliases(facts, inputs)
     roots = writable(facts)
     found = {rule.written: rule.path for rule in reserved_rules(facts)}
     for directory, path in found.items():
@@ -72,6 +73,25 @@ def _with_trusted(facts: HostFacts, files: Iterable[str], inputs: LiveHost, *, a
         trusted=_unique_directories(
             (*trusted_directories(os.environ), *files), remembered.get("trusted", ()), home, TRUSTED
         ),
+    )
+
+
+def _with_aliases(facts: HostFacts, inputs: LiveHost) -> HostFacts:
+    """The facts with the paths at which other mounts show reserved directories."""
+    rules = [rule for rule in reserved_rules(facts) if rule.path == spelling.plain_spelling(rule.path)]
+    if facts.os != "linux" or not rules:
+        return facts
+    answers = inputs.ask("aliases", *(rule.path for rule in rules))
+    found: dict[str, list[str]] = {}
+    for rule, answer in zip(rules, answers, strict=True):
+        kind = "hidden" if rule.kind == "deny" else "trusted" if rule.why == TRUSTED_REASON else "readonly"
+        existing = (path for path in answer.split("\n") if path and inputs.kind(path))
+        found.setdefault(kind, []).extend(existing)
+    return replace(
+        facts,
+        reserved_hidden=_unique_directories(facts.reserved_hidden, found.get("hidden", ()), "", ()),
+        reserved_readonly=_unique_directories(facts.reserved_readonly, found.get("readonly", ()), "", ()),
+        trusted=_unique_directories(facts.trusted, found.get("trusted", ()), "", ()),
     )
 
 

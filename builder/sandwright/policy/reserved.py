@@ -33,7 +33,7 @@ SYSTEM = (
 settings name programs of the host, and whose images later sandboxes start from."""
 
 _INSTALLATION = "what sandwright is loaded from"
-_TRUSTED = "what programs of the host start or obey"
+TRUSTED_REASON = "what programs of the host start or obey"
 
 
 def reserved_rules(facts: HostFacts) -> Iterator[PathRule]:
@@ -45,7 +45,7 @@ def reserved_rules(facts: HostFacts) -> Iterator[PathRule]:
     for directory in dict.fromkeys(readonly):
         yield _reserved_rule(directory, "readonly", "sandwright's own", facts)
     for directory in dict.fromkeys((*facts.trusted, *(f"{facts.home}/{name}" for name in TRUSTED), *SYSTEM)):
-        yield _reserved_rule(directory, "readonly", _TRUSTED, facts)
+        yield _reserved_rule(directory, "readonly", TRUSTED_REASON, facts)
     for directory in facts.installation:
         yield _reserved_rule(directory, "readonly", _INSTALLATION, facts)
 
@@ -70,14 +70,14 @@ def reserved_faults(grants: Iterable[PathRule], reserved: Sequence[PathRule], fa
     closed = [rule for rule in reserved if rule.why != _INSTALLATION]
     for grant in grants:
         for rule in closed:
-            if is_inside(grant.path, rule.path) and (grant.writable or rule.why != _TRUSTED):
+            if is_inside(grant.path, rule.path) and (grant.writable or rule.why != TRUSTED_REASON):
                 faults.add(grant.source, f"{grant.written} is in {rule.path}, {_ungranted(rule)}")
                 break
 
 
 def _ungranted(rule: PathRule) -> str:
-    if rule.why == _TRUSTED:
-        return f"{_TRUSTED}: no policy can let it be written"
+    if rule.why == TRUSTED_REASON:
+        return f"{TRUSTED_REASON}: no policy can let it be written"
     return "where sandwright keeps what decides over sandboxes: no policy can grant it"
 
 

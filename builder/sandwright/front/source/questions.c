@@ -169,6 +169,89 @@ static void ask_nested(const struct strv *subject, struct strv *found)
         strv_push(found, "");
 }
 
+/* ---- mount_aliases.py */
+struct mount {
+    const char *device, *root, *point;
+};
+
+static char *decoded(char *field) /* blanks and backslashes are three octal digits (fs/proc_namespace.c, mangle) */
+{
+    char *to = field;
+    for (const char *from = field; *from != '\0'; from++) {
+        bool escaped = from[0] == '\\' && from[1] != '\0' && from[2] != '\0' && from[3] != '\0';
+        *to++ = escaped ? (char)((from[1] - '0') * 64 + (from[2] - '0') * 8 + (from[3] - '0')) : *from;
+        from += escaped ? 3 : 0;
+    }
+    *to = '\0';
+    return field;
+}
+
+static size_t read_mounts(struct mount **mounts)
+{
+    char *line, *rest = read_file(AT_FDCWD, "/proc/self/mountinfo", LARGE, NULL);
+    size_t count = 0;
+    *mounts = NULL;
+    while ((line = strsep(&rest, "\n")) != NULL) {
+        char *fields[5] = {0};
+        for (size_t index = 0; index < 5; index++)
+            fields[index] = strsep(&line, " ");
+        if (fields[4] == NULL)
+            continue;
+        if ((*mounts = reallocarray(*mounts, count + 1, sizeof **mounts)) == NULL)
+            die("there is no memory");
+        (*mounts)[count++] = (struct mount){fields[2], decoded(fields[3]), decoded(fields[4])};
+    }
+    return count;
+}
+
+static bool is_inside(const char *path, const char *directory)
+{
+    return is_below(path, strlen(path), directory, strlen(directory));
+}
+
+/* What a path is below one directory, below another. */
+static char *moved_path(const char *path, const char *from, const char *to)
+{
+    const char *rest = path + strlen(from);
+    while (*rest == '/')
+        rest++;
+    size_t length = strcmp(to, "/") == 0 ? 0 : strlen(to);
+    return *rest == '\0' ? xasprintf("%s", to) : xasprintf("%.*s/%s", (int)length, to, rest);
+}
+
+static const struct mount *mount_of(const char *path, const struct mount *mounts, size_t count)
+{
+    const struct mount *found = NULL;
+    for (size_t index = 0; index < count; index++)
+        if (is_inside(path, mounts[index].point))
+            found = &mounts[index];
+    return found;
+}
+
+static char *aliases(const char *path, const struct mount *mounts, size_t count)
+{
+    const struct mount *mount = mount_of(path, mounts, count);
+    char *found = "", *place = mount == NULL ? NULL : moved_path(path, mount->point, mount->root);
+    for (size_t index = 0; mount != NULL && index < count; index++) {
+        const struct mount *other = &mounts[index];
+        bool shows = is_inside(place, other->root);
+        if (other == mount || strcmp(other->device, mount->device) != 0 || (!shows && !is_inside(other->root, place)))
+            continue;
+        char *alias = shows ? moved_path(place, other->root, other->point) : xasprintf("%s", other->point);
+        if (strcmp(alias, path) != 0)
+            found = xasprintf("%s%s%s", found, *found == '\0' ? "" : "\n", alias);
+    }
+    return found;
+}
+
+static void ask_aliases(const struct strv *subject, struct strv *found)
+{
+    struct mount *mounts;
+    size_t count = read_mounts(&mounts);
+    for (size_t index = 0; index < subject->count; index++)
+        strv_push(found, aliases(subject->at[index], mounts, count));
+}
+
 static bool is_shown(const char *path, const struct strv *marks) /* the nearest is the first of those above it */
 {
     for (size_t index = 1; index < marks->count; index++)
@@ -243,7 +326,7 @@ static const struct kind {
     bool ordered; /* else no answer has a word twice */
     const char *letters; /* instead of `ask`; omits values that may change without an effect */
 } kinds[] = {
-    {"content", ask_content, true, NULL}, {"entries", ask_entries, true, NULL}, {"index", ask_index, true, NULL},
+    {"aliases", ask_aliases, true, NULL}, {"content", ask_content, true, NULL}, {"entries", ask_entries, true, NULL}, {"index", ask_index, true, NULL},
     {"listing", ask_listing, false, NULL}, {"machine", ask_machine, true, NULL}, {"nested", ask_nested, false, NULL},
     {"sockets", ask_sockets, false, NULL}, {"tree", ask_tree, true, NULL}, {"variable", ask_variable, true, NULL},
     {"artifact", NULL, true, "fugdisy"}, {"stamp", NULL, true, "Lfugdisyz"}, {"status", NULL, true, "hfugd"},

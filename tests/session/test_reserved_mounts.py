@@ -1,0 +1,109 @@
+"""sandwright's own state is closed at every path at which a mount shows it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sandwright.mount_aliases import MountEntry, aliases
+from session.conftest import WAIT, Project
+
+ATTACK = """
+for each in "$@"; do
+    cat "$each/render-cache" 2>/dev/null && echo "READ $each"
+    touch "$each/planted" 2>/dev/null && echo "WROTE $each"
+done; true
+"""
+
+
+@pytest.fixture
+def person() -> Iterator[Project]:
+    """A project in a home that is not in /tmp, which is another one inside."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="sandwright-test-") as made:
+        project = Project(Path(made, "home", "p"), Path(made, "home"), Path(made, "run"))
+        for folder in (project.root, project.runtime):
+            folder.mkdir(mode=0o700, parents=True)
+        project.environment["SANDWRIGHT_TRUST"] = "1"
+        yield project
+
+
+def _run_mounted(
+    project: Project, shown: Path, alias: Path, *words: str
+) -> subprocess.CompletedProcess[bytes]:
+    """`sandwright run`, where a directory is mounted a second time."""
+    script = 'mount --bind "$1" "$2" && shift 2 && exec "$@"'
+    return subprocess.run(
+        ["unshare", "--mount", "sh", "-c", script, "sh", shown, alias, *project.command, "run", "--", *words],
+        cwd=project.root,
+        env=project.environ,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=WAIT,
+        check=False,
+    )
+
+
+@pytest.mark.needs("bwrap", "unshare")
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
+@pytest.mark.parametrize(
+    ("shown", "status"), [(".", 0), (".cache", 0), (".local/state/sandwright/keys", 125)]
+)
+def test_own_state_at_a_second_mount(person: Project, shown: str, status: int) -> None:
+    """Also where the rendering was stored before there was the mount. A grant of the state is refused."""
+    alias = person.home.parent / "alias"
+    alias.mkdir()
+    person.policy.write_text(f"schema: 1\nmethod: bwrap\nfilesystem: {{write: [$PROJECT, {alias}]}}\n")
+    reserved = (".local/state/sandwright/keys", ".cache/sandwright/sessions", ".config/sandwright")
+    for name in reserved:
+        (person.home / name).mkdir(mode=0o700, parents=True, exist_ok=True)
+    paths = [alias / Path(name).relative_to(shown) for name in reserved if Path(name).is_relative_to(shown)]
+    assert paths
+    for _ in range(2):
+        assert person.run("true").returncode == 0
+        ended = _run_mounted(person, person.home / shown, alias, "sh", "-c", ATTACK, "sh", *map(str, paths))
+        assert (ended.returncode, ended.stdout) == (status, b""), ended.stderr
+        assert status == 0 or b"no policy can grant it" in ended.stderr
+
+
+@pytest.mark.needs("bwrap", "unshare")
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
+def test_the_installation_at_a_second_mount(person: Project) -> None:
+    alias = person.home.parent / "alias"
+    alias.mkdir()
+    person.policy.write_text(f"schema: 1\nmethod: bwrap\nfilesystem: {{write: [$PROJECT, {alias}]}}\n")
+    ended = _run_mounted(person, Path(sys.prefix).parent, alias, "touch", f"{alias}/x", f"{alias}/.venv/x")
+    (Path(sys.prefix).parent / "x").unlink(missing_ok=True)
+    assert b"Read-only file system" in ended.stderr, ended.stderr
+
+
+TABLE = [
+    MountEntry("8:1", "/", "/"),
+    MountEntry("0:5", "/", "/proc"),
+    MountEntry("8:2", "/", "/data"),
+    MountEntry("8:2", "/home", "/home"),
+    MountEntry("8:2", "/home/u/.cache/x", "/mnt/part"),
+    MountEntry("8:2", "/home/u/.cache", "/hidden/cache"),
+    MountEntry("0:6", "/", "/hidden"),
+    MountEntry("8:2", "/other", "/mnt/other"),
+]
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/home/u/.cache", ["/data/home/u/.cache", "/mnt/part", "/hidden/cache"]),
+        ("/data/home/u", ["/home/u", "/mnt/part", "/hidden/cache"]),
+        ("/home/u/.cache/x/y", ["/data/home/u/.cache/x/y", "/mnt/part/y", "/hidden/cache/x/y"]),
+        ("/home/u/.cachex", ["/data/home/u/.cachex"]),
+        ("/etc/x", []),
+        ("/hidden/cache", []),
+    ],
+)
+def test_other_paths_of_a_directory(path: str, expected: list[str]) -> None:
+    assert aliases(path, TABLE) == expected
