@@ -15,11 +15,12 @@ _TABLE = Path("/proc/self/mountinfo")
 
 
 class MountEntry(NamedTuple):
-    """A line of proc_pid_mountinfo(5): the file system's number, its directory that is shown, and where."""
+    """A line of proc_pid_mountinfo(5): device number, directory of the file system, mount point, type."""
 
     device: str
     root: str
     point: str
+    type: str
 
 
 def read_mounts() -> list[MountEntry]:
@@ -28,8 +29,13 @@ def read_mounts() -> list[MountEntry]:
         lines = os.fsdecode(_TABLE.read_bytes()).split("\n")[:-1]
     except OSError:
         return []
-    fields = (line.split(" ", 5) for line in lines)
-    return [MountEntry(each[2], _decoded(each[3]), _decoded(each[4])) for each in fields]
+    return [_parse_line(line) for line in lines]  # a name may have a carriage return in it
+
+
+def _parse_line(line: str) -> MountEntry:
+    fields, _, rest = line.rpartition(" - ")
+    _, _, device, root, point, *_ = fields.split(" ")
+    return MountEntry(device, _decoded(root), _decoded(point), rest.split(" ")[0])
 
 
 def aliases(path: str, mounts: Sequence[MountEntry]) -> list[str]:
@@ -40,13 +46,13 @@ def aliases(path: str, mounts: Sequence[MountEntry]) -> list[str]:
     mount = _mount_of(path, mounts)
     if mount is None:
         return []
-    place = _below(mount.root, _relative(path, mount.point))
+    place = _join(mount.root, _relative(path, mount.point))
     found = []
     for other in mounts:
         if other.device != mount.device or other is mount:
             continue
         if _is_inside(place, other.root):
-            found.append(_below(other.point, _relative(place, other.root)))
+            found.append(_join(other.point, _relative(place, other.root)))
         elif _is_inside(other.root, place):
             found.append(other.point)
     return [alias for alias in found if alias != path]
@@ -65,7 +71,7 @@ def _relative(path: str, directory: str) -> str:
     return path[len(directory) :].lstrip("/")
 
 
-def _below(directory: str, name: str) -> str:
+def _join(directory: str, name: str) -> str:
     return f"{directory.rstrip('/')}/{name}".rstrip("/") or "/"
 
 

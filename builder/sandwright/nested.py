@@ -53,7 +53,7 @@ class _Search:
         self._skipped = set[str]()
         self._directories = Counter[str]()
         self._entries = Counter[str]()
-        self._left = [MAX_DIRECTORIES, MAX_ENTRIES]
+        self._remaining = [MAX_DIRECTORIES, MAX_ENTRIES]
         for name in names:
             if name.startswith("/"):
                 self._skipped.add(name[1:])
@@ -102,10 +102,10 @@ class _Search:
         first = directory.partition("/")[0]
         self._directories[first] += 1
         self._entries[first] += entries
-        self._left = [self._left[0] - 1, self._left[1] - entries]
+        self._remaining = [self._remaining[0] - 1, self._remaining[1] - entries]
         for left, counts, most, what in (
-            (self._left[0], self._directories, MAX_DIRECTORIES, "directories"),
-            (self._left[1], self._entries, MAX_ENTRIES, "names"),
+            (self._remaining[0], self._directories, MAX_DIRECTORIES, "directories"),
+            (self._remaining[1], self._entries, MAX_ENTRIES, "names"),
         ):
             if left < 0:
                 path = f"{self._root}/{max(counts, key=lambda name: counts[name])}".rstrip("/")

