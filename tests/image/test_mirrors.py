@@ -105,6 +105,14 @@ def test_a_mirror_of_alpine_is_added_to_the_machine_s() -> None:
     assert found.archives["debian"] == machine_mirrors().archives["debian"]
 
 
+def test_what_is_named_of_debian_replaces_the_machine_s() -> None:
+    found = find_mirrors("debian-security=http://a.example/s,alpine=http://a.example/alpine", {})
+    assert found.archives == {
+        "debian-security": ("http://a.example/s",),
+        "alpine": ("http://a.example/alpine",),
+    }
+
+
 def test_the_mirrors_of_this_machine_s_apk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     listed = tmp_path / "repositories"
     listed.write_text(

@@ -61,7 +61,7 @@ def find_mirrors(option: str | None, environment: Mapping[str, str]) -> Mirrors:
     """
     setting = option or environment.get(VARIABLE)
     named = replace(parse_mirrors(setting), logins=machine_logins()) if setting else None
-    if named is not None and "debian" in named.archives:
+    if named is not None and named.archives.keys() != {"alpine"}:
         return named
     alpine = named.bases("alpine") if named is not None else _apk_repositories()
     try:
