@@ -27,6 +27,11 @@ NAMED: dict[str, dict[str, tuple[str, ...]]] = {
         "debian-security": ("https://one.example/pub/debian-security",),
         "alpine": ("https://one.example/pub/alpine",),
     },
+    "http://one.example/alpine/": {
+        "debian": ("http://one.example/debian",),
+        "debian-security": ("http://one.example/debian-security",),
+        "alpine": ("http://one.example/alpine",),
+    },
     "http://one.example:8080": {
         "debian": ("http://one.example:8080/debian",),
         "debian-security": ("http://one.example:8080/debian-security",),
