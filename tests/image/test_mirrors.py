@@ -27,6 +27,11 @@ NAMED: dict[str, dict[str, tuple[str, ...]]] = {
         "debian-security": ("https://one.example/pub/debian-security",),
         "alpine": ("https://one.example/pub/alpine",),
     },
+    "http://one.example/alpine/": {
+        "debian": ("http://one.example/debian",),
+        "debian-security": ("http://one.example/debian-security",),
+        "alpine": ("http://one.example/alpine",),
+    },
     "http://one.example:8080": {
         "debian": ("http://one.example:8080/debian",),
         "debian-security": ("http://one.example:8080/debian-security",),
@@ -103,6 +108,14 @@ def test_a_mirror_of_alpine_is_added_to_the_machine_s() -> None:
     found = find_mirrors("alpine=http://a.example/alpine", {})
     assert found.bases("alpine") == ("http://a.example/alpine",)
     assert found.archives["debian"] == machine_mirrors().archives["debian"]
+
+
+def test_what_is_named_of_debian_replaces_the_machine_s() -> None:
+    found = find_mirrors("debian-security=http://a.example/s,alpine=http://a.example/alpine", {})
+    assert found.archives == {
+        "debian-security": ("http://a.example/s",),
+        "alpine": ("http://a.example/alpine",),
+    }
 
 
 def test_the_mirrors_of_this_machine_s_apk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,13 +55,14 @@ class Mirrors:
 
 
 def find_mirrors(option: str | None, environment: Mapping[str, str]) -> Mirrors:
-    """The mirrors to use: those of `option`, else of SANDWRIGHT_MIRROR in `environment`, else of apt here.
+    """The mirrors to use: those of `option`, else of SANDWRIGHT_MIRROR in `environment`, else of apt and apk.
 
-    Raise UsageError for an invalid address, HostError when no mirror is known.
+    Those of apt are used beside a setting that names Alpine's alone. Raise UsageError for an invalid address,
+    HostError when no mirror is known.
     """
     setting = option or environment.get(VARIABLE)
     named = replace(parse_mirrors(setting), logins=machine_logins()) if setting else None
-    if named is not None and "debian" in named.archives:
+    if named is not None and named.archives.keys() != {"alpine"}:
         return named
     alpine = named.bases("alpine") if named is not None else _apk_repositories()
     try:
@@ -80,7 +81,7 @@ def find_mirrors(option: str | None, environment: Mapping[str, str]) -> Mirrors:
 def parse_mirrors(text: str) -> Mirrors:
     """Parse mirrors as a user writes them.
 
-    One address is that of the archive `debian` when its path ends with `/debian`, with the other archives
+    One address is that of an archive when its path ends with `/debian` or `/alpine`, with the other archives
     beside it; else of a directory that holds all. Several are `archive=address`, separated by commas; an
     archive may be named several times.
     """
@@ -131,7 +132,7 @@ def _address(text: str) -> str:
 
 
 def _all_below(base: str) -> dict[str, tuple[str, ...]]:
-    root = base.removesuffix("/debian")
+    root = base.removesuffix("/debian").removesuffix("/alpine")
     return {archive: (f"{root}/{archive}",) for archive in ARCHIVES}
 
 
