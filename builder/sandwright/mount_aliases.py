@@ -43,22 +43,22 @@ def aliases(path: str, mounts: Sequence[MountEntry]) -> list[str]:
 
     Another mount may hide what is at some of them.
     """
-    mount = _mount_of(path, mounts)
+    mount = _mount_showing(path, mounts)
     if mount is None:
         return []
-    place = _join(mount.root, _relative(path, mount.point))
+    place = _join_path(mount.root, _relative(path, mount.point))
     found = []
     for other in mounts:
         if other.device != mount.device or other is mount:
             continue
         if _is_inside(place, other.root):
-            found.append(_join(other.point, _relative(place, other.root)))
+            found.append(_join_path(other.point, _relative(place, other.root)))
         elif _is_inside(other.root, place):
             found.append(other.point)
     return [alias for alias in found if alias != path]
 
 
-def _mount_of(path: str, mounts: Sequence[MountEntry]) -> MountEntry | None:
+def _mount_showing(path: str, mounts: Sequence[MountEntry]) -> MountEntry | None:
     """The mount that shows a path: the last of those above it, as a later one hides earlier ones."""
     return next((each for each in reversed(mounts) if _is_inside(path, each.point)), None)
 
@@ -71,7 +71,7 @@ def _relative(path: str, directory: str) -> str:
     return path[len(directory) :].lstrip("/")
 
 
-def _join(directory: str, name: str) -> str:
+def _join_path(directory: str, name: str) -> str:
     return f"{directory.rstrip('/')}/{name}".rstrip("/") or "/"
 
 
