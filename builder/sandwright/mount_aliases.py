@@ -46,14 +46,14 @@ def aliases(path: str, mounts: Sequence[MountEntry]) -> list[str]:
     mount = _mount_showing(path, mounts)
     if mount is None:
         return []
-    place = _join_path(mount.root, _relative(path, mount.point))
+    shown_path = _join_path(mount.root, _relative(path, mount.point))
     found = []
     for other in mounts:
         if other.device != mount.device or other is mount:
             continue
-        if _is_inside(place, other.root):
-            found.append(_join_path(other.point, _relative(place, other.root)))
-        elif _is_inside(other.root, place):
+        if _is_inside(shown_path, other.root):
+            found.append(_join_path(other.point, _relative(shown_path, other.root)))
+        elif _is_inside(other.root, shown_path):
             found.append(other.point)
     return [alias for alias in found if alias != path]
 

@@ -103,11 +103,11 @@ class _Search:
         self._directories[first] += 1
         self._entries[first] += entries
         self._remaining = [self._remaining[0] - 1, self._remaining[1] - entries]
-        for left, counts, most, what in (
+        for remaining, counts, most, what in (
             (self._remaining[0], self._directories, MAX_DIRECTORIES, "directories"),
             (self._remaining[1], self._entries, MAX_ENTRIES, "names"),
         ):
-            if left < 0:
+            if remaining < 0:
                 path = f"{self._root}/{max(counts, key=lambda name: counts[name])}".rstrip("/")
                 raise IncompleteSearch(f"{path} has too many {what} to be searched ({most:,} in all)")
 

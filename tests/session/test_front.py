@@ -685,7 +685,7 @@ def test_a_first_program_inside_that_was_changed_is_not_started(front: Front) ->
     """The launcher refuses it, and a run renders it again."""
     front.warm()
     first = _rendered(front, "launch-init")
-    _in_place(first, b"this is the part", b"that is the part")
+    _in_place(first, b"this part of", b"that part of")
     ended = subprocess.run(
         [first.with_name("launch"), "true"],
         env=front.project.environ, cwd=front.project.root, capture_output=True, timeout=60, check=False,

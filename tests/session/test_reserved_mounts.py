@@ -83,14 +83,14 @@ def test_the_installation_at_a_second_mount(person: Project) -> None:
 
 
 TABLE = [
-    MountEntry("8:1", "/", "/"),
-    MountEntry("0:5", "/", "/proc"),
-    MountEntry("8:2", "/", "/data"),
-    MountEntry("8:2", "/home", "/home"),
-    MountEntry("8:2", "/home/u/.cache/x", "/mnt/part"),
-    MountEntry("8:2", "/home/u/.cache", "/hidden/cache"),
-    MountEntry("0:6", "/", "/hidden"),
-    MountEntry("8:2", "/other", "/mnt/other"),
+    MountEntry("8:1", "/", "/", "ext4"),
+    MountEntry("0:5", "/", "/proc", "ext4"),
+    MountEntry("8:2", "/", "/data", "ext4"),
+    MountEntry("8:2", "/home", "/home", "ext4"),
+    MountEntry("8:2", "/home/u/.cache/x", "/mnt/part", "ext4"),
+    MountEntry("8:2", "/home/u/.cache", "/hidden/cache", "ext4"),
+    MountEntry("0:6", "/", "/hidden", "ext4"),
+    MountEntry("8:2", "/other", "/mnt/other", "ext4"),
 ]
 
 
