@@ -157,7 +157,7 @@ def test_with_nothing_to_check(
     name: str, words: str, nothing: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([name, *words.split()]) not in (0, 1)
-    refused = NEEDS_ROOT if name == "prove-mapping" and os.geteuid() != 0 else EMPTY[name][words]
+    refused = NEEDS_ROOT if name == "verify-mapping" and os.geteuid() != 0 else EMPTY[name][words]
     assert refused in capsys.readouterr().err
 
 

@@ -22,11 +22,13 @@ print(red("bwrap", "method: bwrap\\nschema: 1\\n", Path(sys.argv[1]), None, runs
 """
 
 
-def _run(script: str, *words: object) -> str:
+def _run(script: str, *words: Path) -> str:
     path = os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])
+    # A user who is root inside could not use root's /run/sandwright.
+    own = {"XDG_RUNTIME_DIR": str(words[0].parent)} if words else {}
     made = process.run(
         *FIRST_NUMBERS, sys.executable, "-c", script, *map(str, words), timeout=120, check=False,
-        env={**os.environ, "PYTHONPATH": path},
+        env={**os.environ, "PYTHONPATH": path, **own},
     )  # fmt: skip
     assert made.status == 0, made.stderr
     return made.text

@@ -76,6 +76,12 @@ def _row(report: ImageReport, runtime: str) -> ImageRow:
     return row
 
 
+ROOT = pytest.mark.skipif(
+    os.geteuid() != 0, reason="without root runc maps one id, and the image has another user"
+)
+
+
+@ROOT
 @pytest.mark.needs("runc", "bwrap")
 def test_an_image_under_two_runtimes(target: SmokeTarget, tmp_path: Path) -> None:
     watching = Watching()
@@ -99,6 +105,7 @@ def test_an_image_under_two_runtimes(target: SmokeTarget, tmp_path: Path) -> Non
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["rootfs"]
 
 
+@ROOT
 @pytest.mark.needs("runc")
 def test_what_has_not_changed_is_not_started_again(target: SmokeTarget, tmp_path: Path) -> None:
     first = smoke_images([target], output=tmp_path / "out", runtimes=["runc"], limit=120)
@@ -112,6 +119,7 @@ def test_what_has_not_changed_is_not_started_again(target: SmokeTarget, tmp_path
     assert _row(again, "runc").findings == _row(first, "runc").findings
 
 
+@ROOT
 @pytest.mark.needs("runc", "bwrap")
 def test_without_a_whole_row_nothing_of_an_image_is_taken_over(target: SmokeTarget, tmp_path: Path) -> None:
     """Else what hangs on the image alone would be shown by no row."""
@@ -127,6 +135,7 @@ def test_without_a_whole_row_nothing_of_an_image_is_taken_over(target: SmokeTarg
     assert again.green
 
 
+@ROOT
 @pytest.mark.needs("runc")
 def test_other_checks_are_another_run(target: SmokeTarget, tmp_path: Path) -> None:
     first = smoke_images([target], output=tmp_path / "out", runtimes=["runc"], limit=120)
@@ -140,6 +149,7 @@ def test_other_checks_are_another_run(target: SmokeTarget, tmp_path: Path) -> No
     assert "program: greets: its output does not hold 'good-bye'" in again.explain()[0]
 
 
+@ROOT
 @pytest.mark.needs("runc")
 def test_what_failed_is_started_again(target: SmokeTarget, tmp_path: Path) -> None:
     broken = DEFINITION.replace("prints: hello", "prints: good-bye")

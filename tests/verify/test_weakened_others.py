@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -127,6 +128,9 @@ OCI: dict[str, tuple[Weaken, str]] = {
 }  # fmt: skip
 
 
+ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="without root, fewer probes can be tried in runc")
+
+
 @pytest.fixture
 def bystander() -> Iterator[None]:
     """A process of the host without rights that has its root directory open: for who sees the host's."""
@@ -137,6 +141,7 @@ def bystander() -> Iterator[None]:
         yield
 
 
+@ROOT
 @pytest.mark.needs("runc", "cc", "setpriv")
 @pytest.mark.usefixtures("bystander")
 @pytest.mark.parametrize(("change", "red"), OCI.values(), ids=OCI)
@@ -144,12 +149,14 @@ def test_one_restriction_less_of_a_runtime(change: Weaken, red: str, prove_with:
     assert set(prove_with("oci", POLICY, change)) == set(red.split())
 
 
+@ROOT
 @pytest.mark.needs("runc", "cc")
 def test_a_runtime_is_green(prove_with: Prove) -> None:
     timed = POLICY.replace("files: 256", "files: 256, time: 30s")
     assert prove_with("oci", timed, runs=True) == {}
 
 
+@ROOT
 @pytest.mark.needs("runc", "cc")
 @pytest.mark.parametrize("weakened", [False, True])
 def test_an_empty_file_of_the_image_is_not_taken_for_its_mask(weakened: bool, prove_with: Prove) -> None:
