@@ -36,11 +36,11 @@ from benchmarks.harness import MIB, RESULTS, Contestant, compare, measure, recor
 
 from sandwright.image.build import Fetcher, build_images
 from sandwright.image.cache import Cache, default_cache
-from sandwright.image.packagefile import ExpectedDigest, open_package
 from sandwright.image.definition import load_catalogue
 from sandwright.image.lock import Lock, LockedPackage, checksum, load_lock, write_lock
 from sandwright.image.lockfile import ARCHITECTURES
 from sandwright.image.mirrors import find_mirrors
+from sandwright.image.packagefile import ExpectedDigest, open_package
 from sandwright.progress import SILENT
 from sandwright.resources import data_path
 from sandwright.rootfs.tar.entry import EntryKind, TarEntry
@@ -118,7 +118,9 @@ def repository(place: Place, lock: Lock, platform: str) -> Path:
     for package in lock.packages(platform):
         path = Cache(place.cache).path(package.sha256)
         os.link(path, root / "pool" / f"{package.name}.deb")
-        with open_package(path, ExpectedDigest(str(package), package.size, package.sha256, package.format)) as opened:
+        with open_package(
+            path, ExpectedDigest(str(package), package.size, package.sha256, package.format)
+        ) as opened:
             control = opened.control["control"].decode()
         control = re.sub(r"(?m)^(Pre-Depends|Depends|Conflicts|Breaks):.*\n(?:[ \t].*\n)*", "", control)
         located = f"Filename: pool/{package.name}.deb\nSize: {package.size}\nSHA256: {package.sha256}\n"
