@@ -57,6 +57,22 @@ def test_the_same() -> None:
     assert to_markdown(package_changes(same, sbom_packages(spdx(OLD), "new"))) == "No package has changed.\n"
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "pkg:deb/debian/a%0A::error::name@1",
+        "pkg:deb/debian/a@1%0D%0A::error::version",
+        "pkg:deb/debian/a@1?arch=x%0A::error::qualifier",
+        "pkg:deb/debian/a\n::error::raw@1",
+    ],
+    ids=["name", "version", "qualifier", "raw"],
+)
+def test_breaks_in_a_hostile_sbom_begin_no_line(url: str) -> None:
+    """GitHub's runner takes a line that begins with `::` for a command."""
+    table = to_markdown(package_changes({}, sbom_packages(cyclonedx([url]), "new")))
+    assert [line[:1] for line in table.splitlines()] == ["|"] * 3
+
+
 def test_names_that_would_end_a_cell() -> None:
     hostile = sbom_packages(cyclonedx(["pkg:deb/debian/a%7Cb%60c@1"]), "x")
     assert "| added | `abc` |  | `1` |" in to_markdown(package_changes({}, hostile))

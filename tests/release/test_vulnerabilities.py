@@ -135,6 +135,26 @@ def test_what_is_no_database(tmp_path: Path) -> None:
         read_osv(tmp_path)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"affected": "text"},
+        {"affected": [{"package": "text"}]},
+        {"versions": 7},
+        {"ranges": [{"type": "ECOSYSTEM", "events": "text"}]},
+        {"ranges": [{"type": "ECOSYSTEM", "events": [{"introduced": "0"}, {"fixed": 7}]}]},
+        {"ranges": [{"type": "ECOSYSTEM", "events": [{"introduced": "9" * 6000}]}]},
+    ],
+    ids=["affected", "package", "versions", "events", "fixed", "digits"],
+)
+def test_a_document_of_another_shape_is_refused(tmp_path: Path, change: dict[str, Any]) -> None:
+    affected = {"package": {"ecosystem": "Debian:12", "name": "bash"}, **change}
+    document = {"id": "CVE-2026-1", "affected": change.get("affected", [affected])}
+    (tmp_path / "a.json").write_text(json.dumps(document))
+    with pytest.raises(ArchiveRefused, match=r"not an OSV document|can't be compared"):
+        read_osv(tmp_path).find(inventory())
+
+
 VEX = """\
 schema: 1
 author: Team <team@example.invalid>

@@ -151,6 +151,46 @@ def test_links_that_nobody_inside_can_replace_stay_usable(project: Project) -> N
 @pytest.mark.parametrize(
     "text",
     [
+        "filesystem: {write: [$PROJECT/out]}",
+        "filesystem: {write: [$PROJECT/out/made]}",
+        "filesystem: {write: [], read: [$PROJECT/out]}",
+        "filesystem: {write: [$PROJECT/dir/deep]}",
+        "filesystem: {write: [], readonly: [$PROJECT/out]}",
+        "filesystem: {write: []}\nnetwork: {unix_sockets: [$PROJECT/out/socket]}",
+    ],
+    ids=["write", "in the target", "read", "in a directory", "readonly", "unix_sockets"],
+)
+@pytest.mark.parametrize("theirs", ["process: {}\n", None], ids=["their policy", "no policy"])
+def test_a_grant_of_the_own_policy_follows_no_link_that_came_with_the_project(
+    project: Project, text: str, theirs: str | None
+) -> None:
+    """Nobody approves the grants of the own policy; a stranger's tree chose where this one leads."""
+    (project.home / "elsewhere" / "made").mkdir(parents=True)
+    (project.root / "out").symlink_to(project.home / "elsewhere")
+    (project.root / "dir").mkdir()
+    (project.root / "dir" / "deep").symlink_to("../../elsewhere")
+    project.policy.write_text(theirs) if theirs else project.policy.unlink()
+    own = project.home / ".config" / "sandwright" / "policy.yaml"
+    own.parent.mkdir(parents=True)
+    own.write_text(f"extends: [strict]\nmethod: bwrap\n{text}\n")
+    ended = project.run("touch", str(project.home / "elsewhere" / "made" / "written"))
+    assert not (project.home / "elsewhere" / "made" / "written").exists()
+    assert ended.returncode == 125, ended.stderr
+    assert "which came with the project: name " in ended.stderr.decode()
+
+
+def test_what_the_project_grants_through_its_link_needs_approval_only(project: Project) -> None:
+    (project.home / "elsewhere").mkdir()
+    (project.root / "out").symlink_to(project.home / "elsewhere")
+    project.policy.write_text("extends: [strict]\nmethod: bwrap\nfilesystem: {write: [$PROJECT/out]}\n")
+    assert b"writes ~/elsewhere" in project.run("true").stderr
+    ended = project.run("touch", str(project.home / "elsewhere" / "written"), options=["--trust-policy"])
+    assert (project.home / "elsewhere" / "written").exists(), ended.stderr
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
         "filesystem: {write: [$PROJECT, $PROJECT/out]}",
         "filesystem: {write: [$PROJECT], read: [$PROJECT/out]}",
         "filesystem: {write: [$PROJECT], unprotect: [{path: $PROJECT/out, reason: it is mine}]}",

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
+from sandwright.policy.paths import is_inside
 from sandwright.policy.provenance import Faults, PolicySource
 from sandwright.policy.rules import PathRule, PathRules
 
@@ -69,10 +70,30 @@ def grant_faults(grants: Iterable[GrantedPath], tree: PathRules, faults: Faults)
     for grant in grants:
         link = next(through_replaceable(grant.through, tree), "")
         if link:
-            message = (
-                f"leads through the link {link}, which the sandbox can replace: name {grant.path} itself"
-            )
-            faults.add(grant.source, f"{grant.written} {message}")
+            _add_link_fault(grant, f"{link}, which the sandbox can replace", faults)
+
+
+def unreviewed_faults(
+    grants: Iterable[GrantedPath], tree: PathRules, unreviewed: Iterable[str], faults: Faults
+) -> None:
+    """A fault for each grant through a link that a stranger may have chosen, where no sandbox can replace it.
+
+    `unreviewed` are canonical directories with content of others. What the project's own file grants through
+    a link there is approved with the target (`loosening`); nobody approves the other layers.
+    """
+    roots = tuple(unreviewed)
+    for grant in grants:
+        if grant.source.layer in _APPROVED_LAYERS and not any(through_replaceable(grant.through, tree)):
+            link = next((each for each in grant.through for root in roots if is_inside(each, root)), "")
+            if link:
+                _add_link_fault(grant, f"{link}, which came with the project", faults)
+
+
+def _add_link_fault(grant: GrantedPath, link: str, faults: Faults) -> None:
+    faults.add(grant.source, f"{grant.written} leads through the link {link}: name {grant.path} itself")
+
+
+_APPROVED_LAYERS = ("floor", "user", "run")
 
 
 def through_replaceable(through: Iterable[str], tree: PathRules) -> Iterator[str]:

@@ -10,7 +10,7 @@ from sandwright.policy import git_protection, git_worktree, hosts, spelling, val
 from sandwright.policy.engines import PORTS
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.layers import MergedSettings
-from sandwright.policy.links import grant_faults, replaceable_links
+from sandwright.policy.links import grant_faults, replaceable_links, unreviewed_faults
 from sandwright.policy.path_limits import check_paths, check_sockets
 from sandwright.policy.path_resolver import (
     PathResolver,
@@ -144,6 +144,8 @@ def _filesystem(
         rule for rule in rules if rule.kind in ("read", "write") and rule.origin in ("listed", "cloud", "git")
     ]
     grant_faults([*granted, *unprotected], tree, faults)
+    readonly = [rule for rule in rules if rule.kind == "readonly" and rule.origin == "listed"]
+    unreviewed_faults([*granted, *readonly, *unprotected], tree, _unreviewed_directories(facts), faults)
     reserved_faults(granted, closed, faults)
     return Filesystem(
         rules=tuple(rules),
@@ -156,6 +158,12 @@ def _filesystem(
         tmp_path=temporary.path if temporary else facts.tmp,
         tree=tree,
     )
+
+
+def _unreviewed_directories(facts: HostFacts) -> list[str]:
+    """The directories in which others may have made links: the project, and what sandboxes keep."""
+    named = (facts.project, facts.variables.get("CACHE"), facts.variables.get("STATE"))
+    return [canonical(path, facts) for path in named if path]
 
 
 def _with_cloud(
@@ -211,6 +219,7 @@ def _resolve_network(
         rule = resolver.rule(text, "read")
         sockets += [rule] if rule else []
     grant_faults(sockets, tree, faults)
+    unreviewed_faults(sockets, tree, _unreviewed_directories(resolver.facts), faults)
     reserved_faults(sockets, tuple(reserved_rules(resolver.facts)), faults)
     engine_faults(
         ((rule.path, rule.source) for rule in sockets), tuple(resolver.engines()), resolver.facts, faults

@@ -17,6 +17,7 @@ from sandwright.errors import ArchiveRefused
 from sandwright.release.packageurl import parse_package_url
 from sandwright.release.sbom import package_url, take_inventory
 from sandwright.rootfs.images.source import open_image
+from sandwright.visible import one_line
 
 _VARIANT = ("arch", "repository_url")
 """Qualifiers of a package URL that tell packages of the same name apart; the others change with a release."""
@@ -108,8 +109,8 @@ def _versions(versions: tuple[str, ...]) -> str:
 
 
 def _inline_code(text: str) -> str:
-    """Text as code in a cell of a table, which `|` would end."""
-    return f"`{text.replace('`', '').replace('|', '')}`"
+    """Text as code in a cell of a table, which `|` and line breaks would end."""
+    return f"`{one_line(text).replace('`', '').replace('|', '')}`"
 
 
 def _by_key(urls: Iterable[str]) -> dict[PackageKey, tuple[str, ...]]:

@@ -18,8 +18,10 @@ from sandwright.release.packages import Package
 from sandwright.release.sbom import Inventory, package_url
 from sandwright.release.versions import is_older
 from sandwright.release.vex import AppliedStatement, Vex, apply_vex
+from sandwright.rootfs.descriptor import shorten_repr
 
 MAX_DOCUMENT = 16 << 20
+_MALFORMED = (AttributeError, KeyError, TypeError, ValueError)
 
 
 @dataclass(frozen=True, order=True)
@@ -74,15 +76,19 @@ class OsvDatabase:
         version = package.source_version or package.version
         for ecosystem in _ecosystems(inventory.system):
             for document, affected in self.entries.get((ecosystem, source), ()):
-                if _is_affected(package.kind, version, affected):
-                    yield Vulnerability(
-                        str(document["id"]),
-                        package.name,
-                        package.version,
-                        _first_fixed(affected),
-                        package_url(package, inventory.system),
-                        tuple(map(str, document.get("aliases") or ())),
-                    )
+                try:
+                    if _is_affected(package.kind, version, affected):
+                        yield Vulnerability(
+                            str(document["id"]),
+                            package.name,
+                            package.version,
+                            _first_fixed(affected),
+                            package_url(package, inventory.system),
+                            tuple(map(str, document.get("aliases") or ())),
+                        )
+                except _MALFORMED as error:
+                    where = f"{document['id']}: {package.name} {shorten_repr(version)}"
+                    raise ArchiveRefused(f"{where}: can't be compared: {error!r}") from None
 
 
 def read_osv(directory: Path) -> OsvDatabase:
@@ -93,10 +99,13 @@ def read_osv(directory: Path) -> OsvDatabase:
         raise HostError(f"{directory} holds no OSV documents, which are files *.json")
     for path in paths:
         document = _read_osv_document(path)
-        for affected in () if document.get("withdrawn") else document.get("affected") or ():
-            package = affected.get("package") or {}
-            key = (str(package.get("ecosystem", "")), str(package.get("name", "")))
-            entries.setdefault(key, []).append((document, affected))
+        try:
+            for affected in () if document.get("withdrawn") else document.get("affected") or ():
+                package = affected.get("package") or {}
+                key = (str(package.get("ecosystem", "")), str(package.get("name", "")))
+                entries.setdefault(key, []).append((document, affected))
+        except _MALFORMED as error:
+            raise ArchiveRefused(f"{path}: not an OSV document: {error!r}") from None
     return OsvDatabase(entries)
 
 
@@ -122,7 +131,7 @@ def _read_osv_document(path: Path) -> Mapping[str, Any]:
             raise TypeError("id is no text")
     except OSError as error:
         raise HostError(f"{path}: can't be read: {error.strerror}") from None
-    except (KeyError, TypeError, ValueError) as error:
+    except _MALFORMED as error:
         raise ArchiveRefused(f"{path}: not an OSV document: {error!r}") from None
     return dict(document)
 
@@ -147,7 +156,7 @@ def _is_affected(kind: PackageFormat, version: str, affected: Mapping[str, Any])
 def _in_osv_range(kind: PackageFormat, version: str, events: Sequence[Mapping[str, Any]]) -> bool:
     """Whether a version is in a range: after an `introduced`, not after a `fixed` or `last_affected`."""
     inside = False
-    for event in events:
+    for event in map(dict[str, Any], events):
         if "introduced" in event:
             first = event["introduced"]
             inside = inside or first == "0" or not is_older(kind, version, first)
