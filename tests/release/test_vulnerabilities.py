@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 from sandwright import process
 from sandwright.cli.program import main
-from sandwright.errors import ArchiveRefused, DocumentError, HostError, IntegrityError
+from sandwright.errors import ArchiveRefused, DocumentError, HostError, IntegrityError, UsageError
 from sandwright.image.lock import PackageFormat
 from sandwright.release.packages import Package
 from sandwright.release.packageurl import parse_package_url
@@ -123,8 +124,15 @@ def test_what_is_found(tmp_path: Path) -> None:
         "CVE-2026-1: libssl3 3.0.11-1, fixed in 3.0.11-2",
         "CVE-2026-3: libssl3 3.0.11-1, not fixed",
         "CVE-2026-5: bash 5.2-1, not fixed",
-        "CVE-2026-7: bash 5.2-1, fixed in 4.1",
+        "CVE-2026-7: bash 5.2-1, fixed in 5.3",
     ]
+
+
+def test_an_image_of_another_distribution_is_not_found_clean(tmp_path: Path) -> None:
+    database = read_osv(write_osv(tmp_path / "osv"))
+    for system in (("ubuntu", "24.04"), ("alpine", "3.19"), ("", "")):
+        with pytest.raises(UsageError, match="no package was compared"):
+            database.find(replace(inventory(), system=system))
 
 
 def test_what_is_no_database(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sandwright.documents import strictjson
-from sandwright.errors import ArchiveRefused, HostError
+from sandwright.errors import ArchiveRefused, HostError, UsageError
 from sandwright.image.lock import PackageFormat
 from sandwright.reading import read_start
 from sandwright.release.packages import Package
@@ -67,7 +67,13 @@ class OsvDatabase:
     entries: Mapping[tuple[str, str], Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]]
 
     def find(self, inventory: Inventory) -> list[Vulnerability]:
-        """The vulnerabilities of an image's packages, sorted."""
+        """The vulnerabilities of an image's packages, sorted.
+
+        Raise UsageError where no document is about the image's distribution: nothing would be compared.
+        """
+        if inventory.packages and not any(each in _ecosystems(inventory.system) for each, _ in self.entries):
+            name = " ".join(filter(None, inventory.system)) or "of an unknown distribution"
+            raise UsageError(f"the OSV documents have none for an image {name}: no package was compared")
         found = (self._of_package(package, inventory) for package in inventory.packages)
         return sorted({each for vulnerabilities in found for each in vulnerabilities})
 
@@ -82,7 +88,7 @@ class OsvDatabase:
                             str(document["id"]),
                             package.name,
                             package.version,
-                            _first_fixed(affected),
+                            _fixed_in(package.kind, version, affected),
                             package_url(package, inventory.system),
                             tuple(map(str, document.get("aliases") or ())),
                         )
@@ -167,6 +173,8 @@ def _in_osv_range(kind: PackageFormat, version: str, events: Sequence[Mapping[st
     return inside
 
 
-def _first_fixed(affected: Mapping[str, Any]) -> str:
+def _fixed_in(kind: PackageFormat, version: str, affected: Mapping[str, Any]) -> str:
+    """The first listed version after this one that has a fix; empty if there is none."""
     events = (event for each in affected.get("ranges") or () for event in each.get("events") or ())
-    return next((str(event["fixed"]) for event in events if "fixed" in event), "")
+    fixes = (str(event["fixed"]) for event in events if "fixed" in event)
+    return next((fixed for fixed in fixes if is_older(kind, version, fixed)), "")
