@@ -10,6 +10,7 @@ import sandwright
 from sandwright import process
 from sandwright.cli.commands.table import grouped
 from sandwright.cli.help import summary
+from sandwright.cli.program import main
 
 MAIN = "from sandwright.cli import main; main()"
 PATIENCE = 60
@@ -25,7 +26,7 @@ def test_every_command_has_a_line_in_its_group() -> None:
         ]
 
 
-@pytest.mark.parametrize("words", [(), ("--help",), ("-h",), ("--list",), ("-l",)], ids=" ".join)
+@pytest.mark.parametrize("words", [(), ("--help",), ("-h",), ("help",), ("--list",), ("-l",)], ids=" ".join)
 def test_help_alone_is_the_summary(words: tuple[str, ...]) -> None:
     told = process.run(sys.executable, "-c", MAIN, *words, timeout=PATIENCE).stdout.decode()
     assert told.startswith("Usage: sandwright COMMAND [OPTIONS]\n")
@@ -33,7 +34,7 @@ def test_help_alone_is_the_summary(words: tuple[str, ...]) -> None:
     assert told == summary()
 
 
-@pytest.mark.parametrize("word", ["--version", "-V"])
+@pytest.mark.parametrize("word", ["--version", "-V", "version"])
 def test_the_version(word: str) -> None:
     told = process.run(sys.executable, "-c", MAIN, word, timeout=PATIENCE)
     assert told.stdout.decode() == f"sandwright {sandwright.__version__}\n"
@@ -45,3 +46,10 @@ def test_nothing_heavy_is_imported(word: str) -> None:
     told = process.run(sys.executable, "-c", code, word, timeout=PATIENCE).stdout.decode().splitlines()[-1]
     heavy = ("invoke", "rich", "yaml", "jinja2", "docker", "requests")
     assert not [name for name in heavy if f"'{name}'" in told]
+
+
+def test_help_for_a_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "--help"]) == 0
+    page = capsys.readouterr().out
+    assert main(["help", "explain"]) == 0
+    assert capsys.readouterr().out == page

@@ -26,17 +26,17 @@ NOTHING_RUN = 125
 
 def main(words: Sequence[str]) -> int:
     """Run the command line behind `sandwright`; give the exit status."""
-    if not words or tuple(words) in (("-h",), ("--help",), ("-l",), ("--list",)):
+    if not words or tuple(words) in (("-h",), ("--help",), ("help",), ("-l",), ("--list",)):
         from sandwright.cli.help import summary  # noqa: PLC0415 - only for who asks
 
         sys.stdout.write(summary())
         return 0
-    if words[0] in ("-V", "--version"):
+    if words[0] in ("-V", "--version", "version"):
         sys.stdout.write(f"sandwright {sandwright.__version__}\n")
         return 0
     if words[0] == "-C":
         return _in_directory(words[1:])
-    expanded = [*words[1:], "--help"] if words[0] in HELP else words
+    expanded = [*words[1:], "--help"] if words[0] in (*HELP, "help") else words
     try:
         command = find(expanded[0])
         parsed = parse(command, expanded[1:])
