@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tracemalloc
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -365,3 +366,52 @@ def test_line_breaks_behind_a_pointer_are_not_part_of_it(repo: Path) -> None:
     (repo / "t/.git").write_bytes(f"gitdir: {tree}/git\r\n\n\n".encode())
     _git(repo / "t", "status")
     assert not _resolved(repo).is_path_writable(f"{tree}/git/config")
+
+
+@pytest.mark.parametrize("end", [" ", "\x1f", "\u3000"], ids=["space", "separator", "wide space"])
+@pytest.mark.parametrize("pointer", [".git", "commondir"])
+def test_white_space_at_the_end_of_a_pointer_is_part_of_it(repo: Path, pointer: str, end: str) -> None:
+    store, tree = repo.parent / "store", repo / "a/b/c/d/e"  # deeper than is searched
+    _git(repo, "init", "-q", str(store))
+    tree.mkdir(parents=True)
+    (repo / "t").mkdir()
+    (store / ".git").rename(tree / f"git{end}")
+    if pointer == "commondir":
+        (repo / "own").mkdir()
+        (repo / "own/HEAD").write_text("ref: refs/heads/main\n")
+        (repo / "own/commondir").write_text(f"{tree}/git{end}\n")
+    (repo / "t/.git").write_text(
+        f"gitdir: {repo / 'own' if pointer == 'commondir' else f'{tree}/git{end}'}\n"
+    )
+    _git(repo / "t", "status")
+    assert not _resolved(repo).is_path_writable(f"{tree}/git{end}/config")
+
+
+def _submodule_directory(repo: Path, name: str) -> None:
+    (repo / ".git/modules" / name).mkdir(parents=True)
+    (repo / ".git/modules" / name / "config").write_text("[core]\n")
+
+
+def _nested_repository(repo: Path, name: str) -> None:
+    _git(repo, "init", "-q", f"z/{name}")
+
+
+def _nested_bare_repository(repo: Path, name: str) -> None:
+    _git(repo, "init", "-q", "--bare", f"z/{name}")
+
+
+def _nested_settings(repo: Path, name: str) -> None:
+    (repo / "z" / name / ".vscode").mkdir(parents=True)
+
+
+@pytest.mark.parametrize(
+    "make", [_submodule_directory, _nested_repository, _nested_bare_repository, _nested_settings]
+)
+def test_names_that_no_rule_can_protect_are_refused(repo: Path, make: Callable[[Path, str], None]) -> None:
+    """A stranger's repository may have a submodule of such a name, and Git on the host obeys it."""
+    make(repo, os.fsdecode(b"caf\xe9"))
+    with pytest.raises(UsageError, match="can't be protected: its path is not UTF-8"):
+        _resolved(repo)
+    assert _resolved(repo, "filesystem: {write: [], read: [$PROJECT]}")
+    if make is not _submodule_directory:
+        assert _resolved(repo, "filesystem: {readonly: [$PROJECT/z]}")

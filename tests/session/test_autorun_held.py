@@ -257,3 +257,20 @@ def test_what_cannot_be_written_is_not_searched(project: Project) -> None:
         (project.root / "a" / str(number) / "HEAD").touch()
     ended = project.run("sh", "-c", "echo x >>z/r/.git/config; echo x >>a/1/HEAD")
     assert ended.stderr.count(b"Read-only file system") == 2, ended.stderr
+
+
+@pytest.mark.parametrize("path", [".dotfiles", "src/.worktrees/feature"])
+def test_nested_repositories_are_held_where_a_dot_is_above_the_project(project: Project, path: str) -> None:
+    """Names that begin with a dot are settings in a home, and no reason to leave a project out."""
+    root = project.home / path
+    names = ["z/repo/.git/config", "z/repo/.git/hooks/x", "z/bare.git/config", "z/.vscode/tasks.json"]
+    for words in (
+        ["init", str(root)],
+        ["init", str(root / "z/repo")],
+        ["init", "--bare", str(root / "z/bare.git")],
+    ):
+        subprocess.run(["git", *words, "-q"], check=True, env=GIT)
+    (root / "z/.vscode").mkdir()
+    (root / "sandbox.yaml").write_text("schema: 1\nmethod: bwrap\nextends: [default]\n")
+    ended = project.sandwright("run", "--", "sh", "-c", WRITE.format("\n".join([*names, "z/new"])), cwd=root)
+    assert ended.stdout.split() == [b"z/new"], ended.stderr

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -136,7 +136,7 @@ def _with_repositories(
     Not of those in `closed`, which the sandbox can't write.
     """
     roots, homes = _searched_roots(policy, facts), [follow(home, facts)[0] for home in facts.homes]
-    work = nested.searched_roots(roots, homes)
+    work = nested.searched_roots(roots, homes, follow(facts.project, facts)[0])
     others = [path for path in roots if path not in work]
     marks = dict.fromkeys(roots, True) | dict.fromkeys(closed, False)
     found = nested.repositories(policy.settings, work, closed, inputs)
@@ -148,7 +148,23 @@ def _with_repositories(
     bare = [path for path in trees if path != follow(facts.project, facts)[0]]
     git = Repositories(trees, bare, facts.home, inputs)
     autorun = nested.existing_protected(policy.settings, work, others, closed, inputs)
+    written = dict.fromkeys(_canonical(policy, facts, "write"), True) | dict.fromkeys(closed, False)
+    _refuse_unnameable((*git.unnameable, *autorun), written)
     return replace(facts, autorun=autorun, git_directories=git.directories, git_files=git.files)
+
+
+def _refuse_unnameable(paths: Iterable[str], written: Mapping[str, bool]) -> None:
+    """Raise UsageError for a path that has to be protected, and that no rule can name.
+
+    `written` tells of directories whether the sandbox can write in them.
+    """
+    for path in paths:
+        above = (written[each] for each in (path, *ancestors(path)) if each in written)
+        if path != spelling.plain_spelling(path) and next(above, False):
+            raise UsageError(
+                f"{path} can't be protected: its path is not UTF-8, or too long. Rename it, or list a "
+                "directory above it under filesystem.readonly"
+            )
 
 
 def _with_worktree(facts: HostFacts, inputs: LiveHost) -> HostFacts:

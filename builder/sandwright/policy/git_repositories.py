@@ -67,6 +67,14 @@ class Repositories:
         return tuple(path for path in self._directories if path == spelling.plain_spelling(path))
 
     @property
+    def unnameable(self) -> tuple[str, ...]:
+        """Of both those that exist and that no rule can name, such as names that are not UTF-8."""
+        existing = (path for path in self._files if self._inputs.kind(path) is not None)
+        return tuple(
+            each for each in (*self._directories, *existing) if each != spelling.plain_spelling(each)
+        )
+
+    @property
     def files(self) -> Mapping[str, GitFile]:
         """Files by path, with what Git uses each for."""
         return {path: why for path, why in self._files.items() if path == spelling.plain_spelling(path)}
@@ -265,4 +273,4 @@ def _nested_git_directories(directory: Path, inputs: LiveHost) -> list[Path]:
 def first_line(path: Path, inputs: LiveHost) -> str:
     """The only line of one of Git's pointer files; empty for anything else."""
     raw = (inputs.content(str(path)) or b"").rstrip(b"\r\n")  # as Git does (setup.c, read_gitfile_gently)
-    return raw.decode(errors="replace").strip() if b"\n" not in raw else ""
+    return os.fsdecode(raw) if b"\n" not in raw else ""

@@ -32,17 +32,18 @@ for _each in NAMES:
         _METADATA.setdefault(_each.metadata or _each.path, []).append(_each.path)
 
 
-def searched_roots(roots: Iterable[str], homes: Collection[str]) -> list[str]:
-    """Of writable directories those that hold work: not a home, nor what it is in, nor what it hides."""
+def searched_roots(roots: Iterable[str], homes: Collection[str], project: str) -> list[str]:
+    """Of writable directories those that hold work: not a home, what it is in, nor its settings (`~/.x`).
+
+    The project holds work wherever it is: `~/.dotfiles`, a linked work tree in `~/src/.worktrees`.
+    """
+    settings = tuple(f"{home.rstrip('/')}/." for home in homes)
     return [
         path
         for path in roots
-        if not any(is_inside(home, path) for home in homes) and not _is_hidden(path, homes)
+        if not any(is_inside(home, path) for home in homes)
+        and (is_inside(path, project) or not path.startswith(settings))
     ]
-
-
-def _is_hidden(path: str, homes: Collection[str]) -> bool:
-    return "/." in next((path.removeprefix(home) for home in homes if is_inside(path, home)), path)
 
 
 def repositories(
