@@ -412,11 +412,11 @@ def test_two_at_once_share_the_covers(project: Path, tmp_path: Path, launch: Lau
                 (project / "secrets").rename(project / "moved"),
                 (project / "secrets").write_text("x"),
             ),
-            "/p/secrets is something else than when",
+            "/p/secrets is of another kind than when",
         ),
         (
             lambda _, project: (project / "token").rename(project / "moved") and (project / "token").mkdir(),
-            "/p/token is something else than when",
+            "/p/token is of another kind than when",
         ),
         (lambda _, project: shutil.rmtree(project / ".git"), "/p/.git has gone since"),
     ],

@@ -151,6 +151,8 @@ ANSWERS = {
     "release/inventories.py": "a record of ours",
     "release/evidence.py": "a record of ours",
     "release/packagefiles.py": "a record of ours",
+    "release/packagediff.py": "an SBOM, which decides nothing",
+    "release/vulnerabilities.py": "OSV documents, which the user names",
     "image/lockfile.py": "a lock, of which the decoder refuses unknown keys",
     "engines/podman.py": "an answer of the engine",
 }

@@ -71,6 +71,35 @@ class _IgnoresCase(LiveHost):
         return super().ask(kind, subject.replace(".ENV", ".env"), *more)
 
 
+class _NumbersSpellings(_IgnoresCase):
+    """FUSE without use_ino, and CIFS with noserverino: each spelling has an inode number of its own."""
+
+    def ask(self, kind: str, subject: str = "", *more: str) -> tuple[str, ...]:
+        found = super().ask(kind, subject, *more)
+        return tuple(f"{each},0" for each in found) if ".ENV" in subject and kind == "artifact" else found
+
+
+class _ListsTheOther(LiveHost):
+    """The directory lists .ENV, and the policy says .env."""
+
+    def status(self, path: str) -> Status:
+        return super().status(path.replace(".env", ".ENV"))
+
+
+@pytest.mark.parametrize("host", [_NumbersSpellings, _ListsTheOther])
+def test_inode_numbers_and_the_listed_spelling_do_not_matter(
+    project: Project, monkeypatch: pytest.MonkeyPatch, host: type[LiveHost]
+) -> None:
+    (project.root / ".env").write_text("content")
+    project.policy.write_text(BASE)
+    resolved = Policy.load(project.policy).resolve()
+    if host is _ListsTheOther:
+        (project.root / ".env").rename(project.root / ".ENV")
+    monkeypatch.setattr(policy_warnings, "file_system_type", lambda _: "fuse")
+    with pytest.raises(UsageError, match="can't be enforced"):
+        collect_warnings(resolved, host(), mounts=True)
+
+
 @pytest.mark.parametrize(("kind", "refused"), [("9p", True), ("cifs", True), ("", True), ("ext4", False)])
 def test_only_names_that_the_kernel_folds_are_accepted(
     project: Project, monkeypatch: pytest.MonkeyPatch, kind: str, *, refused: bool
@@ -99,7 +128,9 @@ def test_only_names_that_the_kernel_folds_are_accepted(
     ],
 )
 def test_other_spellings(path: str, others: list[str]) -> None:
-    assert ["/".join((folder, name, *rest)) for folder, name, rest in other_spellings(path)] == others
+    assert [
+        path.replace(f"{folder}/{name}", f"{folder}/{other}") for folder, name, other in other_spellings(path)
+    ] == others
 
 
 @pytest.mark.parametrize("names", [1, 2], ids=["one name", "a DOS name besides"])

@@ -288,7 +288,7 @@ def test_every_question_can_be_asked_of_anything(kind: str, tmp_path: Path) -> N
         "HOME",
     ):
         asking = LiveHost()
-        if (kind, subject) == ("nested", "/"):  # no project, and too large for a complete search
+        if kind == "nested" and subject in ("", "/"):  # no project, and too large for a complete search
             continue
         asking.ask_all([(kind, subject, "name") if kind == "entries" else (kind, subject)])
         assert (

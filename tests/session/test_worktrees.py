@@ -207,7 +207,7 @@ def test_who_wins_the_moment_after_a_rename_is_ended(trees: list[Project], storm
     eventually(lambda: running.poll() is not None or _replace_index(main, next(turns)), "no write was caught")
     _, told = running.communicate(timeout=120)
     assert running.returncode == 137, told
-    assert b"can't be trusted any more" in told
+    assert b"can no longer be trusted" in told
     assert not index.exists() or b"../one/evil" not in index.read_bytes()
 
 

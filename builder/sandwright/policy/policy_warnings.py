@@ -105,18 +105,16 @@ def _check_other_case(policy: ResolvedPolicy, inputs: LiveHost) -> None:
     for rule in policy.filesystem.rules:
         if rule.kind not in ("deny", "readonly") or policy.facts.kind(rule.path) not in ("file", "directory"):
             continue
-        for folder, name, rest in other_spellings(rule.path):
-            other, found = "/".join((folder, name, *rest)), inputs.status(rule.path)
-            if inputs.status(other) != found or not _is_unlisted(name, folder, inputs):
+        for folder, name, other in other_spellings(rule.path):
+            found = [inputs.status(f"{folder}/{each}").mode != 0 for each in (name, other)]
+            if not all(found) or _are_listed({name, other}, folder, inputs):
                 continue
-            kind = file_system_type(found.device)
-            if kind in _FOLDED_BY_KERNEL or inputs.ask("artifact", other) != inputs.ask(
-                "artifact", rule.path
-            ):
+            kind = file_system_type(inputs.status(rule.path).device)
+            if kind in _FOLDED_BY_KERNEL:
                 continue
             raise UsageError(
-                f"{rule.kind} {rule.written} can't be enforced: {rule.path} is also {other} on its file "
-                f"system ({kind or 'of unknown type'}), and a mount covers only one spelling: "
+                f"{rule.kind} {rule.written} can't be enforced: {folder}/{name} is also {folder}/{other} on "
+                f"its file system ({kind or 'of unknown type'}), and a mount covers only one spelling: "
                 "use a directory on a file system that distinguishes both"
             )
 
@@ -133,19 +131,22 @@ _SPELLINGS: tuple[Callable[[str], str], ...] = (
 )
 
 
-def other_spellings(path: str) -> Iterator[tuple[str, str, list[str]]]:
-    """A path whose last name with another spelling has it: the directory, that spelling, and the rest."""
+def other_spellings(path: str) -> Iterator[tuple[str, str, str]]:
+    """A directory, the last name in a path that has another spelling, and that spelling."""
     parts = path.split("/")
     for spell in _SPELLINGS:
         for at in range(len(parts) - 1, 0, -1):
-            if (name := spell(parts[at])) != parts[at]:
-                yield "/".join(parts[:at]), name, parts[at + 1 :]
+            if (other := spell(parts[at])) != parts[at]:
+                yield "/".join(parts[:at]), parts[at], other
                 break
 
 
-def _is_unlisted(name: str, folder: str, inputs: LiveHost) -> bool:
-    """Whether a name is no entry of its directory: then it is no hard link either."""
-    return name not in {each.removesuffix("/") for each in inputs.ask("listing", folder or "/")}
+def _are_listed(names: set[str], folder: str, inputs: LiveHost) -> bool:
+    """Whether all are entries of a directory. One that is found and is none is another's second spelling.
+
+    Their inodes tell nothing: FUSE and CIFS can have a number for each spelling.
+    """
+    return names <= {each.removesuffix("/") for each in inputs.ask("listing", folder or "/")}
 
 
 def _controls_host(rule: PathRule, policy: ResolvedPolicy) -> bool:

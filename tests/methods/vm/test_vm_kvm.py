@@ -142,10 +142,10 @@ def test_what_is_drawn_in_two_restored_machines_differs(sandbox: Made) -> None:
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
-        ("byte", "spoiled"),
-        ("short", "spoiled"),
-        ("owner", "not this user's alone"),
-        ("open", "not this user's alone"),
+        ("byte", "damaged"),
+        ("short", "damaged"),
+        ("owner", "other users have access"),
+        ("open", "other users have access"),
     ],
 )
 def test_a_machine_that_is_spoiled_or_anothers_is_refused(

@@ -186,24 +186,34 @@ static enum state look(const struct place *place)
     return state == HALF ? ABSENT : state;
 }
 
+static bool is_listed(int directory, const char *name)
+{
+    DIR *entries = open_directory(directory, ".");
+    bool found = false;
+    for (struct dirent *each; (each = next_entry(entries)) != NULL;) /* the last one closes it */
+        found |= strcmp(each->d_name, name) == 0;
+    return found;
+}
+
 /* A mount covers one spelling of a name, unless the kernel folds names: FUSE, CIFS and 9p may have an inode
  * for each. policy_warnings.py checks the names that were there before. */
 static void check_spelling(const struct place *place)
 {
     /* ext4, F2FS, tmpfs, vfat, exFAT, XFS, ntfs3 (linux/magic.h, fs/exfat, fs/ntfs3) */
     static const unsigned folded[] = {0xef53, 0xf2f52010, 0x01021994, 0x4d44, 0x2011bab0, 0x58465342, 0x7366746e};
-    struct stat made_here, other;
+    struct stat other;
     struct statfs system;
     _cleanup_free_ char *name = xasprintf("%s", place->name);
     for (char *letter = name; *letter != '\0'; letter++)
         *letter = isupper((unsigned char)*letter) ? tolower((unsigned char)*letter) : toupper((unsigned char)*letter);
-    if (fstatat(place->directory, name, &other, AT_SYMLINK_NOFOLLOW) != 0 ||
-        fstatat(place->directory, place->name, &made_here, AT_SYMLINK_NOFOLLOW) != 0 || other.st_ino != made_here.st_ino ||
+    if (strcmp(name, place->name) == 0 || fstatat(place->directory, name, &other, AT_SYMLINK_NOFOLLOW) != 0 ||
         fstatfs(place->directory, &system) != 0)
         return;
     for (size_t index = 0; index < sizeof folded / sizeof *folded; index++)
         if ((unsigned)system.f_type == folded[index])
             return;
+    if (is_listed(place->directory, name) && is_listed(place->directory, place->name))
+        return;
     die("%s is also %s on its file system, which ignores case itself, and a mount covers only one name: use a directory on "
         "a file system that distinguishes case", place->path, name);
 }
