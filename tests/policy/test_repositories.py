@@ -415,3 +415,15 @@ def test_names_that_no_rule_can_protect_are_refused(repo: Path, make: Callable[[
     assert _resolved(repo, "filesystem: {write: [], read: [$PROJECT]}")
     if make is not _submodule_directory:
         assert _resolved(repo, "filesystem: {readonly: [$PROJECT/z]}")
+
+
+@pytest.mark.parametrize("where", ["", "a/b/"])
+@pytest.mark.parametrize("store", [".jj/repo/store/git", ".sl/store/git"])
+def test_the_git_repository_of_another_tool_is_protected(repo: Path, store: str, where: str) -> None:
+    """Jujutsu and Sapling start the host's Git there."""
+    (repo / where / store).mkdir(parents=True)
+    _git(repo, "init", "-q", "--bare", f"{where}{store}")
+    policy = _resolved(repo)
+    assert not policy.is_path_writable(f"{repo}/{where}{store}/config")
+    assert not policy.is_path_writable(f"{repo}/{where}{store}/hooks/pre-push")
+    assert policy.is_path_writable(f"{repo}/{where}{store}/objects/x")

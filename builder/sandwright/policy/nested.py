@@ -20,6 +20,9 @@ from sandwright.policy.rules import Protection
 _METADATA: dict[str, list[str]] = {}
 """The names that are protected where something is there, by what that is: the name itself, or metadata."""
 
+_STORES = (".jj/repo/store/git/objects", ".sl/store/git/objects")
+"""In the repositories of Git that Jujutsu and Sapling keep, in metadata that is not searched."""
+
 _OF_GIT = ("/.git", "/HEAD", "/commondir", "/objects")
 """What a work tree has, and what bare repositories have. While they are protected, a program inside can move
 `HEAD` away, but neither `commondir` nor `objects`."""
@@ -109,6 +112,7 @@ def _find_protected(
     names = {name.value for name in _protected_names(settings)}
     names = {
         *(name[1:] for name in _OF_GIT),
+        *_STORES,
         *(name for name in names if not name.startswith(".git/")),
         *_METADATA,
     }
