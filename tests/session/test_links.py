@@ -184,7 +184,7 @@ def test_what_the_project_grants_through_its_link_needs_approval_only(project: P
     (project.root / "out").symlink_to(project.home / "elsewhere")
     project.policy.write_text("extends: [strict]\nmethod: bwrap\nfilesystem: {write: [$PROJECT/out]}\n")
     assert b"writes ~/elsewhere" in project.run("true").stderr
-    ended = project.run("touch", str(project.home / "elsewhere" / "written"), options=["--trust-policy"])
+    ended = project.run("touch", str(project.home / "elsewhere" / "written"), options=("--trust-policy",))
     assert (project.home / "elsewhere" / "written").exists(), ended.stderr
 
 
