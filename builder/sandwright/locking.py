@@ -25,9 +25,13 @@ def exclusive(path: Path, *, within: float) -> Iterator[bool]:
 
     Nothing has to exist there. Its directory must exist.
     """
-    file, until = _lock_file(path), time.monotonic() + within
+    until = time.monotonic() + within
     while True:
-        lock = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        file = _lock_file(path)
+        try:
+            lock = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        except FileNotFoundError:
+            continue  # the last holder of a lock removed the directory meanwhile
         held = lock_within(lock, until - time.monotonic())
         if not held or _is_at(file, lock):
             break
@@ -37,6 +41,9 @@ def exclusive(path: Path, *, within: float) -> Iterator[bool]:
     finally:
         if held:
             file.unlink(missing_ok=True)
+            if file.parent.name != "locks":
+                with contextlib.suppress(OSError):  # another process has a lock there
+                    file.parent.rmdir()
         os.close(lock)
 
 

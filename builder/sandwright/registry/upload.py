@@ -233,7 +233,7 @@ class Upload:
 
     def _commit_blob(self, rest: _Part) -> None:
         """Send the rest, possibly empty, and commit the blob under its digest."""
-        self._content.settle(len(rest) == 0)
+        self._content.settle(whole=len(rest) == 0)
         joined = "&" if urllib.parse.urlsplit(self._location).query else "?"
         url = f"{self._location}{joined}{urllib.parse.urlencode({'digest': self._descriptor.digest})}"
         headers = {"Content-Type": "application/octet-stream"}
@@ -298,14 +298,14 @@ class _Content:
                 if not piece:
                     size = self._descriptor.size
                     raise IntegrityError(f"{self._asked}: ends after {at} of the {size} bytes promised")
-                if at == self._hashed:
-                    self._hash.update(piece)
-                    self._hashed += len(piece)
+                if at <= self._hashed < at + len(piece):  # pieces of another attempt begin elsewhere
+                    self._hash.update(piece[self._hashed - at :])
+                    self._hashed = at + len(piece)
                 at += len(piece)
-                self.settle(self._hashed == self._descriptor.size)
+                self.settle(whole=self._hashed == self._descriptor.size)
                 yield piece
 
-    def settle(self, whole: bool) -> None:
+    def settle(self, *, whole: bool) -> None:
         """With `whole`, raise IntegrityError unless everything was hashed and has the digest."""
         if whole and self._descriptor.digest.partition(":")[2] != self._hash.hexdigest():
             found = f"{self._hash.name}:{self._hash.hexdigest()}"

@@ -186,7 +186,7 @@ static enum state look(const struct place *place)
     return state == HALF ? ABSENT : state;
 }
 
-static bool is_listed(int directory, const char *name)
+static bool is_directory_entry(int directory, const char *name)
 {
     DIR *entries = open_directory(directory, ".");
     bool found = false;
@@ -212,7 +212,7 @@ static void check_spelling(const struct place *place)
     for (size_t index = 0; index < sizeof folded / sizeof *folded; index++)
         if ((unsigned)system.f_type == folded[index])
             return;
-    if (is_listed(place->directory, name) && is_listed(place->directory, place->name))
+    if (is_directory_entry(place->directory, name) && is_directory_entry(place->directory, place->name))
         return;
     die("%s is also %s on its file system, which ignores case itself, and a mount covers only one name: use a directory on "
         "a file system that distinguishes case", place->path, name);
