@@ -17,6 +17,7 @@ import pytest
 from sandwright import signalling
 from sandwright.documents.record import encode_record
 from sandwright.errors import HostError
+from sandwright.methods import registry
 from sandwright.methods.contract import Leftover
 from sandwright.methods.shared import rundirs
 from sandwright.policy.facts import persistent_directories
@@ -286,3 +287,13 @@ def test_cleanup_beside_runs_that_begin(project: Project) -> None:
             _, said = each.communicate(timeout=WAIT)
             assert (each.returncode, said) == (0, b"")
     assert project.records() == []
+
+
+def test_a_process_that_another_cleanup_ended_is_no_fault() -> None:
+    with subprocess.Popen(("true",)) as ended:
+        ended.wait(WAIT)
+    with subprocess.Popen(("sleep", "100")) as other:  # nor is one that got its number touched
+        for process in (ended, other):
+            registry.backend("bwrap").remove(Leftover("bwrap", "process", str(process.pid)))
+        assert other.poll() is None
+        other.kill()

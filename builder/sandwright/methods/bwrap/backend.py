@@ -76,10 +76,10 @@ class Bwrap(Launched):
             yield Leftover(self.name, "process", str(each))
 
     def remove(self, leftover: Leftover) -> None:
-        """End it: nothing runs in it yet."""
+        """End it: nothing runs in it yet. Another `cleanup` may have done so meanwhile."""
         process = int(leftover.name)
-        if not kill(process, sure=lambda: _is_forsaken(process)):
-            raise HostError(f"{leftover} is no process that a run left behind")
+        if not kill(process, sure=lambda: _is_forsaken(process)) and _is_forsaken(process):
+            raise HostError(f"{leftover} can't be killed")
 
 
 def _is_forsaken(process: int) -> bool:
