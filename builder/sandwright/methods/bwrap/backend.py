@@ -78,8 +78,9 @@ class Bwrap(Launched):
     def remove(self, leftover: Leftover) -> None:
         """End it: nothing runs in it yet. Another `cleanup` may have done so meanwhile."""
         process = int(leftover.name)
-        if not kill(process, sure=lambda: _is_forsaken(process)) and _is_forsaken(process):
-            raise HostError(f"{leftover} can't be killed")
+        ended = kill(process, sure=lambda: _is_forsaken(process))
+        if not ended and Path(f"/proc/{process}/exe").exists():
+            raise HostError(f"{leftover} is no process that a run left behind")
 
 
 def _is_forsaken(process: int) -> bool:
