@@ -99,3 +99,9 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert {each["package"] for each in found["removed"]} == {"deb/debian/bash", "deb/debian/curl"}
     assert {each["package"].rpartition("/")[2] for each in found["added"]} == {"base-files", "libthing1"}
     assert main(["sbom", "--json", "base"]) == 64
+
+
+def test_documents_without_package_urls_are_not_equal() -> None:
+    for raw in (cyclonedx([]), spdx([])):
+        with pytest.raises(ArchiveRefused, match="no package could be compared"):
+            sbom_packages(raw, "file.json")

@@ -1,7 +1,6 @@
-"""Which packages two images or SBOMs differ in, as Markdown for reviewers or as JSON.
+"""Compares the packages of two images or SBOMs; prints Markdown for reviewers, or JSON.
 
-SBOMs are read as CycloneDX or SPDX with package URLs, from whichever program; an image's packages are read
-from the image.
+An SBOM is CycloneDX or SPDX 2 with package URLs, of any program.
 """
 
 from __future__ import annotations
@@ -53,8 +52,13 @@ def image_packages(path: Path, platform: str | None) -> Versions:
 
 
 def sbom_packages(raw: bytes, where: str) -> Versions:
-    """The packages of an SBOM. Raise ArchiveRefused, which begins with `where`, for another document."""
-    return _by_key(sbom_urls(raw, where))
+    """The packages of an SBOM. Raise ArchiveRefused, which begins with `where`, for another document.
+
+    So does one without package URLs: two of them would compare as equal.
+    """
+    if not (urls := sbom_urls(raw, where)):
+        raise ArchiveRefused(f"{where}: has no package URL: no package could be compared")
+    return _by_key(urls)
 
 
 def sbom_urls(raw: bytes, where: str) -> list[str]:

@@ -137,7 +137,7 @@ def apply_vex(vexes: Sequence[Vex], packages: Collection[str]) -> list[AppliedSt
     decided: set[tuple[str, str]] = set()
     for statement in (each for vex in vexes for each in vex.statements):
         absent = statement.justification == "component_not_present"
-        urls = statement.products if absent else _meant_packages(statement, packages)
+        urls = statement.products if absent else _matching_packages(statement, packages)
         fresh = tuple(url for url in urls if (statement.vulnerability, url) not in decided)
         decided.update((statement.vulnerability, url) for url in fresh)
         if fresh:
@@ -148,12 +148,12 @@ def apply_vex(vexes: Sequence[Vex], packages: Collection[str]) -> list[AppliedSt
 def check_products(vex: Vex, packages: Collection[str], where: str) -> None:
     """Raise IntegrityError for statements about packages that no platform of the image has."""
     for statement in vex.statements:
-        if statement.justification != "component_not_present" and not _meant_packages(statement, packages):
+        if statement.justification != "component_not_present" and not _matching_packages(statement, packages):
             products = ", ".join(statement.products)
             raise IntegrityError(f"{where}: {statement.vulnerability}: the image has no package {products}")
 
 
-def _meant_packages(statement: VexStatement, packages: Iterable[str]) -> tuple[str, ...]:
+def _matching_packages(statement: VexStatement, packages: Iterable[str]) -> tuple[str, ...]:
     products = [parse_package_url(each) for each in statement.products]
     parsed = ((url, parse_package_url(url)) for url in sorted(packages))
     return tuple(url for url, package in parsed if any(each.matches(package) for each in products))

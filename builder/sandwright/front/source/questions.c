@@ -89,12 +89,11 @@ static bool is_directory(int above, const struct dirent *entry)
     return fstatat(above, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(status.st_mode);
 }
 
-/* Whether a directory that can't be opened leaves an answer incomplete: nested.py, check_listed */
-static bool is_closed(int above, const char *name)
+/* Whether a directory that can't be opened leaves an answer incomplete. Python decides about its owner, which can
+ * be an account of method `user`: nested.py, check_listed */
+static bool is_closed(void)
 {
-    struct stat status;
-    return errno != ENOENT && errno != ENOTDIR &&
-           (errno != EACCES || (fstatat(above, name, &status, 0) == 0 && status.st_uid == geteuid()));
+    return errno != ENOENT && errno != ENOTDIR;
 }
 
 static bool is_passable(DIR *entries)
@@ -105,7 +104,7 @@ static bool is_passable(DIR *entries)
 static void ask_listing(const struct strv *subject, struct strv *found)
 {
     DIR *entries = open_directory(AT_FDCWD, subject->at[0]);
-    if (entries == NULL ? is_closed(AT_FDCWD, subject->at[0]) : !is_passable(entries))
+    if (entries == NULL ? is_closed() : !is_passable(entries))
         strv_push(found, "");
     for (struct dirent *each; (each = next_entry(entries)) != NULL;)
         strv_push(found, xasprintf("%s%s", each->d_name, is_directory(dirfd(entries), each) ? "/" : ""));
@@ -145,7 +144,7 @@ static void search_directory(struct search *search, int above, const char *name,
 {
     DIR *entries = open_directory(above, name);
     if (entries == NULL)
-        search->incomplete |= is_closed(above, name);
+        search->incomplete |= is_closed();
     else if (--search->directories < 0 || !is_passable(entries))
         search->incomplete = true;
     for (struct dirent *each; (each = next_entry(entries)) != NULL && !search->incomplete;) {
