@@ -264,6 +264,7 @@ def _policy_paths(policy: MergedPolicy, facts: HostFacts) -> list[str]:
     remote = facts.environment.get("DOCKER_HOST", "")
     found = [remote.removeprefix("unix://")] if remote.startswith("unix:///") else []
     found += [layer.file for layer in policy.layers if layer.file is not None]
+    found += [facts.private_home] if policy.settings.value("filesystem.home") == "private" else []
     spelled = [*policy.spelled_paths(), *((path, None) for path in always)]
     spelled += [(other, None) for text, _ in spelled for other in spelling.in_home(text, facts.account_home)]
     for text, _ in spelled:

@@ -205,6 +205,11 @@ class HostFacts:
     absent: tuple[PlainPath, ...] = ()
 
     @property
+    def private_home(self) -> str:
+        """The directory that sandboxes have as home with `filesystem.home: private`."""
+        return f"{self.variables['CACHE']}/home"
+
+    @property
     def homes(self) -> tuple[str, ...]:
         """HOME, and the account's home where that is another."""
         return (self.home, self.account_home) if self.account_home else (self.home,)

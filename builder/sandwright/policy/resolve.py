@@ -19,8 +19,9 @@ from sandwright.policy.path_resolver import (
     protected_rules,
     protections,
     with_exceptions,
+    without_private,
 )
-from sandwright.policy.paths import ancestors, canonical, canonical_with_links, depth, same_name
+from sandwright.policy.paths import ancestors, canonical, canonical_with_links, depth, is_inside, same_name
 from sandwright.policy.provenance import BUILT_IN, Faults, Sourced
 from sandwright.policy.reserved import reserved_faults, reserved_rules, rules_in_force
 from sandwright.policy.resolved import (
@@ -119,12 +120,14 @@ def _filesystem(
     grants = ((rule.path, rule.source) for rule in listed if rule.kind != "deny")
     engine_faults(grants, engines, facts, faults)
     unprotected = tuple(resolver.unprotected(settings))
+    home = settings.values.get("filesystem.home") or Sourced("host", BUILT_IN)
     rules = [*with_exceptions(_with_cloud(listed, settings, resolver), unprotected, faults)]
     rules += _worktree_rules(settings, rules, facts, faults)
     rules += [*with_exceptions(engines, unprotected, faults), *resolver.private_rules()]
     temporary = resolver.temporary(tmp)
     rules += [temporary] if temporary else []
-    lost_writes(listed, [rule for rule in rules if rule.origin == "own"], faults)
+    rules = without_private(rules, resolver.home(home), facts)
+    lost_writes(listed, [rule for rule in rules if rule.origin in ("own", "home")], faults)
     names = protections(settings, rules, facts, unprotected, faults)
     startup = tuple(resolver.startup())
     key = same_name(facts)
@@ -154,10 +157,23 @@ def _filesystem(
         protections=names,
         unprotected=unprotected,
         links=tuple(replaceable_links((*rules, *protected, *policy_files, *closed), tree)),
+        home=home.value,
+        home_source=_home_source(home, facts, faults),
         tmp=tmp.value,
         tmp_path=temporary.path if temporary else facts.tmp,
         tree=tree,
     )
+
+
+def _home_source(mode: Sourced[str], facts: HostFacts, faults: Faults) -> str:
+    """The directory that a private home shows. One that a sandbox has replaced by a link is a fault."""
+    if mode.value != "private":
+        return ""
+    path, links = canonical_with_links(facts.private_home, facts)
+    kept = canonical(facts.variables["CACHE"], facts)
+    if any(is_inside(link, kept) for link in links):
+        faults.add(mode.source, f"{facts.private_home} is a link; remove it")
+    return path
 
 
 def _unreviewed_directories(facts: HostFacts) -> list[str]:
