@@ -82,6 +82,23 @@ def test_the_installation_at_a_second_mount(person: Project) -> None:
     assert b"Read-only file system" in ended.stderr, ended.stderr
 
 
+ABSENT = (".config/sandwright", ".config/containers", ".docker", ".local/share/sandwright")
+
+
+@pytest.mark.needs("bwrap", "unshare")
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
+@pytest.mark.parametrize("name", ABSENT)
+def test_what_is_missing_is_not_made_at_a_second_mount(person: Project, name: str) -> None:
+    """A policy or approvals of the user that a sandbox had made would hold in the next run."""
+    alias = person.home.parent / "alias"
+    alias.mkdir()
+    person.policy.write_text(f"schema: 1\nmethod: bwrap\nfilesystem: {{write: [$PROJECT, {alias}]}}\n")
+    script = f"touch {alias}/x; mkdir -p {alias}/{name}; touch {alias}/{name}/made"
+    ended = _run_mounted(person, person.home, alias, "sh", "-c", script)
+    assert (person.home / "x").exists(), ended.stderr
+    assert not (person.home / name / "made").exists(), ended.stderr
+
+
 TABLE = [
     MountEntry("8:1", "/", "/", "ext4"),
     MountEntry("0:5", "/", "/proc", "ext4"),
