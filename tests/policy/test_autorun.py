@@ -27,6 +27,7 @@ lefthook.yml .overcommit.yml .bash_aliases .pdbrc .config/fish/conf.d/x.fish .co
 .junie/mcp/mcp.json .agents/skills/x/SKILL.md .crush.json crush.json .claude/plugins/x .claude/rules/x.md
 .claude/output-styles/x.md .cursorrules .github/copilot/mcp.json .trae/mcp.json .clinerules/hooks/x
 opencode.json .aider.conf.yml .gitmodules .vscode/tasks.json .envrc .mcp.json .husky/pre-commit
+.sl/requires .sl/sharedpath .bzr/branch/location
 .jj/repo/config.toml .sl/config .bzr/branch/branch.conf _darcs/prefs/defaults .pijul/config .fslckout
 _FOSSIL_ .fossil-settings/th1-setup CVS/Root .p4config .svn/wc.db Makefile package.json
 """

@@ -462,3 +462,18 @@ def test_hooks_of_each_linked_work_tree_stay(repo: Path, tree: str, *, bare: boo
     policy = _resolved(repo)
     assert not policy.is_path_writable(f"{repo}/{tree}/settings/hooks/pre-commit")
     assert policy.is_path_writable(f"{repo}/{tree}/settings/other")
+
+
+POINTERS = (".jj/repo", ".hg/sharedpath", ".sl/sharedpath", ".sl/requires", ".bzr/branch/location")
+
+
+@pytest.mark.parametrize("where", [".", "a/b"])
+@pytest.mark.parametrize("name", POINTERS)
+def test_the_pointer_to_metadata_elsewhere_stays(repo: Path, name: str, where: str) -> None:
+    """Jujutsu, Sapling, Mercurial and Breezy take configuration from where it leads."""
+    pointer = repo / where / name
+    pointer.parent.mkdir(parents=True)
+    pointer.write_text("../../main")
+    policy = _resolved(repo)
+    assert not policy.is_path_writable(str(pointer))
+    assert policy.is_path_writable(f"{pointer.parent}/other")
