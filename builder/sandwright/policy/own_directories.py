@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from sandwright import user_dirs
@@ -45,11 +45,13 @@ def with_own_directories(
     inputs.ask_all(("variable", name) for name in (*user_dirs.VARIABLES, *VARIABLES))
     files = tuple(trusted_files(os.environ))
     facts = _with_trusted(facts, files, inputs, account=account)
+    links = tuple(_links_in_reserved(facts, inputs))
+    facts = replace(facts, trusted=tuple(dict.fromkeys((*facts.trusted, *links))))
     copies, roots = _mounted_copies(facts, inputs), writable(facts)
     for rule in reserved_rules(facts):
         directory, shown = rule.written, (rule.path, *copies.get(rule.path, ()))
         reached = any(is_inside(path, root) for path in shown for root in roots)
-        if reached and directory not in (*files, *SYSTEM):
+        if reached and directory not in (*files, *links, *SYSTEM):
             with contextlib.suppress(OSError):
                 if directory in facts.trusted:  # images of a build, which other users may read
                     os.makedirs(directory, exist_ok=True)  # noqa: PTH103 - as a build makes them
@@ -57,6 +59,15 @@ def with_own_directories(
                     user_dirs.make(directory)
             entries.forget(directory)
     return _with_mounted_copies(facts, copies, roots, inputs)
+
+
+def _links_in_reserved(facts: HostFacts, inputs: LiveHost) -> Iterator[str]:
+    """The links in reserved directories: the repository that holds their targets may be a project."""
+    for rule in reserved_rules(facts):
+        for name in inputs.ask("listing", rule.path) if rule.kind == "readonly" else ():
+            path = f"{rule.path}/{name}"
+            if inputs.link(path) is not None and path == spelling.plain_spelling(path):
+                yield path
 
 
 def _with_trusted(facts: HostFacts, files: Iterable[str], inputs: LiveHost, *, account: bool) -> HostFacts:
