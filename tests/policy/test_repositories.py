@@ -427,3 +427,53 @@ def test_the_git_repository_of_another_tool_is_protected(repo: Path, store: str,
     assert not policy.is_path_writable(f"{repo}/{where}{store}/config")
     assert not policy.is_path_writable(f"{repo}/{where}{store}/hooks/pre-push")
     assert policy.is_path_writable(f"{repo}/{where}{store}/objects/x")
+
+
+ENCLOSED = {
+    "hooks": ("core.hooksPath", "src/app/settings", "settings/pre-commit"),
+    "the monitor": ("core.fsmonitor", "src/app/settings/git --fast", "settings/git"),
+    "an include": ("include.path", "../src/app/settings/git", "settings/git"),
+}
+
+
+@pytest.mark.parametrize("case", ENCLOSED)
+def test_what_the_configuration_of_a_repository_above_names_stays(repo: Path, case: str) -> None:
+    key, value, path = ENCLOSED[case]
+    project = repo / "src/app"  # the home is above the project, and its own repository is another matter
+    (project / "settings").mkdir(parents=True)
+    for name in ("git", "pre-commit"):
+        (project / "settings" / name).touch()
+    _git(repo, "config", key, value)
+    policy = _resolved(project)
+    assert not policy.is_path_writable(f"{project}/{path}")
+    assert policy.is_path_writable(f"{project}/file")
+
+
+@pytest.mark.parametrize("tree", ["tree", "a/b/c/d/tree"])
+@pytest.mark.parametrize("bare", [False, True])
+def test_hooks_of_each_linked_work_tree_stay(repo: Path, tree: str, *, bare: bool) -> None:
+    """A relative core.hooksPath begins at the work tree in which Git runs (git-config(1))."""
+    if bare:
+        (repo / ".git").rename(repo / ".bare")
+        (repo / ".git").write_text("gitdir: ./.bare\n")
+        _git(repo, "config", "core.bare", "true")
+    _git(repo, "worktree", "add", "-q", tree)
+    _git(repo, "config", "core.hooksPath", "settings/hooks")
+    policy = _resolved(repo)
+    assert not policy.is_path_writable(f"{repo}/{tree}/settings/hooks/pre-commit")
+    assert policy.is_path_writable(f"{repo}/{tree}/settings/other")
+
+
+POINTERS = (".jj/repo", ".hg/sharedpath", ".sl/sharedpath", ".sl/requires", ".bzr/branch/location")
+
+
+@pytest.mark.parametrize("where", [".", "a/b"])
+@pytest.mark.parametrize("name", POINTERS)
+def test_the_pointer_to_metadata_elsewhere_stays(repo: Path, name: str, where: str) -> None:
+    """Jujutsu, Sapling, Mercurial and Breezy take configuration from where it leads."""
+    pointer = repo / where / name
+    pointer.parent.mkdir(parents=True)
+    pointer.write_text("../../main")
+    policy = _resolved(repo)
+    assert not policy.is_path_writable(str(pointer))
+    assert policy.is_path_writable(f"{pointer.parent}/other")

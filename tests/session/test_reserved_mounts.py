@@ -1,4 +1,4 @@
-"""sandwright's own state is closed at every path at which a mount shows it."""
+"""sandwright's own state is closed at every path at which a mount or a link shows it."""
 
 from __future__ import annotations
 
@@ -80,6 +80,44 @@ def test_the_installation_at_a_second_mount(person: Project) -> None:
     ended = _run_mounted(person, Path(sys.prefix).parent, alias, "touch", f"{alias}/x", f"{alias}/.venv/x")
     (Path(sys.prefix).parent / "x").unlink(missing_ok=True)
     assert b"Read-only file system" in ended.stderr, ended.stderr
+
+
+ABSENT = (".config/sandwright", ".config/containers", ".docker", ".local/share/sandwright")
+
+
+@pytest.mark.needs("bwrap", "unshare")
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
+@pytest.mark.parametrize("name", ABSENT)
+def test_what_is_missing_is_not_made_at_a_second_mount(person: Project, name: str) -> None:
+    """A policy or approvals of the user that a sandbox had made would hold in the next run."""
+    alias = person.home.parent / "alias"
+    alias.mkdir()
+    person.policy.write_text(f"schema: 1\nmethod: bwrap\nfilesystem: {{write: [$PROJECT, {alias}]}}\n")
+    script = f"touch {alias}/x; mkdir -p {alias}/{name}; touch {alias}/{name}/made"
+    ended = _run_mounted(person, person.home, alias, "sh", "-c", script)
+    assert (person.home / "x").exists(), ended.stderr
+    assert not (person.home / name / "made").exists(), ended.stderr
+
+
+LINKS = (".docker/config.json", ".config/containers/containers.conf", ".config/sandwright/trust")
+
+
+@pytest.mark.needs("bwrap")
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("name", LINKS)
+def test_what_a_link_in_reserved_directories_leads_to_is_not_written(
+    person: Project, name: str, *, missing: bool
+) -> None:
+    """Tools like stow make such links into a repository, which may be the project."""
+    target = person.root / "dotfiles" / Path(name).name
+    target.parent.mkdir()
+    if not missing:
+        target.touch()
+    (person.home / name).parent.mkdir(mode=0o700, parents=True)
+    (person.home / name).symlink_to(target)
+    ended = person.run("sh", "-c", f"touch dotfiles/other; echo made > {target}")
+    assert (target.parent / "other").exists(), ended.stderr
+    assert not target.is_file() or target.read_text() == "", ended.stderr
 
 
 TABLE = [

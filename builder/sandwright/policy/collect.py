@@ -19,7 +19,7 @@ from sandwright.policy import nested, spelling
 from sandwright.policy.bundle import bundle_text
 from sandwright.policy.engines import SOCKETS
 from sandwright.policy.facts import HostFacts
-from sandwright.policy.git_repositories import Repositories
+from sandwright.policy.git_repositories import GitFile, Repositories
 from sandwright.policy.git_worktree import linked_worktree
 from sandwright.policy.hidden import hidden_of_host, hidden_paths
 from sandwright.policy.installation import ask_installation, installed_directories, writable_parts
@@ -147,10 +147,19 @@ def _with_repositories(
     # Of the project itself, `git_protection.bare_protection` decides.
     bare = [path for path in trees if path != follow(facts.project, facts)[0]]
     git = Repositories(trees, bare, facts.home, inputs)
+    files = {**_files_of_enclosing(roots, facts.home, inputs), **git.files}
     autorun = nested.existing_protected(policy.settings, work, others, closed, inputs)
     written = dict.fromkeys(_canonical(policy, facts, "write"), True) | dict.fromkeys(closed, False)
     _refuse_unnameable((*git.unnameable, *autorun), written)
-    return replace(facts, autorun=autorun, git_directories=git.directories, git_files=git.files)
+    return replace(facts, autorun=autorun, git_directories=git.directories, git_files=files)
+
+
+def _files_of_enclosing(roots: list[str], home: str, inputs: LiveHost) -> dict[str, GitFile]:
+    """The files in `roots` that repositories above name: a monorepo, the superproject of a submodule."""
+    above = dict.fromkeys(each for root in roots for each in ancestors(root) if each not in roots)
+    trees = [each for each in above if inputs.kind(below(each, ".git")) is not None]
+    found = Repositories(trees, (), home, inputs).files
+    return {path: why for path, why in found.items() if any(is_inside(path, root) for root in roots)}
 
 
 def _refuse_unnameable(paths: Iterable[str], written: Mapping[str, bool]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from sandwright import user_dirs
@@ -45,18 +45,29 @@ def with_own_directories(
     inputs.ask_all(("variable", name) for name in (*user_dirs.VARIABLES, *VARIABLES))
     files = tuple(trusted_files(os.environ))
     facts = _with_trusted(facts, files, inputs, account=account)
-    facts = _with_mounted_copies(facts, inputs)
-    roots = writable(facts)
-    found = {rule.written: rule.path for rule in reserved_rules(facts)}
-    for directory, path in found.items():
-        if directory not in (*files, *SYSTEM) and any(is_inside(path, root) for root in roots):
+    links = tuple(_links_in_reserved(facts, inputs))
+    facts = replace(facts, trusted=tuple(dict.fromkeys((*facts.trusted, *links))))
+    copies, roots = _mounted_copies(facts, inputs), writable(facts)
+    for rule in reserved_rules(facts):
+        directory, shown = rule.written, (rule.path, *copies.get(rule.path, ()))
+        reached = any(is_inside(path, root) for path in shown for root in roots)
+        if reached and directory not in (*files, *links, *SYSTEM):
             with contextlib.suppress(OSError):
                 if directory in facts.trusted:  # images of a build, which other users may read
                     os.makedirs(directory, exist_ok=True)  # noqa: PTH103 - as a build makes them
                 else:
                     user_dirs.make(directory)
             entries.forget(directory)
-    return facts
+    return _with_mounted_copies(facts, copies, roots, inputs)
+
+
+def _links_in_reserved(facts: HostFacts, inputs: LiveHost) -> Iterator[str]:
+    """The links in reserved directories: the repository that holds their targets may be a project."""
+    for rule in reserved_rules(facts):
+        for name in inputs.ask("listing", rule.path) if rule.kind == "readonly" else ():
+            path = f"{rule.path}/{name}"
+            if inputs.link(path) is not None and path == spelling.plain_spelling(path):
+                yield path
 
 
 def _with_trusted(facts: HostFacts, files: Iterable[str], inputs: LiveHost, *, account: bool) -> HostFacts:
@@ -76,17 +87,26 @@ def _with_trusted(facts: HostFacts, files: Iterable[str], inputs: LiveHost, *, a
     )
 
 
-def _with_mounted_copies(facts: HostFacts, inputs: LiveHost) -> HostFacts:
-    """The facts with the paths at which other mounts show reserved directories."""
-    rules = [rule for rule in reserved_rules(facts) if rule.path == spelling.plain_spelling(rule.path)]
-    if facts.os != "linux" or not rules:
-        return facts
-    answers = inputs.ask("aliases", *(rule.path for rule in rules))
+def _mounted_copies(facts: HostFacts, inputs: LiveHost) -> dict[str, list[str]]:
+    """The paths at which other mounts show reserved paths, or would if they existed."""
+    paths = [rule.path for rule in reserved_rules(facts) if rule.path == spelling.plain_spelling(rule.path)]
+    answers = inputs.ask("aliases", *paths) if facts.os == "linux" and paths else [""] * len(paths)
+    return {path: answer.split("\n") for path, answer in zip(paths, answers, strict=True) if answer}
+
+
+def _with_mounted_copies(
+    facts: HostFacts, copies: Mapping[str, list[str]], roots: Collection[str], inputs: LiveHost
+) -> HostFacts:
+    """The facts with those paths that exist, and those in `roots` at which a sandbox could make one."""
     found: dict[str, list[str]] = {}
-    for rule, answer in zip(rules, answers, strict=True):
+    for rule in reserved_rules(facts):
         kind = "hidden" if rule.kind == "deny" else "trusted" if rule.why == TRUSTED_REASON else "readonly"
-        existing = (path for path in answer.split("\n") if path and inputs.kind(path))
-        found.setdefault(kind, []).extend(existing)
+        missing = inputs.kind(rule.path) is None
+        found.setdefault(kind, []).extend(
+            path
+            for path in copies.get(rule.path, ())
+            if inputs.kind(path) or (missing and any(is_inside(path, root) for root in roots))
+        )
     return replace(
         facts,
         reserved_hidden=_unique_directories(facts.reserved_hidden, found.get("hidden", ()), "", ()),

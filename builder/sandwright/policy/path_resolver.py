@@ -353,7 +353,8 @@ def protected_rules(protections: Iterable[Protection], facts: HostFacts) -> Iter
     for protection in protections:
         git = next((name for name in protection.names if name.value.startswith(".git/")), None)
         for root in protection.roots:
-            if root not in holding or facts.kind(root) is None:
+            kind = facts.kind(root)
+            if kind is None or (root not in holding and kind != "symlink"):
                 continue
             if (
                 git
