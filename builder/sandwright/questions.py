@@ -239,7 +239,7 @@ def index_bytes(path: str) -> bytes:
 
 
 def _index_digest(path: str) -> Answer:
-    """The digest of an index of Git's that may have an entry for another repository, or be split; else its mark.
+    """The digest of a split index of Git's, or one with an entry for another repository; else its mark.
 
     So that what every commit changes renders nothing anew where there is no such entry.
     """

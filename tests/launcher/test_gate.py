@@ -17,7 +17,7 @@ PLATFORM = "linux/arm64" if platform.machine() == "aarch64" else "linux/amd64"
 
 
 def _start(gate: Path, *command: str) -> subprocess.Popen[bytes]:
-    words = [LAUNCH_INIT.path(PLATFORM), "--gate", gate, "--init", "-", *command]
+    words: list[str | Path] = [LAUNCH_INIT.path(PLATFORM), "--gate", gate, "--init", "-", *command]
     return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
 
 
