@@ -182,6 +182,39 @@ def test_a_repository_that_the_index_names_is_protected(repo: Path) -> None:
     assert policy.is_path_writable(f"{repo}/sub/.git/index")
 
 
+FORMS = {
+    "split": [("update-index", "--split-index")],
+    "split, version 4": [("update-index", "--index-version", "4"), ("update-index", "--split-index")],
+    "sparse": [
+        ("config", "index.sparse", "true"),
+        ("sparse-checkout", "init", "--cone", "--sparse-index"),
+        ("sparse-checkout", "set", "a/b"),
+    ],
+    "caches": [("update-index", "--force-untracked-cache"), ("update-index", "--force-write-index")],
+}
+"""An index that Git writes in another form."""
+
+
+@pytest.mark.parametrize("hashes", ["sha1", "sha256"])
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_of_an_index_is_read(tmp_path: Path, form: str, hashes: str) -> None:
+    """Below the third level only the index tells of a repository."""
+    repo, sub = tmp_path / "home" / "repo", "a/b/c/d/sub"
+    (repo / sub).mkdir(parents=True)
+    for directory in (repo / sub, repo):
+        _git(directory, "init", "-q", f"--object-format={hashes}")
+        _git(directory, "commit", "-q", "--allow-empty", "-m", "x")
+    _git(repo, "add", "a")
+    _git(repo, "commit", "-q", "-m", "x")
+    for words in FORMS[form]:
+        _git(repo, *words)
+    assert bool(list((repo / ".git").glob("sharedindex.*"))) is form.startswith("split")
+    policy = _resolved(repo)
+    assert not policy.is_path_writable(f"{repo}/{sub}/.git/config")
+    assert not policy.is_path_writable(f"{repo}/{sub}/.git/hooks/pre-commit")
+    assert policy.is_path_writable(f"{repo}/{sub}/.git/index")
+
+
 def test_more_than_can_be_protected_is_refused(repo: Path) -> None:
     for number in range(git_protection.MOST + 5):
         folder = repo / ".git" / "modules" / f"m{number}"

@@ -33,7 +33,7 @@ def person() -> Iterator[Project]:
         yield project
 
 
-def _run_mounted(
+def run_mounted(
     project: Project, shown: Path, alias: Path, *words: str
 ) -> subprocess.CompletedProcess[bytes]:
     """`sandwright run`, where a directory is mounted a second time."""
@@ -58,7 +58,10 @@ def test_own_state_at_a_second_mount(person: Project, shown: str, status: int) -
     """Also where the rendering was stored before there was the mount. A grant of the state is refused."""
     alias = person.home.parent / "alias"
     alias.mkdir()
-    person.policy.write_text(f"schema: 1\nmethod: bwrap\nfilesystem: {{write: [$PROJECT, {alias}]}}\n")
+    gap = "{feature: filesystem.absent-elsewhere, method: bwrap, reason: secrets that are not there}"
+    person.policy.write_text(
+        f"schema: 1\nmethod: bwrap\nfilesystem: {{write: [$PROJECT, {alias}]}}\naccept_gaps: [{gap}]\n"
+    )
     reserved = (".local/state/sandwright/keys", ".cache/sandwright/sessions", ".config/sandwright")
     for name in reserved:
         (person.home / name).mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -66,7 +69,7 @@ def test_own_state_at_a_second_mount(person: Project, shown: str, status: int) -
     assert paths
     for _ in range(2):
         assert person.run("true").returncode == 0
-        ended = _run_mounted(person, person.home / shown, alias, "sh", "-c", ATTACK, "sh", *map(str, paths))
+        ended = run_mounted(person, person.home / shown, alias, "sh", "-c", ATTACK, "sh", *map(str, paths))
         assert (ended.returncode, ended.stdout) == (status, b""), ended.stderr
         assert status == 0 or b"no policy can grant it" in ended.stderr
 
@@ -77,7 +80,7 @@ def test_the_installation_at_a_second_mount(person: Project) -> None:
     alias = person.home.parent / "alias"
     alias.mkdir()
     person.policy.write_text(f"schema: 1\nmethod: bwrap\nfilesystem: {{write: [$PROJECT, {alias}]}}\n")
-    ended = _run_mounted(person, Path(sys.prefix).parent, alias, "touch", f"{alias}/x", f"{alias}/.venv/x")
+    ended = run_mounted(person, Path(sys.prefix).parent, alias, "touch", f"{alias}/x", f"{alias}/.venv/x")
     (Path(sys.prefix).parent / "x").unlink(missing_ok=True)
     assert b"Read-only file system" in ended.stderr, ended.stderr
 

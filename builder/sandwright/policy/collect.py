@@ -26,6 +26,7 @@ from sandwright.policy.installation import ask_installation, installed_directori
 from sandwright.policy.live_entries import LiveEntries, look_up
 from sandwright.policy.machine_facts import machine_facts, network_devices
 from sandwright.policy.merged import MergedPolicy
+from sandwright.policy.mounted import with_mount_aliases
 from sandwright.policy.own_directories import account_home, with_own_directories
 from sandwright.policy.path_resolver import CLOUD, GOOGLE_KEY
 from sandwright.policy.paths import ancestors, below, follow, is_inside
@@ -89,10 +90,17 @@ def collect_facts(
         account=account,
     )
     facts = _with_installation(policy, facts, inputs)
+    restricted = (
+        *_policy_paths(policy, facts),
+        *_protected_paths(policy, facts),
+        *_searched_roots(policy, facts),
+    )
+    facts = with_mount_aliases(facts, restricted, inputs)
     for path in (
         *_always(facts),
         *_policy_paths(policy, facts),
         *_protected_paths(policy, facts),
+        *(path for paths in facts.mount_aliases.values() for path in paths),
     ):
         look_up(path, facts)
     return entries.recorded(facts)

@@ -292,7 +292,7 @@ def protections(
     persistent = [follow(facts.variables[name], facts)[0] for name in ("STATE", "CACHE")]
     listed = (rule.path for rule in rules if rule.writable and rule.origin == "listed")
     writable = dict.fromkeys(path for path in listed if not any(is_inside(path, each) for each in persistent))
-    roots = tuple(dict.fromkeys([*writable, *(follow(p, facts)[0] for p in (facts.project, *facts.homes))]))
+    roots = facts.with_aliases([*writable, *(follow(p, facts)[0] for p in (facts.project, *facts.homes))])
     project = follow(facts.project, facts)[0]
     by_layer: dict[int, list[Sourced[str]]] = {}
     for name in settings.items("filesystem.protect"):

@@ -11,6 +11,7 @@ from sandwright.policy.engines import PORTS
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.layers import MergedSettings
 from sandwright.policy.links import grant_faults, replaceable_links, unreviewed_faults
+from sandwright.policy.mounted import alias_rules
 from sandwright.policy.path_limits import check_paths, check_sockets
 from sandwright.policy.path_resolver import (
     PathResolver,
@@ -139,6 +140,7 @@ def _filesystem(
     closed = tuple(reserved_rules(facts))
     rules += [rule for rule in (*protected, *policy_files) if before.changes_host(rule.path)]
     rules += rules_in_force(closed, before, facts)
+    rules += alias_rules([*rules, *protected, *policy_files], before, listed, facts)
     rules.sort(key=lambda rule: (depth(rule.path), rule.path, rule.strength))
     tree = PathRules(rules, protections=names, startup=startup, key=key)
     if any(name.value.startswith(".git/") for each in names for name in each.names):
