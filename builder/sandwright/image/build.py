@@ -23,6 +23,7 @@ from sandwright.image.layout import is_littered, staging
 from sandwright.image.lock import Lock, LockedPackage, PackageGone
 from sandwright.image.lockfile import NotLocked
 from sandwright.image.mirrors import Mirrors
+from sandwright.image.packagestore import PackageStore, fetch_stored
 from sandwright.image.plan import BuildPlan, PlannedImage, input_checksum, plan_build
 from sandwright.image.publish import ImageOrigin, Make, PlatformSplit, publish
 from sandwright.image.registrybase import BaseGone, RegistryImage, fetch_base
@@ -73,17 +74,21 @@ class Fetcher:
 
     `relock` is called when a lock is missing or stale, or when a locked package is gone; None, as with
     `--frozen`, makes that an error. `registry` returns the settings for registries, by default anonymous
-    ones.
+    ones. Packages come from `store`, and only those that it lacks from a mirror.
     """
 
     cache: Cache
     mirrors: Mirrors | Callable[[], Mirrors]
     relock: Relock | None = None
     registry: Callable[[], RegistrySettings] | None = None
+    store: PackageStore | None = None
 
     def fetch(self, packages: Sequence[LockedPackage], progress: Progress) -> dict[str, Path]:
         """The files of packages by SHA-256, each verified even when it is cached."""
-        if all(self.cache.has(package, verify=True) for package in packages):
+        missing = [package for package in packages if not self.cache.has(package, verify=True)]
+        if missing and self.store is not None:
+            missing = fetch_stored(missing, self.store, self.cache, progress=progress)
+        if not missing:
             return {package.sha256: self.cache.path(package.sha256) for package in packages}
         mirrors = self.mirrors() if callable(self.mirrors) else self.mirrors
         return fetch(packages, mirrors=mirrors, cache=self.cache, verify=True, progress=progress)
