@@ -117,7 +117,7 @@ def from_packages(
         for (_, layer), group in zip(made, groups, strict=True)
     ]
     made_layers = _with_last_layer(shop, task, overlay, steps)
-    return replace(made_layers, notes=declared.skipped_scripts(brought))
+    return replace(made_layers, notes=declared.skipped_scripts(brought, definition.declare))
 
 
 def from_scripts(

@@ -52,12 +52,13 @@ Declaration = Literal[
     "tmp",
     "nsswitch",
     "busybox-applets",
+    "alternatives",
 ]
 
 ONLY_PACKAGES = ("configure", "packages", "without", "exclude", "keep", "declare", "layers")
 """Fields that need packages of a distribution as base."""
 _NOT_DECLARED: Mapping[str, tuple[Declaration, ...]] = {
-    "alpine": ("ld-cache", "nsswitch"),
+    "alpine": ("ld-cache", "nsswitch", "alternatives"),
     "debian": ("busybox-applets",),
 }
 """Declarations that mean nothing in a distribution."""
