@@ -15,11 +15,12 @@ from sandwright.errors import BuildError, FetchError, HostError, LockError
 from sandwright.host import collect_host
 from sandwright.image.alternatives import read_alternatives
 from sandwright.image.apt import lock_image
-from sandwright.image.build import Fetcher, build_images
+from sandwright.image.build import build_images
 from sandwright.image.cache import Cache, default_cache
 from sandwright.image.declared import declare, skipped_scripts
 from sandwright.image.definition import Platform, load_catalogue
 from sandwright.image.dockerfile.render import Recipe, render_dockerfile
+from sandwright.image.fetcher import Fetcher
 from sandwright.image.lock import write_lock
 from sandwright.image.mirrors import find_mirrors
 from sandwright.image.sections import Config

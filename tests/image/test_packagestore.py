@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from sandwright.errors import HostError
-from sandwright.image.build import Fetcher
 from sandwright.image.cache import Cache
+from sandwright.image.fetcher import Fetcher
 from sandwright.image.lock import LockedPackage, PackageGone
 from sandwright.image.mirrors import Mirrors
 from sandwright.image.packagestore import named_store

@@ -15,9 +15,10 @@ import pytest
 from sandwright.errors import DocumentError, LockError, UsageError
 from sandwright.host import collect_host
 from sandwright.image.baselock import BaseLock, base_lock_changes, load_base_lock, write_base_lock
-from sandwright.image.build import BuiltImage, Fetcher, SkippedImage, build_images
+from sandwright.image.build import BuiltImage, SkippedImage, build_images
 from sandwright.image.cache import Cache
 from sandwright.image.definition import ImageDefinition, load_catalogue
+from sandwright.image.fetcher import Fetcher
 from sandwright.image.lock import check_lock
 from sandwright.image.lockfile import FILE
 from sandwright.image.mirrors import Mirrors

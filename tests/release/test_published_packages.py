@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from sandwright.image.build import Fetcher
 from sandwright.image.cache import Cache
+from sandwright.image.fetcher import Fetcher
 from sandwright.image.layoutrepository import LayoutRepository
 from sandwright.image.lock import LockedPackage, load_lock
 from sandwright.image.mirrors import Mirrors

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from sandwright.cli.parsing import suggestion
 from sandwright.errors import UsageError
-from sandwright.image.build import Fetcher, Relock
 from sandwright.image.cache import Cache, default_cache
 from sandwright.image.compress import Compression, parse_compression
 from sandwright.image.definition import ImageDefinition, load_catalogue
+from sandwright.image.fetcher import Fetcher, Relock
 from sandwright.image.mirrors import find_mirrors
 from sandwright.image.packagestore import named_store
 from sandwright.registry.credentials import ANONYMOUS, auth_files

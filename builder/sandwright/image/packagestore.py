@@ -10,10 +10,12 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeVar
 
 from sandwright.image.cache import Cache
 from sandwright.image.layoutrepository import open_readable
-from sandwright.image.lock import LockedPackage, PackageFormat
+from sandwright.image.lock import LockedPackage
+from sandwright.image.lockedwheel import LockedWheel
 from sandwright.image.registrybase import CacheStore
 from sandwright.progress import SILENT, Progress
 from sandwright.registry.parallel import run_parallel
@@ -22,10 +24,14 @@ from sandwright.registry.repository import Repository
 from sandwright.registry.settings import RegistrySettings
 from sandwright.rootfs.descriptor import Descriptor
 
-_MEDIA_TYPES: dict[PackageFormat, str] = {
+_MEDIA_TYPES = {
     "deb": "application/vnd.debian.binary-package",
     "apk": "application/vnd.sandwright.apk",  # none is registered for Alpine's
+    "wheel": "application/zip",
 }
+
+
+_Locked = TypeVar("_Locked", LockedPackage, LockedWheel)
 
 
 @dataclass(frozen=True)
@@ -41,14 +47,14 @@ def named_store(name: str, settings: Callable[[], RegistrySettings]) -> PackageS
     return PackageStore(name, lambda: open_readable(name, settings()))
 
 
-def package_descriptor(package: LockedPackage) -> Descriptor:
+def package_descriptor(package: LockedPackage | LockedWheel) -> Descriptor:
     """The blob of a package."""
     return Descriptor(_MEDIA_TYPES[package.format], f"sha256:{package.sha256}", package.size)
 
 
 def fetch_stored(
-    packages: Iterable[LockedPackage], store: PackageStore, cache: Cache, *, progress: Progress = SILENT
-) -> list[LockedPackage]:
+    packages: Iterable[_Locked], store: PackageStore, cache: Cache, *, progress: Progress = SILENT
+) -> list[_Locked]:
     """Fetch the packages that a store has into the cache, each compared with its digest; return the rest.
 
     Raise RegistryError, and WrongContent for other bytes.

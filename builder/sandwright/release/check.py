@@ -15,8 +15,8 @@ from pathlib import Path
 
 from sandwright.errors import ArchiveRefused, IntegrityError, SandwrightError
 from sandwright.image.baselock import BaseLock
-from sandwright.image.build import Fetcher
 from sandwright.image.definition import load_catalogue
+from sandwright.image.fetcher import Fetcher
 from sandwright.image.lock import Lock
 from sandwright.image.packagestore import PackageStore
 from sandwright.progress import SILENT, Progress
@@ -230,7 +230,7 @@ class _Check:
             image = open_image(self._place.path, platform=platform)
             contents = read_contents(image)
             for found, (_, lock) in zip(self._found, self._written, strict=True):
-                locked = lock.packages(platform) if isinstance(lock, Lock) else None
+                locked = lock.everything(platform) if isinstance(lock, Lock) else None
                 for kind in FORMATS:
                     raw, where = found.one(MEDIA_TYPES[kind], digest, self._name)
                     check_listing(read_sbom(raw, kind, where), contents.files, digest, locked, where)

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import BinaryIO
 
 from sandwright.errors import IntegrityError
-from sandwright.image.build import Fetcher
+from sandwright.image.fetcher import Fetcher
 from sandwright.image.lock import Lock, LockedPackage
+from sandwright.image.lockedwheel import LockedWheel
 from sandwright.image.packagestore import package_descriptor
+from sandwright.image.pip import python_target
 from sandwright.image.remote import PushSource
 from sandwright.progress import Progress
 from sandwright.registry.graph import ImageGraph, read_node
@@ -29,7 +31,10 @@ def package_store(
 ) -> PushSource:
     """The store of a lock's packages, which refers to the index `subject`. Raise what fetching raises."""
     packages = _distinct(lock, platforms)
-    files = supply.fetch(packages, progress)
+    files = supply.fetch([each for each in packages if isinstance(each, LockedPackage)], progress)
+    for platform, wheels in lock.wheels.items():
+        if platform in platforms:
+            files |= supply.wheels(wheels, python_target(platform, lock.packages(platform)), progress)
     layers = [package_descriptor(each).document(annotations={TITLE: _file_name(each)}) for each in packages]
     document = artifact_manifest(subject, STORE_TYPE, layers, {TITLE: "packages"})
     node = read_node(document.descriptor, document.content, "packages")
@@ -53,14 +58,16 @@ def check_store(repository: Repository, digest: str, lock: Lock, platforms: Sequ
     return len(packages)
 
 
-def _distinct(lock: Lock, platforms: Sequence[str]) -> list[LockedPackage]:
-    """The packages of some platforms, each file once."""
-    found = {each.sha256: each for platform in platforms for each in lock.packages(platform)}
-    return sorted(found.values())
+def _distinct(lock: Lock, platforms: Sequence[str]) -> list[LockedPackage | LockedWheel]:
+    """The packages and wheels of some platforms, each file once."""
+    found = {each.sha256: each for platform in platforms for each in lock.everything(platform)}
+    return sorted(found.values(), key=lambda each: (each.format, _file_name(each)))
 
 
-def _file_name(package: LockedPackage) -> str:
+def _file_name(package: LockedPackage | LockedWheel) -> str:
     """What `oras pull` calls it. Alpine's names are the same for every architecture."""
+    if isinstance(package, LockedWheel):
+        return package.file
     name = package.path.rpartition("/")[2]
     return name if package.format == "deb" else f"{package.architecture}/{name}"
 

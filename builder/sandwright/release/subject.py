@@ -12,9 +12,9 @@ from sandwright.documents.fields import INDEX, OURS
 from sandwright.documents.strictjson import parse_json
 from sandwright.errors import BuildError, IntegrityError, UsageError
 from sandwright.image.baselock import BaseLock
-from sandwright.image.build import Fetcher
 from sandwright.image.definition import ImageDefinition, base_definitions
 from sandwright.image.existing import ImageLayout, read_layout
+from sandwright.image.fetcher import Fetcher
 from sandwright.image.lock import Lock
 from sandwright.image.plan import compression_of, plan_build
 from sandwright.image.remote import PushSource, open_layout
