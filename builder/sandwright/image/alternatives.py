@@ -47,10 +47,10 @@ class Alternative:
 def read_alternatives(script: bytes) -> tuple[list[Alternative], bool]:
     """The alternatives that a script installs, and whether it has calls that could not be read."""
     text = script[:_LONGEST].decode("utf-8", "replace").replace("\\\n", " ")
-    variables = _variables(text)
+    variables = _shell_variables(text)
     found: list[Alternative] = []
     unread = False
-    for call in _calls(text):
+    for call in _install_calls(text):
         try:
             found += [_parse_call(words) for words in _expansions(call, variables)]
         except ValueError:
@@ -58,7 +58,7 @@ def read_alternatives(script: bytes) -> tuple[list[Alternative], bool]:
     return list(dict.fromkeys(found)), unread
 
 
-def _calls(text: str) -> Iterator[str]:
+def _install_calls(text: str) -> Iterator[str]:
     """The commands that install an alternative, as written."""
     for line in text.splitlines():
         for command in re.split(r"&&|\|\||[;|]", re.split(r"(?:^|\s)#", line)[0]):
@@ -66,7 +66,7 @@ def _calls(text: str) -> Iterator[str]:
                 yield command[command.index(_CALL) + len(_CALL) :]
 
 
-def _variables(text: str) -> dict[str, Sequence[str]]:
+def _shell_variables(text: str) -> dict[str, Sequence[str]]:
     """The variables with one assignment or loop, and their values; those with others have none."""
     found: dict[str, list[Sequence[str]]] = {}
     for name, value in _ASSIGNMENT.findall(text):

@@ -286,8 +286,8 @@ def lock_changes(old: Lock | None, new: Lock) -> list[str]:
     """What a new lock changes, a line for each: packages that came, went or have another version."""
     lines: dict[str, list[str]] = {}
     for platform in sorted({*new.platforms, *(old.platforms if old else ())}):
-        before = _by_name(old, platform) if old else {}
-        after = _by_name(new, platform)
+        before = _locked_by_name(old, platform) if old else {}
+        after = _locked_by_name(new, platform)
         for name in sorted({*before, *after}):
             change = _change(name, before.get(name), after.get(name))
             if change:
@@ -300,7 +300,7 @@ def lock_changes(old: Lock | None, new: Lock) -> list[str]:
     return changes
 
 
-def _by_name(lock: Lock, platform: str) -> dict[str, LockedPackage | LockedWheel]:
+def _locked_by_name(lock: Lock, platform: str) -> dict[str, LockedPackage | LockedWheel]:
     """The packages of a platform by name, those of Python as `NAME (Python)`."""
     packages = {each.name: each for each in lock.platforms.get(platform, ())}
     return {**packages, **{f"{each.name} (Python)": each for each in lock.wheels.get(platform, ())}}

@@ -78,11 +78,11 @@ def _resolve(
 ) -> tuple[LockedWheel, ...]:
     with tempfile.TemporaryDirectory(prefix="sandwright-pip-") as directory:
         try:
-            found = _download(target, requirements, Path(directory))
+            found = _pip_download(target, requirements, Path(directory))
         except CommandFailed as error:
             what = f"image '{definition.name}': languages.pip: {target.platform}"
             raise LockError(f"{what}: {error.stderr.strip()}") from error
-        return tuple(sorted(_add_to_cache(path, cache) for path in found))
+        return tuple(sorted(_cache_wheel(path, cache) for path in found))
 
 
 def fetch_wheels(wheels: Sequence[LockedWheel], target: PythonTarget, cache: Cache) -> None:
@@ -90,16 +90,16 @@ def fetch_wheels(wheels: Sequence[LockedWheel], target: PythonTarget, cache: Cac
     lines = [f"{each.name}=={each.version} --hash=sha256:{each.sha256}\n" for each in wheels]
     with tempfile.TemporaryDirectory(prefix="sandwright-pip-") as directory:
         try:
-            found = _download(target, "".join(lines), Path(directory), "--no-deps")
+            found = _pip_download(target, "".join(lines), Path(directory), "--no-deps")
         except CommandFailed as error:
             raise FetchError(f"pip: {error.stderr.strip()}") from error
-        there = {_add_to_cache(path, cache).sha256 for path in found}
+        there = {_cache_wheel(path, cache).sha256 for path in found}
     for each in wheels:
         if each.sha256 not in there:
             raise IntegrityError(f"{each}: pip downloaded another file than the lock names")
 
 
-def _download(target: PythonTarget, requirements: str, directory: Path, *options: str) -> Iterator[Path]:
+def _pip_download(target: PythonTarget, requirements: str, directory: Path, *options: str) -> Iterator[Path]:
     """Let pip download wheels into a directory."""
     listed, wheels = directory / "requirements.txt", directory / "wheels"
     listed.write_text(requirements, encoding="utf-8")
@@ -122,7 +122,7 @@ def _download(target: PythonTarget, requirements: str, directory: Path, *options
     return iter(sorted(wheels.iterdir()))
 
 
-def _add_to_cache(path: Path, cache: Cache) -> LockedWheel:
+def _cache_wheel(path: Path, cache: Cache) -> LockedWheel:
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
         name, version, *_ = path.name.split("-")

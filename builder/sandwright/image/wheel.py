@@ -55,7 +55,7 @@ def install_wheels(overlay: Overlay, found: PythonWheels) -> None:
     """
     for wheel in found.wheels:
         path = found.files[wheel.sha256]
-        if (digest := _digest(path)) != wheel.sha256:
+        if (digest := _wheel_digest(path)) != wheel.sha256:
             raise IntegrityError(f"{wheel}: its SHA-256 is {digest}, the lock says {wheel.sha256}")
         try:
             _Wheel(wheel, zipfile.ZipFile(path), found.python).install(overlay)
@@ -95,7 +95,7 @@ class _Wheel:
         self._put_made(f"{self._site}/{self._info}/INSTALLER", b"sandwright\n", 0o644)
         self._sources.pop(f"{self._site}/{self._info}/RECORD", None)
         record = f"{self._site}/{self._info}/RECORD"
-        self._made[record] = (self._record(record), 0o644)
+        self._made[record] = (self._record_content(record), 0o644)
         self._add_to(overlay)
 
     def _sort(self, member: zipfile.ZipInfo) -> None:
@@ -109,8 +109,8 @@ class _Wheel:
         else:
             scheme, _, path = rest.partition("/")
             target = f"{self._scheme(scheme)}/{path}"
-            if scheme == "scripts" and self._read(member).startswith(b"#!python"):
-                _, newline, body = self._read(member).partition(b"\n")
+            if scheme == "scripts" and self._member_bytes(member).startswith(b"#!python"):
+                _, newline, body = self._member_bytes(member).partition(b"\n")
                 self._put_made(target, _PYTHON.encode() + newline + body, 0o755)
                 return
         if target in self._sources:
@@ -155,9 +155,9 @@ class _Wheel:
     def _text(self, name: str) -> str:
         """A file of the metadata; empty if there is none."""
         member = self._sources.get(f"{self._site}/{self._info}/{name}")
-        return "" if member is None else self._read(member).decode("utf-8", "replace")
+        return "" if member is None else self._member_bytes(member).decode("utf-8", "replace")
 
-    def _read(self, member: zipfile.ZipInfo) -> bytes:
+    def _member_bytes(self, member: zipfile.ZipInfo) -> bytes:
         if member.file_size > _LARGEST_TEXT:
             raise ValueError(f"{member.filename} has {member.file_size} bytes")
         return self._archive.read(member)
@@ -167,16 +167,16 @@ class _Wheel:
             raise ValueError(f"/{target} is there twice")
         self._made[target] = (content, mode)
 
-    def _record(self, itself: str) -> bytes:
+    def _record_content(self, itself: str) -> bytes:
         """The list of installed files with their digests."""
         rows = {itself: ",,"}
         for target, member in self._sources.items():
             digest = hashlib.sha256()
-            for chunk in self._chunks(member):
+            for chunk in self._member_chunks(member):
                 digest.update(chunk)
-            rows[target] = f",{_encoded(digest.digest())},{member.file_size}"
+            rows[target] = f",{_record_digest(digest.digest())},{member.file_size}"
         for target, (content, _) in self._made.items():
-            rows[target] = f",{_encoded(hashlib.sha256(content).digest())},{len(content)}"
+            rows[target] = f",{_record_digest(hashlib.sha256(content).digest())},{len(content)}"
         return "".join(f"{self._row_name(target)}{rows[target]}\n" for target in sorted(rows)).encode()
 
     def _row_name(self, target: str) -> str:
@@ -198,18 +198,18 @@ class _Wheel:
             )
 
     def _content(self, member: zipfile.ZipInfo) -> Content:
-        return lambda: self._chunks(member)
+        return lambda: self._member_chunks(member)
 
-    def _chunks(self, member: zipfile.ZipInfo) -> Iterator[bytes]:
+    def _member_chunks(self, member: zipfile.ZipInfo) -> Iterator[bytes]:
         with self._archive.open(member) as file:
             while chunk := file.read(_CHUNK):
                 yield chunk
 
 
-def _encoded(digest: bytes) -> str:
+def _record_digest(digest: bytes) -> str:
     return "sha256=" + base64.urlsafe_b64encode(digest).decode().rstrip("=")
 
 
-def _digest(path: Path) -> str:
+def _wheel_digest(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -30,12 +30,14 @@ def package_store(
     subject: Descriptor, lock: Lock, platforms: Sequence[str], supply: Fetcher, progress: Progress
 ) -> PushSource:
     """The store of a lock's packages, which refers to the index `subject`. Raise what fetching raises."""
-    packages = _distinct(lock, platforms)
+    packages = _distinct_files(lock, platforms)
     files = supply.fetch([each for each in packages if isinstance(each, LockedPackage)], progress)
     for platform, wheels in lock.wheels.items():
         if platform in platforms:
             files |= supply.wheels(wheels, python_target(platform, lock.packages(platform)), progress)
-    layers = [package_descriptor(each).document(annotations={TITLE: _file_name(each)}) for each in packages]
+    layers = [
+        package_descriptor(each).document(annotations={TITLE: _artifact_name(each)}) for each in packages
+    ]
     document = artifact_manifest(subject, STORE_TYPE, layers, {TITLE: "packages"})
     node = read_node(document.descriptor, document.content, "packages")
     return PushSource(ImageGraph((node,)), partial(_open_blob, files))
@@ -48,7 +50,7 @@ def check_store(repository: Repository, digest: str, lock: Lock, platforms: Sequ
     """
     found = repository.manifest(digest)
     node = read_node(found.descriptor, found.content, f"{where}: packages {digest}")
-    packages = _distinct(lock, platforms)
+    packages = _distinct_files(lock, platforms)
     listed = {(each.digest, each.size) for each in node.blobs}
     tasks = [partial(repository.has_blob, package_descriptor(each)) for each in packages]
     there = run_parallel(tasks, stop=repository.client.transport.stop)
@@ -58,13 +60,13 @@ def check_store(repository: Repository, digest: str, lock: Lock, platforms: Sequ
     return len(packages)
 
 
-def _distinct(lock: Lock, platforms: Sequence[str]) -> list[LockedPackage | LockedWheel]:
+def _distinct_files(lock: Lock, platforms: Sequence[str]) -> list[LockedPackage | LockedWheel]:
     """The packages and wheels of some platforms, each file once."""
     found = {each.sha256: each for platform in platforms for each in lock.everything(platform)}
-    return sorted(found.values(), key=lambda each: (each.format, _file_name(each)))
+    return sorted(found.values(), key=lambda each: (each.format, _artifact_name(each)))
 
 
-def _file_name(package: LockedPackage | LockedWheel) -> str:
+def _artifact_name(package: LockedPackage | LockedWheel) -> str:
     """What `oras pull` calls it. Alpine's names are the same for every architecture."""
     if isinstance(package, LockedWheel):
         return package.file

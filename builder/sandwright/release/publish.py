@@ -106,7 +106,7 @@ def make_plan(
     return PublishPlan(
         release,
         str(repository),
-        tuple(_missing_parts(repository, release.image.graph)),
+        tuple(_unpushed_parts(repository, release.image.graph)),
         tuple(each for each in release.documents if not _has_whole(repository, there, each)),
         tuple(_unsigned(repository, release, there, verifier)),
         missing_evidence(repository, release, verifier),
@@ -221,7 +221,7 @@ def _missing_packages(repository: Repository, release: Release) -> Iterator[Desc
     """The parts of the package store that are not there; its manifest also if it is not listed."""
     if release.packages is None:
         return
-    missing = list(_missing_parts(repository, release.packages.graph))
+    missing = list(_unpushed_parts(repository, release.packages.graph))
     yield from missing
     root = release.packages.graph.root.descriptor
     listed = referrers(repository, release.root.digest, artifact_type=STORE_TYPE)
@@ -229,7 +229,7 @@ def _missing_packages(repository: Repository, release: Release) -> Iterator[Desc
         yield root
 
 
-def _missing_parts(repository: Repository, graph: ImageGraph) -> Iterator[Descriptor]:
+def _unpushed_parts(repository: Repository, graph: ImageGraph) -> Iterator[Descriptor]:
     tasks = [partial(repository.has_blob, blob) for blob in graph.blobs]
     has = run_parallel(tasks, stop=repository.client.transport.stop)
     yield from (blob for blob, there in zip(graph.blobs, has, strict=True) if not there)

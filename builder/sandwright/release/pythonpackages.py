@@ -44,13 +44,13 @@ def find_python_packages(contents: ImageContents, wheels: Sequence[LockedWheel] 
                 maintainer=str(fields.get("Author-email") or fields.get("Author") or ""),
                 complete=False,
                 licence=spdx_licence(expression) if expression else UNKNOWN,
-                files=tuple(_unaltered(path, contents)),
+                files=tuple(_recorded_files(path, contents)),
             )
         )
     return sorted(found)
 
 
-def _unaltered(metadata: bytes, contents: ImageContents) -> Iterator[bytes]:
+def _recorded_files(metadata: bytes, contents: ImageContents) -> Iterator[bytes]:
     """The files in the RECORD beside a METADATA that have its digests, and the RECORD itself."""
     info = metadata.rpartition(b"/")[0]
     record = info + b"/RECORD"
