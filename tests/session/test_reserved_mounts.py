@@ -97,7 +97,7 @@ def test_what_is_missing_is_not_made_at_a_second_mount(person: Project, name: st
     alias.mkdir()
     person.policy.write_text(f"schema: 1\nmethod: bwrap\nfilesystem: {{write: [$PROJECT, {alias}]}}\n")
     script = f"touch {alias}/x; mkdir -p {alias}/{name}; touch {alias}/{name}/made"
-    ended = _run_mounted(person, person.home, alias, "sh", "-c", script)
+    ended = run_mounted(person, person.home, alias, "sh", "-c", script)
     assert (person.home / "x").exists(), ended.stderr
     assert not (person.home / name / "made").exists(), ended.stderr
 

@@ -49,8 +49,8 @@ def with_own_directories(
     facts = replace(facts, trusted=tuple(dict.fromkeys((*facts.trusted, *links))))
     copies, roots = _mounted_copies(facts, inputs), writable(facts)
     for rule in reserved_rules(facts):
-        directory, shown = rule.written, (rule.path, *copies.get(rule.path, ()))
-        reached = any(is_inside(path, root) for path in shown for root in roots)
+        directory, reachable = rule.written, (rule.path, *copies.get(rule.path, ()))
+        reached = any(is_inside(path, root) for path in reachable for root in roots)
         if reached and directory not in (*files, *links, *SYSTEM):
             with contextlib.suppress(OSError):
                 if directory in facts.trusted:  # images of a build, which other users may read

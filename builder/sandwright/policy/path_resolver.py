@@ -164,8 +164,8 @@ class PathResolver:
         rule = self.rule(Sourced("~", mode.source), "write", "home") if mode.value != "host" else None
         if rule is None:
             return None
-        kept = "kept by the project" if mode.value == "private" else "empty in each run"
-        why = f"a home directory of the sandbox, {kept}"
+        lifetime = "kept by the project" if mode.value == "private" else "empty in each run"
+        why = f"a home directory of the sandbox, {lifetime}"
         return PathRule(rule.path, "write", "home", mode.source, "~", why, rule.through, private=True)
 
     def cloud(self, source: PolicySource) -> Iterator[PathRule]:

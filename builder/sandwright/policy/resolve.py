@@ -172,8 +172,8 @@ def _home_source(mode: Sourced[str], facts: HostFacts, faults: Faults) -> str:
     if mode.value != "private":
         return ""
     path, links = canonical_with_links(facts.private_home, facts)
-    kept = canonical(facts.variables["CACHE"], facts)
-    if any(is_inside(link, kept) for link in links):
+    cache = canonical(facts.variables["CACHE"], facts)
+    if any(is_inside(link, cache) for link in links):
         faults.add(mode.source, f"{facts.private_home} is a link; remove it")
     return path
 

@@ -96,13 +96,13 @@ def _home_probes(subject: ProofSubject) -> Iterator[Probe]:
     if not subject.linux or files.home == "host":
         return
     home, name = Path(subject.policy.canonical(subject.policy.facts.home)), f".sandwright-{subject.word}"
-    kept = Path(files.home_source, name)
+    made = Path(files.home_source, name)
     yield _probe(
         "home",
         "the home directory is the sandbox's own: it is writable, and nothing reaches the user's",
         step("home.write", "create", home / name, "x"),
         never=(home / name,),
-        check=(lambda: _removed(kept)) if files.home == "private" else None,
+        check=(lambda: _removed(made)) if files.home == "private" else None,
     )
 
 
