@@ -359,7 +359,7 @@ def test_a_repository_of_any_name_is_protected(repo: Path, place: str, kind: str
 @pytest.mark.parametrize("moved", ["HEAD", "refs"])
 @pytest.mark.parametrize("left", ["info", "pack"])
 def test_a_bare_repository_that_lacks_its_configuration_stays_one(repo: Path, moved: str, left: str) -> None:
-    """A program inside moves a name away, makes the configuration in its next run, and moves the name back."""
+    """A program inside moves a name away, makes the file in its next run, and moves the name back."""
     store = repo / "a" / "store"
     store.parent.mkdir()
     _git(repo, "init", "-q", "--bare", str(store))
