@@ -356,6 +356,23 @@ def test_a_repository_of_any_name_is_protected(repo: Path, place: str, kind: str
     assert str(store) in mount_plan(policy, root="host").repositories
 
 
+@pytest.mark.parametrize("moved", ["HEAD", "refs"])
+@pytest.mark.parametrize("left", ["info", "pack"])
+def test_a_bare_repository_that_lacks_its_configuration_stays_one(repo: Path, moved: str, left: str) -> None:
+    """A program inside moves a name away, makes the file in its next run, and moves the name back."""
+    store = repo / "a" / "store"
+    store.parent.mkdir()
+    _git(repo, "init", "-q", "--bare", str(store))
+    (store / "config").unlink()
+    assert not _resolved(repo).is_path_writable(f"{store}/config")
+    (store / moved).rename(repo / "kept")
+    (store / "objects" / ({"info", "pack"} - {left}).pop()).rmdir()
+    policy = _resolved(repo)
+    for name in ("config", "hooks/post-update", "objects/info/alternates"):
+        assert not policy.is_path_writable(f"{store}/{name}"), name
+    assert policy.is_path_writable(f"{store}/refs/heads/new")
+
+
 def test_what_a_bare_repository_names_stays(repo: Path) -> None:
     """Without a work tree, Git finds hooks from the repository."""
     store = repo / "store"

@@ -247,7 +247,9 @@ def _is_repository(directory: Path, inputs: LiveHost) -> bool:
         return True
     if kinds["objects"] != "directory":
         return False
-    return kinds["config"] == "file" or None not in (kinds["HEAD"], kinds["refs"])
+    if kinds["config"] == "file" or None not in (kinds["HEAD"], kinds["refs"]):
+        return True
+    return any(_is_directory(directory / "objects" / name, inputs) for name in ("info", "pack"))
 
 
 def _is_directory(path: Path, inputs: LiveHost) -> bool:

@@ -17,7 +17,7 @@ def with_mount_aliases(facts: HostFacts, restricted: Iterable[str], inputs: Live
     """The facts with the other paths of what the policy restricts, and those of repositories."""
     if facts.os != "linux":
         return facts
-    paths = sorted({path for each in restricted for path in _link_targets(each, facts)} - {"/"})
+    paths = sorted({path for each in restricted for path in _nameable(each, facts)} - {"/"})
     aliases: dict[str, tuple[str, ...]] = {}
     for path, answer in zip(paths, inputs.ask("aliases", *paths), strict=True):
         others = (each for each in answer.split("\n") if each and each == spelling.plain_spelling(each))
@@ -33,7 +33,7 @@ def with_mount_aliases(facts: HostFacts, restricted: Iterable[str], inputs: Live
     )
 
 
-def _link_targets(path: str, facts: HostFacts) -> Iterator[str]:
+def _nameable(path: str, facts: HostFacts) -> Iterator[str]:
     """The canonical path, if there is one that a rule can name."""
     with contextlib.suppress(ValueError):
         found = follow(path, facts)[0]

@@ -33,17 +33,18 @@ def with_own_directories(
     """
     inputs = entries.inputs
     if environ is not None:
-        bases = [environ[name] for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME") if name in environ]
-        reserved = tuple(f"{base}/sandwright" for base in bases if base.startswith("/"))
+        bases = [environ.get(name, "") for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME")]
+        reserved = tuple(_named_path(f"{base}/sandwright", facts) for base in bases if base.startswith("/"))
         hidden = tuple(f"{path}/{name}" for path in reserved for name in ("sessions", "run"))
-        trusted = (*trusted_directories(environ), *trusted_files(environ))
+        named = (*trusted_directories(environ), *trusted_files(environ))
+        trusted = tuple(_named_path(path, facts) for path in named)
         return replace(facts, reserved_hidden=hidden, reserved_readonly=reserved, trusted=trusted)
     for directory in user_dirs.hidden_directories():
         with contextlib.suppress(HostError):
             user_dirs.private(directory)
         entries.forget(directory)
     inputs.ask_all(("variable", name) for name in (*user_dirs.VARIABLES, *VARIABLES))
-    files = tuple(trusted_files(os.environ))
+    files = tuple(_named_path(path, facts) for path in trusted_files(os.environ))
     facts = _with_trusted(facts, files, inputs, account=account)
     links = tuple(_links_in_reserved(facts, inputs))
     facts = replace(facts, trusted=tuple(dict.fromkeys((*facts.trusted, *links))))
@@ -73,18 +74,22 @@ def _links_in_reserved(facts: HostFacts, inputs: LiveHost) -> Iterator[str]:
 def _with_trusted(facts: HostFacts, files: Iterable[str], inputs: LiveHost, *, account: bool) -> HostFacts:
     """The facts with directories of this process's environment, of the account, and of earlier runs."""
     home, remembered = facts.account_home, _remembered(inputs) if account else {}
+
+    def unique(paths: Iterable[str], kind: str, names: Iterable[str]) -> tuple[str, ...]:
+        named = (_named_path(path, facts) for path in (*paths, *remembered.get(kind, ())))
+        return _unique_directories(named, home, names)
+
     return replace(
         facts,
-        reserved_hidden=_unique_directories(
-            user_dirs.hidden_directories(), remembered.get("hidden", ()), home, HIDDEN
-        ),
-        reserved_readonly=_unique_directories(
-            user_dirs.readonly(), remembered.get("readonly", ()), home, READONLY
-        ),
-        trusted=_unique_directories(
-            (*trusted_directories(os.environ), *files), remembered.get("trusted", ()), home, TRUSTED
-        ),
+        reserved_hidden=unique(user_dirs.hidden_directories(), "hidden", HIDDEN),
+        reserved_readonly=unique(user_dirs.readonly(), "readonly", READONLY),
+        trusted=unique((*trusted_directories(os.environ), *files), "trusted", TRUSTED),
     )
+
+
+def _named_path(path: str, facts: HostFacts) -> str:
+    """A path of a variable as a rule has it. Behind a link, `..` is not where the text says."""
+    return follow(path, facts)[0] if ".." in path.split("/") else os.path.normpath(f"/{path.lstrip('/')}")
 
 
 def _mounted_copies(facts: HostFacts, inputs: LiveHost) -> dict[str, list[str]]:
@@ -109,9 +114,9 @@ def _with_mounted_copies(
         )
     return replace(
         facts,
-        reserved_hidden=_unique_directories(facts.reserved_hidden, found.get("hidden", ()), "", ()),
-        reserved_readonly=_unique_directories(facts.reserved_readonly, found.get("readonly", ()), "", ()),
-        trusted=_unique_directories(facts.trusted, found.get("trusted", ()), "", ()),
+        reserved_hidden=_unique_directories((*facts.reserved_hidden, *found.get("hidden", ())), "", ()),
+        reserved_readonly=_unique_directories((*facts.reserved_readonly, *found.get("readonly", ())), "", ()),
+        trusted=_unique_directories((*facts.trusted, *found.get("trusted", ())), "", ()),
     )
 
 
@@ -124,11 +129,9 @@ def _remembered(inputs: LiveHost) -> dict[str, list[str]]:
     }
 
 
-def _unique_directories(
-    paths: Iterable[str], remembered: Iterable[str], home: str, names: Iterable[str]
-) -> tuple[str, ...]:
+def _unique_directories(paths: Iterable[str], home: str, names: Iterable[str]) -> tuple[str, ...]:
     below_home = (f"{home}/{name}" for name in names) if home else ()
-    return tuple(dict.fromkeys((*paths, *remembered, *below_home)))
+    return tuple(dict.fromkeys((*paths, *below_home)))
 
 
 def account_home(facts: HostFacts) -> str:
