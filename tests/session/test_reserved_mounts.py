@@ -49,6 +49,12 @@ def run_mounted(
     )
 
 
+def _writing(alias: Path) -> str:
+    """A policy that lets a second mount of the home be written."""
+    gap = "{feature: filesystem.absent-elsewhere, method: bwrap, reason: secrets that are not there}"
+    return f"schema: 1\nmethod: bwrap\nfilesystem: {{write: [$PROJECT, {alias}]}}\naccept_gaps: [{gap}]\n"
+
+
 @pytest.mark.needs("bwrap", "unshare")
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
 @pytest.mark.parametrize(
@@ -58,10 +64,7 @@ def test_own_state_at_a_second_mount(person: Project, shown: str, status: int) -
     """Also where the rendering was stored before there was the mount. A grant of the state is refused."""
     alias = person.home.parent / "alias"
     alias.mkdir()
-    gap = "{feature: filesystem.absent-elsewhere, method: bwrap, reason: secrets that are not there}"
-    person.policy.write_text(
-        f"schema: 1\nmethod: bwrap\nfilesystem: {{write: [$PROJECT, {alias}]}}\naccept_gaps: [{gap}]\n"
-    )
+    person.policy.write_text(_writing(alias))
     reserved = (".local/state/sandwright/keys", ".cache/sandwright/sessions", ".config/sandwright")
     for name in reserved:
         (person.home / name).mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -95,7 +98,7 @@ def test_what_is_missing_is_not_made_at_a_second_mount(person: Project, name: st
     """A policy or approvals of the user that a sandbox had made would hold in the next run."""
     alias = person.home.parent / "alias"
     alias.mkdir()
-    person.policy.write_text(f"schema: 1\nmethod: bwrap\nfilesystem: {{write: [$PROJECT, {alias}]}}\n")
+    person.policy.write_text(_writing(alias))
     script = f"touch {alias}/x; mkdir -p {alias}/{name}; touch {alias}/{name}/made"
     ended = run_mounted(person, person.home, alias, "sh", "-c", script)
     assert (person.home / "x").exists(), ended.stderr
