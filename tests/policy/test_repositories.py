@@ -182,7 +182,7 @@ def test_a_repository_that_the_index_names_is_protected(repo: Path) -> None:
     assert policy.is_path_writable(f"{repo}/sub/.git/index")
 
 
-FORMS = {
+FORMS: dict[str, list[tuple[str, ...]]] = {
     "split": [("update-index", "--split-index")],
     "split, version 4": [("update-index", "--index-version", "4"), ("update-index", "--split-index")],
     "sparse": [
