@@ -234,6 +234,15 @@ def test_the_profile_of_seatbelt_is_green_as_simulated(policy: str, tmp_path: Pa
     assert all(each.simulated for each in proof.outcomes)
 
 
+def test_a_home_below_the_link_at_macos_root_is_simulated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`/home` is a link on macOS, and a directory here."""
+    monkeypatch.setenv("HOME", "/home/nobody")
+    proof = simulate(resolver(PLAIN, tmp_path / "project"), "seatbelt")
+    assert {each.probe for each in proof.outcomes if each.verdict is not Verdict.PASS} == {_NOT_HELD}
+
+
 @pytest.mark.parametrize(("change", "red"), PROFILE.values(), ids=PROFILE)
 def test_one_rule_more_of_a_profile(change: Weaken, red: str, tmp_path: Path) -> None:
     proof = simulate(resolver(PLAIN, tmp_path / "project"), "seatbelt", weaken=change)
