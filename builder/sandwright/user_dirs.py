@@ -227,7 +227,7 @@ def holds_home(directory: str) -> bool:
 
 def write(path: str, content: bytes, mode: int = 0o600) -> None:
     """Write a file beside its place, and rename it. Raise HostError, for a full disk too."""
-    part = f"{path}.{os.getpid()}.part"
+    part = f"{path}.{writer()}.part"
     try:
         descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
         try:
@@ -239,6 +239,14 @@ def write(path: str, content: bytes, mode: int = 0o600) -> None:
             raise
     except OSError as fault:
         raise error(f"{path} can't be written: {fault.strerror}") from fault
+
+
+def writer() -> str:
+    """PID and inode of the PID namespace: this process, in the names of files that it has not finished."""
+    try:
+        return f"{os.getpid()}-{os.stat('/proc/self/ns/pid').st_ino}"
+    except OSError:
+        return f"{os.getpid()}-0"
 
 
 def home() -> str:

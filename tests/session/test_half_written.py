@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -14,19 +15,28 @@ pytestmark = pytest.mark.needs("bwrap")
 
 @pytest.mark.parametrize("next_command", [("run", "--", "true"), ("cleanup",)], ids=["run", "cleanup"])
 def test_its_half_written_record_is_removed(project: Project, next_command: tuple[str, ...]) -> None:
-    """One that another process is writing stays."""
+    """One that another process is writing stays, as does a young one of another PID namespace."""
     ended = subprocess.Popen(["true"])
     ended.wait()
     records = project.runtime / "sandwright" / "sessions"
     records.mkdir(parents=True, mode=0o700)
     records.parent.chmod(0o700)
-    left, written = (records / f"{'0' * 16}.json.{pid}.part" for pid in (ended.pid, os.getpid()))
-    left.touch()
-    os.utime(left, (0, 0))  # a younger one may be of a process in another pid namespace
-    written.touch()
+    namespace = Path("/proc/self/ns/pid").stat().st_ino
+    left, written, elsewhere, old = (
+        records / f"{digit * 16}.json.{pid}-{inode}.part"
+        for digit, pid, inode in (
+            ("0", ended.pid, namespace),
+            ("1", os.getpid(), namespace),
+            ("2", ended.pid, 1),
+            ("3", ended.pid, 1),
+        )
+    )
+    for part in (left, written, elsewhere, old):
+        part.touch()
+    os.utime(old, (0, 0))
     done = project.sandwright(*next_command)
     assert done.returncode == 0, done.stderr
-    assert project.records() == [written]
+    assert project.records() == [written, elsewhere]
 
 
 @pytest.mark.parametrize("name", ["denials", "record"])

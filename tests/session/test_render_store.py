@@ -74,6 +74,20 @@ def test_the_number_is_bounded(cache: Path, monkeypatch: pytest.MonkeyPatch) -> 
     }
 
 
+@pytest.mark.parametrize(
+    "name", ["0a.entry.1-1.part", "rendered/.part-0a", "rendered/.old-0a", "programs/.0a"]
+)
+def test_a_killed_process_leaves_nothing_for_long(cache: Path, name: str) -> None:
+    store(_rendered("a"))
+    left = cache / name
+    left.touch()
+    sweep_renderings("")
+    assert left.exists(), "a process may be writing it"
+    _aged([left])
+    sweep_renderings("")
+    assert not left.exists()
+
+
 def test_the_size_is_bounded(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What directories share counts once, and goes with the last of them."""
     monkeypatch.setattr(render_store, "MOST_BYTES", 10_000)

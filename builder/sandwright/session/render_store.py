@@ -70,8 +70,14 @@ def sweep_renderings(used: str) -> None:
     in_use = {used, *(record.directory for record in state.read_all())}
     cache = Path(user_dirs.cache())
     rendered, programs = cache / "rendered", cache / "programs"
-    for half_made in (*rendered.glob(".part-*"), *rendered.glob(".old-*"), *programs.glob(".*")):
-        _remove_after(half_made, _HALF_MADE)
+    half_made = (
+        *cache.glob("*.part"),
+        *rendered.glob(".part-*"),
+        *rendered.glob(".old-*"),
+        *programs.glob(".*"),
+    )
+    for each in half_made:
+        _remove_after(each, _HALF_MADE)
     for found in (cache.glob("[0-9a-f]*.entry"), rendered.glob("[0-9a-f]*")):
         _bound([path for path in found if str(path) not in in_use], _remove_later)
     _bound(list(programs.glob("[0-9a-f]*")), _remove_unshared)

@@ -79,14 +79,17 @@ def half_written() -> list[str]:
 
 
 def _is_left(path: Path) -> bool:
-    """A file younger than a minute may belong to a process that is not visible from here."""
-    if time.time() - _written(path) <= _LONG:
-        return False
+    """A file younger than a minute may belong to a process in another PID namespace."""
+    is_old = time.time() - _written(path) > _LONG
     match path.name.split("."):
+        case [_, "json", writer, "part"]:
+            pid, _, namespace = writer.partition("-")
+            is_visible = namespace == user_dirs.writer().partition("-")[2] != "0"
+            return (is_old or is_visible) and pid.isdigit() and not started(int(pid))
+        case _ if not is_old:
+            return False
         case [session, "denials" | "record"]:
             return not Path(file_of(session)).exists()
-        case [_, "json", pid, "part"]:
-            return pid.isdigit() and not started(int(pid))
         case [session, "json"]:
             return read(session) is None and _has_ended(path)
     return False

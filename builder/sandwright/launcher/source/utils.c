@@ -234,7 +234,9 @@ int write_file(int directory, const char *path, const void *content, size_t leng
 
 bool replace_file(const char *path, const char *text)
 {
-    char *part = xasprintf("%s.%d.part", path, getpid());
+    struct stat namespace;
+    bool known = stat("/proc/self/ns/pid", &namespace) == 0;
+    char *part = xasprintf("%s.%d-%llu.part", path, getpid(), known ? (unsigned long long)namespace.st_ino : 0);
     if (write_file(AT_FDCWD, part, text, strlen(text), 0600) == 0 && rename(part, path) == 0)
         return true;
     unlink(part);
