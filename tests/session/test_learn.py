@@ -112,7 +112,7 @@ def test_names_are_themselves_in_the_record_and_in_what_is_shown(learnt: Project
 
 
 def test_a_flood_is_counted_and_told(learnt: Project) -> None:
-    record, _, said = _learn(learnt, "recorded.py", "flood", "9000", options=("--no-confirm",))
+    record, _, said = _learn(learnt, "recorded.py", "flood", "17500", options=("--no-confirm",))
     assert record.dropped > 0
     assert f"dropped: {record.dropped} calls, so the proposal may lack something" in said
 
