@@ -25,6 +25,7 @@ from sandwright.launcher.plan import NAME, parse_plan, plan_bytes
 from sandwright.methods.registry import render
 from sandwright.policy.collect import collect_facts
 from support.goldens import write_artifacts
+from support.thorough import THOROUGH
 
 WAIT = 60
 GATE = "/.sandwright-gate"
@@ -542,7 +543,7 @@ def test_whoever_is_killed_leaves_nothing(who: str, started: Launcher) -> None:
 
 
 @ROOT
-@pytest.mark.parametrize("delay", range(6))
+@pytest.mark.parametrize("delay", range(0, 6, 1 if THOROUGH else 2))
 @pytest.mark.parametrize("who", ["launcher", "keeper"])
 def test_who_is_killed_while_it_starts(who: str, delay: int, started: Launcher) -> None:
     running = subprocess.Popen(
