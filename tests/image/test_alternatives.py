@@ -202,4 +202,6 @@ def test_numpy_is_imported(tmp_path: Path) -> None:
         return process.run(*argv, *program, timeout=60, check=False)
 
     assert imported("with").text == "11"
+    cache_file = (tmp_path / "with-root/etc/ld.so.cache").read_bytes()
+    assert b"/libblas.so.3\0" in cache_file
     assert "libblas.so.3: cannot open shared object file" in imported("without", "alternatives").stderr

@@ -43,9 +43,9 @@ COMMANDS = (
             Option(
                 "base",
                 "BASE",
-                "bookworm, trixie, the name of an image, or HOST/REPOSITORY:TAG (default: bookworm)",
+                "bookworm, trixie, alpine, the name of an image, or HOST/REPOSITORY:TAG (default: bookworm)",
             ),
-            Option("package", "PACKAGE", "Debian package to install", repeatable=True),
+            Option("package", "PACKAGE", "package of the distribution to install", repeatable=True),
             Option(
                 "language",
                 "LANGUAGE",
