@@ -39,6 +39,8 @@ FUNCTIONS: Mapping[str, str] = {
     "trust": ".trust:trust",
     "doctor": ".sessions:doctor",
     "status": ".sessions:status",
+    "logs": ".sessions:logs",
+    "stop": ".sessions:stop",
     "cleanup": ".sessions:cleanup",
     "account-setup": ".accounts:account_setup",
     "account-remove": ".accounts:account_remove",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
-from sandwright.errors import HostError, SandwrightError
+from sandwright.errors import HostError, SandwrightError, UsageError
 from sandwright.session.request import RunRequest
 from sandwright.session.run import LAUNCHER_FAILED
 from sandwright.session.run import run as run_request
@@ -16,10 +17,32 @@ _NESTED = (
 )
 
 
-def run(*, words: Sequence[str], **options: str | bool | list[str]) -> int:
+def run(
+    *, words: Sequence[str], detach: bool = False, name: str = "", **options: str | bool | list[str]
+) -> int:
     """Run a command in the sandbox of a policy; give the exit status: 125 when nothing was run."""
+    return _with_status(partial(_run, words, detach=detach, name=name, **options))
+
+
+def _run(words: Sequence[str], *, detach: bool, name: str, **options: str | bool | list[str]) -> int:
+    request = request_of(words, **options)  # type: ignore[arg-type]  # by the table
+    if not detach:
+        if name:
+            raise UsageError("--name names a detached run: add --detach")
+        return run_request(request, notify=notify)
+    from sandwright.session import detached  # noqa: PLC0415 - few runs are
+
+    status, address = detached.start(
+        request, lambda each: _with_status(partial(run_request, each, notify=notify)), name
+    )
+    if status == detached.STARTED:
+        print(address)
+    return status
+
+
+def _with_status(function: Callable[[], int]) -> int:
     try:
-        return run_request(request_of(words, **options), notify=notify)  # type: ignore[arg-type]  # by the table
+        return function()
     except KeyboardInterrupt:
         return 130
     except Exception as error:

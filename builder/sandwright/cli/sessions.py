@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json as encoder
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from time import time as time_now
 
 from sandwright.checked import Checked
 from sandwright.cli import console
 from sandwright.documents.model import plain
 from sandwright.errors import HostError, IntegrityError, SandwrightError
 from sandwright.policy.declaration import REFUSED, Refused
-from sandwright.session import state
+from sandwright.policy.values import duration
+from sandwright.session import detached, state
 from sandwright.session.audit_check import check_audit_log
 from sandwright.session.cleanup import foreign_sessions, leftover_lines, leftovers, remove_leftover
 from sandwright.session.doctor import Diagnosis, Instead, Rung, diagnose, unusable_directories
@@ -112,10 +115,35 @@ def status(*, json: bool = False) -> None:
         console.line("no session runs")
         return
     rows = [
-        [each.session, each.method, str(each.pid), each.command, each.project, _enforced(each.enforced)]
+        [
+            f"{each.name} ({each.session})" if each.name else each.session,
+            *(_elapsed(each.began), each.method, str(each.pid), each.command, each.project),
+            _enforced(each.enforced),
+        ]
         for each in running
     ]
-    console.table(["session", "method", "pid", "command", "project", "enforced"], rows)
+    console.table(["session", "age", "method", "pid", "command", "project", "enforced"], rows)
+
+
+def logs(*, session: str, follow: bool = False) -> None:
+    """Print what a detached run has written. Raise UsageError for a session without a log."""
+    detached.copy_log(session, sys.stdout.buffer, follow=follow)
+
+
+def stop(*, session: str, time: str = "") -> None:
+    """End a running session. Raise UsageError where none of that name or ID runs."""
+    seconds = duration(time) if time else 10
+    if not detached.stop(session, seconds):
+        console.warn(f"session {session} did not end within {seconds} s, and was killed")
+
+
+def _elapsed(began: float) -> str:
+    """`45 s`, `12 min`, `3 h`, `2 d`."""
+    seconds = max(0, int(time_now() - began))
+    for length, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * length:
+            return f"{seconds // length} {unit}"
+    return f"{seconds} s"
 
 
 def _enforced(enforced: Enforced) -> str:

@@ -28,7 +28,7 @@ class RunRequest:
     what was refused, which `quiet` leaves out of standard error. `audit` is the audit log (`session.audit`),
     which the sandbox is denied. `recording` selects the run's recording, None for none. With
     `explained` refused paths are reported. `rendered` requires that the project holds the artifacts
-    that the policy renders to.
+    that the policy renders to. A detached run has the ID of its `session`, and its `name`, if it has one.
     """
 
     __slots__ = (
@@ -45,7 +45,7 @@ class RunRequest:
             "settings",
             "telemetry",
         ),
-        *("explained", "quiet", "recording", "rendered", "trusted"),
+        *("explained", "name", "quiet", "recording", "rendered", "session", "trusted"),
     )
 
     def __init__(
@@ -90,6 +90,7 @@ class RunRequest:
         self.trusted = trusted
         self.rendered = rendered
         self.recording = recording
+        self.session = self.name = ""
 
     def _placed(self, path: str) -> str:
         """A name in the directory where that really is."""
