@@ -19,7 +19,20 @@ from sandwright.errors import VerdictError
 from support import layouts
 
 CHECK_NOTHING = {
-    *("init", "run", "fleet", "learn", "explain", "doctor", "status", "cleanup", "setup", "lock-diff"),
+    *(
+        "init",
+        "run",
+        "fleet",
+        "learn",
+        "explain",
+        "doctor",
+        "status",
+        "logs",
+        "stop",
+        "cleanup",
+        "setup",
+        "lock-diff",
+    ),
     *(
         "init-image",
         "prune-images",

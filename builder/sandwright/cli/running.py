@@ -17,27 +17,23 @@ _NESTED = (
 )
 
 
-def run(
-    *, words: Sequence[str], detach: bool = False, name: str = "", **options: str | bool | list[str]
-) -> int:
+def run(*, words: Sequence[str], **options: str | bool | list[str]) -> int:
     """Run a command in the sandbox of a policy; give the exit status: 125 when nothing was run."""
-    return _with_status(partial(_run, words, detach=detach, name=name, **options))
+    return _with_status(partial(_run, words, **options))
 
 
-def _run(words: Sequence[str], *, detach: bool, name: str, **options: str | bool | list[str]) -> int:
+def _run(words: Sequence[str], **options: str | bool | list[str]) -> int:
     request = request_of(words, **options)  # type: ignore[arg-type]  # by the table
-    if not detach:
-        if name:
-            raise UsageError("--name names a detached run: add --detach")
-        return run_request(request, notify=notify)
-    from sandwright.session import detached  # noqa: PLC0415 - few runs are
+    if request.detach:
+        from sandwright.cli import console  # noqa: PLC0415 - few runs are detached
+        from sandwright.session import detached  # noqa: PLC0415 - likewise
 
-    status, address = detached.start(
-        request, lambda each: _with_status(partial(run_request, each, notify=notify)), name
-    )
-    if status == detached.STARTED:
-        print(address)
-    return status
+        return detached.start(
+            request, lambda: _with_status(partial(run_request, request, notify=notify)), console.line
+        )
+    if request.name:
+        raise UsageError("--name names a detached run: add --detach")
+    return run_request(request, notify=notify)
 
 
 def _with_status(function: Callable[[], int]) -> int:
@@ -72,6 +68,8 @@ def request_of(
     explain_denials: bool = False,
     trust_policy: bool = False,
     rendered: bool = False,
+    detach: bool = False,
+    name: str = "",
 ) -> RunRequest:
     """The request that the options make. Without `policy` the file is looked for, and need not be there."""
     return RunRequest(
@@ -90,4 +88,6 @@ def request_of(
         explained=explain_denials,
         trusted=trust_policy,
         rendered=rendered,
+        detach=detach,
+        name=name,
     )

@@ -21,58 +21,59 @@ from sandwright import user_dirs
 from sandwright.errors import UsageError
 from sandwright.session import state
 from sandwright.session.request import RunRequest
+from sandwright.session.run import LAUNCHER_FAILED
 from sandwright.session.session_record import SessionRecord
 from sandwright.signalling import kill, liveness
 from sandwright.visible import notify
 
-STARTED = 0
-"""The exit status of a command that has started a detached run."""
-
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 _ID = re.compile(r"[0-9a-f]{16}")
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_APPEND | os.O_CLOEXEC
 _KEEP = 7 * 24 * 3600.0
 _POLL = 0.02
 """Seconds."""
 
 
-def start(request: RunRequest, run: Callable[[RunRequest], int], name: str) -> tuple[int, str]:
-    """Start a run in the background; give an exit status, and the name or ID by which to address the run.
+def start(request: RunRequest, run: Callable[[], int], write: Callable[[str], None]) -> int:
+    """Start the run of a request in the background; give an exit status.
 
-    The status is 0 once the session has begun, else that of the run, whose output goes to standard error.
-    Raise UsageError for a name that is none or in use, HostError where the log can't be written.
+    It is 0 once the session has begun, whose name or ID is written then. It is 125 where nothing was started;
+    then the reasons go to standard error. Raise UsageError for a name that is none or in use, HostError where
+    the log can't be written.
     """
-    _check_name(name)
-    request.session, request.name = state.new_id(), name
-    address = name or request.session
+    _check_name(request.name)
+    request.session = state.new_id()
+    address = request.name or request.session
     _sweep_logs()
     log = Path(_logs(), f"{address}.{request.session}")
-    file = os.open(
-        log, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_APPEND | os.O_CLOEXEC, 0o600
-    )
+    file = os.open(log, _NEW, 0o600)
     sys.stdout.flush()
     sys.stderr.flush()
     child = os.fork()
     if child == 0:
-        os._exit(_run_in_background(request, run, file))
+        os._exit(_run_in_background(run, file))
     os.close(file)
     status = _wait_for_start(child, request.session)
-    if status is None:
-        return STARTED, address
-    sys.stderr.buffer.write(log.read_bytes())
+    if status != LAUNCHER_FAILED:  # it runs, or has run already
+        write(address)
+        return 0
+    *lines, _ = log.read_text(errors="surrogateescape").splitlines() or [""]
+    for line in lines:
+        notify(line.removeprefix("sandwright: "))
     log.unlink()
-    return status, address
+    return LAUNCHER_FAILED
 
 
-def _run_in_background(request: RunRequest, run: Callable[[RunRequest], int], log: int) -> int:
+def _run_in_background(run: Callable[[], int], log: int) -> int:
     """The child: give its exit status."""
     os.setsid()
     with Path(os.devnull).open("rb") as nothing:
         os.dup2(nothing.fileno(), 0)
     for stream in (1, 2):
         os.dup2(log, stream)
-    status = 125
+    status = LAUNCHER_FAILED
     try:
-        status = run(request)
+        status = run()
         notify(f"the command ended with status {status}")
     finally:
         sys.stdout.flush()
