@@ -19,7 +19,7 @@ from hypothesis import settings
 
 from sandwright import process
 from sandwright.engines.docker import answers
-from support import locks, standby
+from support import locks, preflights, standby
 from support.dockerhost import docker_daemon
 from support.enginehosts import close_engine_hosts
 from support.leftovers import RUN_MARK, leftovers
@@ -143,6 +143,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         session.config.stash[_SERVICES] = services = contextlib.ExitStack()
         locks.start(services)
         standby.start(services)
+        preflights.start(services)
         if _wants_docker(session.config):
             services.enter_context(docker_daemon())  # the workers inherit DOCKER_HOST
 

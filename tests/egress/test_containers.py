@@ -230,9 +230,10 @@ def test_nothing_is_reached_around_it(sandbox: Sandbox) -> None:
     addresses = process.run("sh", "-c", "ip -o -4 addr show | sed 's/.* inet //;s,/.*,,'").text.split()
     with listener("0.0.0.0") as (port, reached):
         outside = [each for each in addresses if not each.startswith("127.")]
-        asks = "; ".join(f"ask {each} {port} x 2>&1" for each in ("127.0.0.1", *outside))
+        asks = " & ".join(f"ask {each} {port} x 2>&1" for each in ("127.0.0.1", *outside))
         found = sandbox.sh(
-            f'{asks}; ask {sandbox.world} 80 x 2>&1; gateway=${{proxy%.*}}.1; ask "$gateway" {port} x 2>&1; '
+            f"{asks} & ask {sandbox.world} 80 x 2>&1 & "
+            f'gateway=${{proxy%.*}}.1; ask "$gateway" {port} x 2>&1; wait; '
             f'ask "$proxy" 3128 {sandbox.world}; cat /etc/resolv.conf; '
             "ls /proc/sys/net/ipv6/conf >/dev/null && cat /proc/sys/net/ipv6/conf/eth0/disable_ipv6"
         )

@@ -135,12 +135,12 @@ def test_a_port_that_another_run_exposes_is_left_to_it(place: PortsPlace) -> Non
     port, other = free_port(), free_port()
     with place.running(f"mode: none, expose: [{port}]", f"{busybox_server(port)} busybox sleep 60"):
         until(lambda: b"404" in ask("127.0.0.1", port), "the first run's server is not reached")
-        found = place.run(f"mode: none, expose: [{port}, {other}]", "echo ran; sleep 2")
+        found = place.run(f"mode: none, expose: [{port}, {other}]", "echo ran; sleep 1")
         assert (found.returncode, found.stdout) == (0, "ran\n"), found.stderr
         said = rf"sandbox: port {port} is already exposed by run [\w-]+; this run does not expose it\n"
         assert re.fullmatch(said, found.stderr)
         until(lambda: b"404" in ask("127.0.0.1", port), "the first run's server is reached no more")
-    again = place.run(f"mode: none, expose: [{port}]", "echo ran; sleep 2")
+    again = place.run(f"mode: none, expose: [{port}]", "echo ran; sleep 1")
     assert (again.returncode, again.stdout, again.stderr) == (0, "ran\n", ""), "its end frees the port"
 
 

@@ -16,10 +16,12 @@ from typing import Any
 import pytest
 
 from session.hostsockets import Host
-from support import fronts, standby
+from support import fronts, preflights, standby
 
 SANDWRIGHT = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
 POLICY = "schema: 1\nmethod: bwrap\nfilesystem:\n  write: [$PROJECT]\n  deny: [$PROJECT/secrets]\n"
+DECISIVE = {"HOME", "PATH", "XDG_CACHE_HOME"}
+"""Variables with which a test changes what a preflight finds, or where it is stored."""
 WAIT = 180.0
 """Seconds that one run may take beside 49 others, on a machine that is busy."""
 
@@ -35,6 +37,8 @@ class Project:
     command: tuple[str, ...] = SANDWRIGHT
     forked: tuple[str, ...] = standby.COMMAND
     """`run` and `sandwright` call this instead, unless a test is about how the command starts."""
+    shares_preflights: bool = True
+    """Whether its first start takes the preflights of other projects."""
 
     @property
     def policy(self) -> Path:
@@ -74,7 +78,9 @@ class Project:
     def sandwright(
         self, *words: str, stdin: bytes = b"", cwd: Path | None = None
     ) -> subprocess.CompletedProcess[bytes]:
-        return subprocess.run(
+        if self.shares_preflights:
+            preflights.seed(self.home)
+        ended = subprocess.run(
             [*(self.forked or self.command), *words],
             input=stdin,
             capture_output=True,
@@ -83,6 +89,9 @@ class Project:
             cwd=cwd or self.root,
             env=self.environ,
         )
+        if self.shares_preflights and ended.returncode == 0 and not DECISIVE & self.environment.keys():
+            preflights.share(self.home)
+        return ended
 
     def denials(self, *words: str, options: tuple[str, ...] = ()) -> tuple[list[dict[str, Any]], str]:
         """What a run tells in `--denials`, by line, and its standard error; it ends with 0."""
@@ -130,6 +139,7 @@ def project(tmp_path: Path, request: pytest.FixtureRequest, forked: tuple[str, .
     made = Project(
         tmp_path / "home" / "p", tmp_path / "home", tmp_path / "run", command=command, forked=forked
     )
+    made.shares_preflights = bool(forked)
     for path in (".git/hooks/x", ".git/config", ".git/HEAD", "secrets/key"):
         (made.root / path).parent.mkdir(parents=True, exist_ok=True)
         (made.root / path).write_text("content")

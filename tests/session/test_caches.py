@@ -38,13 +38,21 @@ def _place(person: Project, root: Path | None = None) -> Path:
     return Path(persistent_directories(str(person.home), str(root or person.root))["CACHE"])
 
 
-@pytest.mark.parametrize("name", CACHES)
-def test_a_cache_is_there_in_the_next_run_and_needs_no_word(person: Project, name: str) -> None:
-    script = f'place="${{{VARIABLES[name]}#-Dmaven.repo.local=}}"; echo "$place"; mkdir -p "$place"; '
-    first = person.run("sh", "-c", script + 'echo kept > "$place/x"')
+def test_each_cache_is_there_in_the_next_run_and_needs_no_word(person: Project) -> None:
+    script = "".join(
+        f'place="${{{variable}#-Dmaven.repo.local=}}"; echo "$place"; mkdir -p "$place"; '
+        'cd "$place" || exit; '
+        f'test ! -e {name}.x || cat {name}.x; echo "kept {name}" >{name}.x; '
+        for name, variable in VARIABLES.items()
+    )
+    first, second = (person.run("sh", "-c", script) for _ in range(2))
     assert first.returncode == 0, first.stderr
-    assert first.stdout.decode().startswith(f"{_place(person)}/{name}")
-    assert person.run("sh", "-c", script + 'cat "$place/x"').stdout.endswith(b"\nkept\n")
+    places = first.stdout.decode().splitlines()
+    assert len(VARIABLES) == len(CACHES) > 0
+    for name, place in zip(VARIABLES, places, strict=True):
+        assert f"{place}/".startswith(f"{_place(person)}/{name}/")
+    kept = [line for name, place in zip(VARIABLES, places, strict=True) for line in (place, f"kept {name}")]
+    assert second.stdout.decode().splitlines() == kept, second.stderr
 
 
 def test_only_what_is_listed_can_be_written_and_the_homes_own_caches_not(person: Project) -> None:

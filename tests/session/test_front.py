@@ -25,13 +25,14 @@ from session.conftest import POLICY, WAIT, Project, eventually
 from session.entries import entries, entry, touching, with_answer, write
 from support import fronts, standby
 from support.sessionrecords import session_record
+from support.thorough import representative
 
 pytestmark = pytest.mark.needs("bwrap", "git")
 
 WRAPPER = """#!/bin/sh
 case $1 in
     -I) echo report >>{log}; exec {python} "$@" ;;
-    *) echo start >>{log}; exec {starts} "$@" ;;
+    *) echo start >>{log}; test ! -e {log}.only || exit 99; exec {starts} "$@" ;;
 esac
 """
 
@@ -44,11 +45,22 @@ class Front:
     log: Path
     wrapper: Path
 
-    def python(self, *words: str) -> tuple[list[str], subprocess.CompletedProcess[bytes]]:
+    def python(
+        self, *words: str, options: tuple[str, ...] = ()
+    ) -> tuple[list[str], subprocess.CompletedProcess[bytes]]:
         """Run a command; what Python was started for, and the run."""
         self.log.write_text("")
-        ended = self.project.run(*words)
+        ended = self.project.run(*words, options=options)
         return self.log.read_text().split(), ended
+
+    def begins(self, *words: str, options: tuple[str, ...] = ()) -> list[str]:
+        """What Python is started for, where it ends at once: test_render_cache.py tests the rest."""
+        only = self.log.with_name(f"{self.log.name}.only")
+        only.touch()
+        try:
+            return self.python(*words, options=options)[0]
+        finally:
+            only.unlink()
 
     def warm(self, *words: str) -> None:
         """Run until nothing of it needs Python: others on this machine open sockets, and make accounts."""
@@ -256,17 +268,28 @@ def _in_place_with_time(path: Path) -> None:
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
-@pytest.mark.parametrize("change", STALE)
+@pytest.mark.parametrize(
+    "change",
+    representative(
+        STALE,
+        *("the policy, with the same size and time", "the policy goes", "the policy is a link"),
+        *("a user's layer appears", "a user's layer", "a protected file appears"),
+        *("a protected link appears", "a denied directory becomes a link", "a link's target"),
+        *("a secret of the home", "a repository goes", "Git's configuration", "a linked work tree"),
+        *("a submodule's index entry", "a repository inside", "a file of a repository inside"),
+        *("a second name of Git's configuration", "a program appears", "a program's rights"),
+        *("the program, with the same size and time", "a variable of the policy's choice"),
+        *("a variable that is added", "a variable that names libraries", "another home", "another cache"),
+        *("the launcher", "the launcher, in place", "the launcher's plan", "the filter"),
+        *("an artifact goes", "artifacts of the project"),
+    ),
+)
 def test_a_change_is_noticed_natively(front: Front, change: str) -> None:
     """Python is started, which renders anew, or says why not; nothing of another making is run."""
-    if change == "the interpreter's script":
-        pytest.skip(
-            "the script is compared where Python renders for the command: see test_another_installation"
-        )
     PREPARED.get(change, lambda _: None)(front)
     front.warm()
     STALE[change](front)
-    started, _ = front.python("true")
+    started = front.python("true")[0] if change.startswith("the launcher") else front.begins("true")
     assert started[:1] == ["start"]
     assert not (_root(front) / "pwned").exists()
 
@@ -295,7 +318,14 @@ HARMLESS: dict[str, Callable[[Front], object]] = {
 }
 
 
-@pytest.mark.parametrize("change", HARMLESS)
+@pytest.mark.parametrize(
+    "change",
+    representative(
+        HARMLESS,
+        *("a new file", "a commit", "a variable that decides nothing", "a directory in the home"),
+        *("another session's placeholder", "another session's placeholder for a file"),
+    ),
+)
 def test_what_decides_nothing_needs_no_python(front: Front, change: str) -> None:
     front.warm()
     HARMLESS[change](front)
@@ -304,7 +334,9 @@ def test_what_decides_nothing_needs_no_python(front: Front, change: str) -> None
 
 def _least(front: Front, *words: str) -> list[str]:
     """What Python was started for in the best of some runs: others on this machine open sockets."""
-    found = [front.python(*words)[0] for _ in range(4)]
+    found: list[list[str]] = []
+    while len(found) < 4 and [] not in found:
+        found.append(front.python(*words)[0])
     return min(found, key=len)
 
 
@@ -313,7 +345,7 @@ def test_a_socket_that_is_shown(front: Front) -> None:
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(_root(front) / "s"))
         listening.listen()
-        assert front.python("true")[0][:1] == ["start"]
+        assert front.begins("true")[:1] == ["start"]
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="mounts")
@@ -361,7 +393,7 @@ def test_an_entry_that_somebody_wrote_is_not_used(front: Front, attack: str) -> 
     path, _ = entry(front.project)
     mac, _, body = path.read_bytes().partition(b"\n")
     path.write_bytes(ATTACKS[attack](path, mac, body))
-    assert front.python("true")[0][:1] == ["start"]
+    assert front.begins("true")[:1] == ["start"]
 
 
 def _evil(front: Front) -> Path:
@@ -409,7 +441,7 @@ def test_a_cache_of_another_user_is_not_used(front: Front, what: str) -> None:
     front.warm()
     path = _evil(front)
     os.chown(path if what == "entry" else _key(front), 65534, 65534)
-    assert front.python("true")[0][:1] == ["start"]
+    assert front.begins("true")[:1] == ["start"]
 
 
 def test_an_entry_of_another_directory_is_not_used(front: Front) -> None:
@@ -433,7 +465,7 @@ def test_another_answer_of_each_kind(front: Front, kind: str) -> None:
     front.warm()
     path, data = entry(front.project)
     write(front.project, path, with_answer(data, kind, ("another",)))
-    assert front.python("true")[0][:1] == ["start"]
+    assert front.begins("true")[:1] == ["start"]
 
 
 OPTIONS = (
@@ -452,9 +484,7 @@ OPTIONS = (
 @pytest.mark.parametrize("option", OPTIONS)
 def test_options_are_pythons(front: Front, option: str) -> None:
     front.warm()
-    front.log.write_text("")
-    front.project.sandwright("run", option, "--", "true")
-    assert front.log.read_text().split()[:1] == ["start"]
+    assert front.begins("true", options=(option,))[:1] == ["start"]
 
 
 PYTHONS: dict[str, tuple[str, ...]] = {
@@ -469,7 +499,7 @@ PYTHONS: dict[str, tuple[str, ...]] = {
 @pytest.mark.parametrize("words", PYTHONS.values(), ids=PYTHONS.keys())
 def test_some_commands_are_pythons(front: Front, words: tuple[str, ...]) -> None:
     front.warm()
-    assert front.python(*words)[0][:1] == ["start"]
+    assert front.begins(*words)[:1] == ["start"]
 
 
 @pytest.mark.real_start
@@ -477,7 +507,7 @@ def test_some_commands_are_pythons(front: Front, words: tuple[str, ...]) -> None
 def test_some_variables_are_pythons(front: Front, variable: str) -> None:
     front.warm()
     front.project.environment[variable] = f"{_home(front)}/x" if variable != "PYTHONHOME" else sys.base_prefix
-    assert front.python("true")[0][:1] == ["start"]
+    assert front.begins("true")[:1] == ["start"]
 
 
 def test_a_policy_that_needs_trust(front: Front) -> None:

@@ -137,32 +137,33 @@ def test_a_project_in_a_cache_of_compiled_modules(project: Project, installed: P
     assert f"the policy lets {inner} be written".encode() in ended.stderr
 
 
-@pytest.mark.parametrize(
-    ("variable", "value"),
-    [
-        ("PYTHONPATH", "src"),
-        ("PYTHONPATH", "{root}/src"),
-        ("PYTHONPATH", "/nowhere:{root}/new"),
-        ("PYTHONPATH", "{root}/../link/src"),
-        ("PYTHONPYCACHEPREFIX", "{root}/cache"),
-        ("LD_LIBRARY_PATH", "{root}/lib"),
-        ("LD_LIBRARY_PATH", "/usr/lib:"),
-        ("LD_PRELOAD", "{root}/own.so"),
-        ("LD_AUDIT", "{root}/own.so"),
-    ],
+ADDED = (
+    ("PYTHONPATH", "src"),
+    ("PYTHONPATH", "{root}/src"),
+    ("PYTHONPATH", "/nowhere:{root}/new"),
+    ("PYTHONPATH", "{root}/../link/src"),
+    ("PYTHONPYCACHEPREFIX", "{root}/cache"),
+    ("LD_LIBRARY_PATH", "{root}/lib"),
+    ("LD_LIBRARY_PATH", "/usr/lib:"),
+    ("LD_PRELOAD", "{root}/own.so"),
+    ("LD_AUDIT", "{root}/own.so"),
 )
+
+
+@pytest.mark.parametrize("words", [("run", "--", "touch", "ran"), ("render",)], ids=["run", "render"])
 def test_what_the_environment_adds_from_the_project_is_refused(
-    project: Project, variable: str, value: str
+    project: Project, words: tuple[str, ...]
 ) -> None:
     """By rendering and by running, after a run without it too."""
     project.policy.write_text(POLICY)
     (project.root / "src").mkdir()
     (project.home / "link").symlink_to("p")
     assert project.run("true").returncode == 0
-    for words in (("run", "--", "touch", "ran"), ("render",)):
+    for variable, value in ADDED:
         ended = _call(project, *SANDWRIGHT, *words, **{variable: value.format(root=project.root)})
-        assert ended.returncode != 0
-        assert b"which the sandbox can write: the next start would load code from there" in ended.stderr
+        assert ended.returncode != 0, (variable, value)
+        said = b"which the sandbox can write: the next start would load code from there"
+        assert said in ended.stderr, (variable, value)
     assert not (project.root / "ran").exists()
     assert project.run("true").returncode == 0
 

@@ -15,7 +15,7 @@ from session.conftest import WAIT, Project
 from session.test_run_containers import Place, busybox_root
 from support import interpreters
 from support.enginehosts import engine_host
-from support.thorough import THOROUGH
+from support.thorough import THOROUGH, covering
 
 GIT = ("git", "-c", "user.name=n", "-c", "user.email=n@example.com", "-c", "commit.gpgsign=false")
 UNTIL_GO = "until [ -e go ]; do sleep 0.05; done;"
@@ -162,13 +162,15 @@ def ends(sandbox: Project, act: str) -> None:
         assert (control.returncode, out, b"sandbox:" in said) == (0, b"fine\n", False), said
 
 
-@pytest.mark.parametrize("act", ACTS if THOROUGH else OF_EACH)
+@pytest.mark.parametrize(
+    ("place", "act"), covering(METHODS, tuple(ACTS) if THOROUGH else OF_EACH), indirect=["place"]
+)
 def test_the_run_ends(sandbox: Project, act: str) -> None:
     ends(sandbox, act)
 
 
 @pytest.mark.needs("bwrap", "git")
-@pytest.mark.parametrize("act", [each for each in ACTS if each not in OF_EACH])
+@pytest.mark.parametrize("act", ACTS)
 def test_it_ends_by_other_work_too(project: Project, act: str) -> None:
     prepare(project, BWRAP)
     ends(project, act)

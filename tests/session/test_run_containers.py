@@ -19,7 +19,7 @@ from sandwright.signalling import children_of
 from session.conftest import SANDWRIGHT, WAIT, Project, eventually, processes_with
 from session.hostdevices import SCRIPT, same_devices
 from support.enginehosts import EngineHost, engine_host
-from support.thorough import THOROUGH
+from support.thorough import THOROUGH, covering
 
 METHODS = [
     pytest.param("oci", marks=pytest.mark.needs("runc", "busybox")),
@@ -92,7 +92,7 @@ def sandbox(place: Place, project: Project) -> Iterator[Project]:
     assert project.records() == []
 
 
-@pytest.mark.parametrize("status", [0, 1, 42, 255] if THOROUGH else [0, 255])
+@pytest.mark.parametrize(("place", "status"), covering(METHODS, [0, 1, 42, 255]), indirect=["place"])
 def test_exit_status(sandbox: Project, status: int) -> None:
     ended = sandbox.run("sh", "-c", f"echo out; echo err >&2; exit {status}")
     assert (ended.returncode, ended.stdout) == (status, b"out\n")
@@ -245,7 +245,7 @@ def test_root_inside_is_not_the_hosts(sandbox: Project, place: Place) -> None:
     assert all(found)
 
 
-@pytest.mark.parametrize("way", ["run", "launch"])
+@pytest.mark.parametrize(("place", "way"), covering(METHODS, ["run", "launch"]), indirect=["place"])
 def test_files_as_input_and_output(sandbox: Project, way: str) -> None:
     """Output goes where the shell is in its file; no file behind a descriptor is written or read inside."""
     given, shown = sandbox.home / "given", sandbox.home / "shown"
@@ -287,7 +287,9 @@ def test_a_signal_reaches_the_command(sandbox: Project) -> None:
     assert (running.returncode, out) == (9, b"got\n")
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
+@pytest.mark.parametrize(
+    ("place", "number"), covering(METHODS, [signal.SIGTERM, signal.SIGINT]), indirect=["place"]
+)
 def test_a_signal_ends_a_command_that_does_not_care(sandbox: Project, number: signal.Signals) -> None:
     # A shell of BusyBox catches SIGINT, and forgets one that comes right before its exec.
     running = sandbox.start("sh", "-c", "(sleep 0.5; echo up) & exec sleep 50")
@@ -336,11 +338,11 @@ def test_the_image_is_not_there(sandbox: Project, place: Place) -> None:
 
 
 def test_many_at_once(sandbox: Project, place: Place) -> None:
-    before = sandbox.tree()
-    running = [sandbox.start("sh", "-c", f"echo {n}; exit 3") for n in range(10)]
+    before, many = sandbox.tree(), 10 if THOROUGH else 5
+    running = [sandbox.start("sh", "-c", f"echo {n}; exit 3") for n in range(many)]
     ended = [each.communicate(timeout=WAIT) for each in running]
     assert [(each.returncode, out) for each, (out, _) in zip(running, ended, strict=True)] == [
-        (3, f"{n}\n".encode()) for n in range(10)
+        (3, f"{n}\n".encode()) for n in range(many)
     ], [err for _, err in ended]
     eventually(lambda: place.containers() == [], "a container is left")  # Podman's monitor removes it
     assert sandbox.records() == []

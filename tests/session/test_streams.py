@@ -12,6 +12,7 @@ import pytest
 from session.conftest import SANDWRIGHT, WAIT, Project, eventually
 from session.terminals import terminal
 from support.processtrees import who_has_open
+from support.thorough import covering
 
 pytestmark = [pytest.mark.needs("bwrap"), pytest.mark.real_start]
 
@@ -127,7 +128,11 @@ def test_standard_descriptors_may_be_closed(project: Project, start: str) -> Non
     assert ended.stdout == b"7\n"
 
 
-@pytest.mark.parametrize("place", ["<{f} >{f}2", ">{f}2 2>&1", "</dev/null >{f}2", "| cat"])
+@pytest.mark.parametrize(
+    ("start", "place"),
+    covering(["run", "launch"], ["<{f} >{f}2", ">{f}2 2>&1", "</dev/null >{f}2", "| cat"]),
+    indirect=["start"],
+)
 def test_a_terminal_that_is_not_input_and_output_is_not_read(
     project: Project, start: str, tmp_path: Path, place: str
 ) -> None:

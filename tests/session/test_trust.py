@@ -19,6 +19,7 @@ from sandwright.session.request import RunRequest
 from sandwright.session.trust import Loosened
 from session.conftest import SANDWRIGHT, Project
 from session.terminals import terminal
+from support.thorough import THOROUGH
 
 pytestmark = pytest.mark.needs("bwrap")
 
@@ -147,7 +148,9 @@ def test_a_strangers_path_shows_no_secret(stranger: Project, text: str) -> None:
     """Neither in a log, nor in a file, as of a comment to a pull request: nobody has accepted the policy."""
     (stranger.root / "old.yaml").write_text(HEAD)
     stranger.policy.write_text(HEAD + text)
-    for words in ASKED:
+    # One text has every command: the rest differs where the policy is resolved, which `verify` does, too.
+    every = THOROUGH or text == SECRET_PATHS[0]
+    for words in ASKED if every else [each for each in ASKED if each != ("verify",)]:
         found = stranger.sandwright(*words)
         assert b"hushed" not in found.stdout + found.stderr, words
     written = [path for path in stranger.root.rglob("*") if path.is_file()]

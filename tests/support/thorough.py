@@ -1,8 +1,13 @@
-"""How many examples hypothesis makes up: few each time, all of them nightly (`invoke test --thorough`)."""
+"""What a run tries by default, and what only `invoke test --thorough` has time for."""
 
 from __future__ import annotations
 
+import itertools
 import os
+from collections.abc import Iterable, Mapping, Sequence
+
+import pytest
+from _pytest.mark.structures import ParameterSet
 
 THOROUGH = os.environ.get("SANDWRIGHT_THOROUGH") == "1"
 PART = 8
@@ -12,3 +17,39 @@ PART = 8
 def examples(full: int = 100) -> int:
     """The number of examples for a test that deserves `full` of them."""
     return full if THOROUGH else max(5, full // PART)
+
+
+def representative(
+    cases: Mapping[str, object] | Iterable[str], *names: str, thorough: bool = THOROUGH
+) -> list[str]:
+    """The named ones of some cases, or all of them in a thorough run.
+
+    They are the cases with a code path of their own, and those that guard against a hole that was found.
+    """
+    every = list(cases)
+    unknown = [name for name in names if name not in every]
+    if unknown or not names or len(set(names)) != len(names):
+        raise ValueError(f"no cases, or the same twice: {unknown or names} of {every}")
+    return every if thorough else [name for name in every if name in names]
+
+
+def covering(*axes: Sequence[object], thorough: bool = THOROUGH) -> list[ParameterSet]:
+    """As few combinations as have each value of each axis once, or all of them in a thorough run.
+
+    Axes are turned against each other, so that values at the same index don't always meet. A combination has
+    the marks of its values.
+    """
+    if not axes or not all(axes):
+        raise ValueError("an axis without values would try nothing")
+    if thorough:
+        return list(map(_combined, itertools.product(*axes)))
+    return [
+        _combined([axis[(row + row // len(axis) * turn) % len(axis)] for turn, axis in enumerate(axes)])
+        for row in range(max(map(len, axes)))
+    ]
+
+
+def _combined(values: Iterable[object]) -> ParameterSet:
+    sets = [each if isinstance(each, ParameterSet) else pytest.param(each) for each in values]
+    marks = [mark for each in sets for mark in each.marks]
+    return pytest.param(*(value for each in sets for value in each.values), marks=marks)

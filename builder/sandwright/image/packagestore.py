@@ -59,11 +59,11 @@ def fetch_stored(
 
     Raise RegistryError, and WrongContent for other bytes.
     """
-    wanted = list({each.sha256: each for each in packages}.values())
-    blobs = [package_descriptor(each) for each in wanted]
+    distinct = list({each.sha256: each for each in packages}.values())
+    blobs = [package_descriptor(each) for each in distinct]
     with store.open() as repository:
         tasks = [partial(repository.has_blob, blob) for blob in blobs]
         there = run_parallel(tasks, stop=repository.client.transport.stop)
         found = [blob for blob, has in zip(blobs, there, strict=True) if has]
         fetch_blobs(repository, found, CacheStore(cache), progress=progress)
-    return [package for package, has in zip(wanted, there, strict=True) if not has]
+    return [package for package, has in zip(distinct, there, strict=True) if not has]

@@ -161,6 +161,21 @@ def from_file(policy: ResolvedPolicy, *, caps: Collection[str] = ()) -> SeccompP
     file, RenderError when it could not be read on the host. See `with_newer_calls` for calls newer than the
     file.
     """
+    key = _file_key(policy, caps)
+    return None if key is None else _profile_for(*key)
+
+
+def filter_from_file(policy: ResolvedPolicy) -> SeccompFilter:
+    """The filter that engines make of the file that `process.seccomp` names, where it names one."""
+    key = _file_key(policy, ())
+    assert key is not None
+    return _filter_for(*key)
+
+
+_FileKey = tuple[str, str, Architecture, frozenset[str], tuple[int, int] | None]
+
+
+def _file_key(policy: ResolvedPolicy, caps: Collection[str]) -> _FileKey | None:
     file = policy.process.seccomp
     if file in SECCOMP_PROFILES:
         return None
@@ -171,11 +186,24 @@ def from_file(policy: ResolvedPolicy, *, caps: Collection[str] = ()) -> SeccompP
             f"{source}: process.seccomp: {file} is not on the host, can't be read there, or is no profile: "
             "more than 1 MiB, or no plain file"
         )
-    arch = architecture(policy)
     kernel = kernel_version(policy.facts.kernel)
-    return with_newer_calls(
-        for_machine(_adoptable(text, file), arch=arch, caps=caps, kernel=kernel), arch=arch
-    )
+    return text, file, architecture(policy), frozenset(caps), kernel
+
+
+# `diff` asks about each system call, with the same files.
+@functools.lru_cache(maxsize=8)
+def _profile_for(
+    text: str, file: str, arch: Architecture, caps: frozenset[str], kernel: tuple[int, int] | None
+) -> SeccompProfile:
+    profile = for_machine(_adoptable(text, file), arch=arch, caps=caps, kernel=kernel)
+    return with_newer_calls(profile, arch=arch)
+
+
+@functools.lru_cache(maxsize=8)
+def _filter_for(
+    text: str, file: str, arch: Architecture, caps: frozenset[str], kernel: tuple[int, int] | None
+) -> SeccompFilter:
+    return resolve_usable(_profile_for(text, file, arch, caps, kernel), arch=arch)
 
 
 def with_newer_calls(original: SeccompProfile, *, arch: Architecture) -> SeccompProfile:

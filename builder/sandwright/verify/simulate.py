@@ -15,7 +15,7 @@ from pathlib import Path
 from sandwright.evaluate.sbpl import Evaluator, FileImporter, Links, compile_profile
 from sandwright.evaluate.sbpl.request import ResourceValue
 from sandwright.methods import registry
-from sandwright.policy.facts import HostEntry, HostFacts
+from sandwright.policy.facts import DARWIN_LINKS, HostEntry, HostFacts
 from sandwright.runtime.probe.protocol import NO_ANSWER, Attempt, ProbeAnswer
 from sandwright.verify.catalogue import catalogue
 from sandwright.verify.cloud import cloud_cases, plant_home
@@ -55,9 +55,9 @@ _OPERATIONS: Mapping[str, tuple[tuple[str, int], ...]] = {
 
 
 def as_macos(facts: HostFacts) -> HostFacts:
-    """The facts of this host as a Mac would have them: the same files, below /private where those are."""
+    """The facts of this host as a Mac would have them: the same files, where the links at its root lead."""
     entries = {_macos_path(path): entry for path, entry in facts.entries.items()}
-    entries["/private"] = HostEntry("directory")
+    entries |= {path: HostEntry("directory") for path in _MACOS_DIRECTORIES}
     return replace(
         facts,
         os="darwin",
@@ -73,9 +73,15 @@ def as_macos(facts: HostFacts) -> HostFacts:
     )
 
 
+_MACOS_DIRECTORIES = ("/private", "/System", "/System/Volumes", "/System/Volumes/Data")
+"""Where the links at the root of macOS lead."""
+
+
 def _macos_path(path: str) -> str:
-    """Where macOS has a path: its /tmp, /var and /etc are links into /private."""
-    return f"/private{path}" if f"/{path.split('/')[1]}" in ("/tmp", "/var", "/etc") else path  # noqa: S108
+    """Where macOS has a path: its /tmp, /var, /etc and /home are links."""
+    first, _, below = path.removeprefix("/").partition("/")
+    target = DARWIN_LINKS.get(f"/{first}")
+    return path if target is None else f"/{target.removeprefix('/')}{'/' if below else ''}{below}"
 
 
 def simulate(resolve: Resolve, method: str, *, weaken: Weaken | None = None) -> MethodProof:

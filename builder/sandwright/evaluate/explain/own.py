@@ -14,7 +14,7 @@ from sandwright.policy.explain import QUESTIONS, Explanation, Question, RuleReas
 from sandwright.policy.paths import follow
 from sandwright.policy.phrasing import one_of
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.render.filters import from_file, resolve_usable
+from sandwright.render.filters import filter_from_file, from_file
 from sandwright.seccomp import SeccompCall, decide, decide_by_name, profile
 from sandwright.seccomp.abi import NATIVE, guess, known_names
 
@@ -56,17 +56,14 @@ def own_answer(policy: ResolvedPolicy, question: Asked, arch: str) -> Explanatio
     source = policy.source("process.seccomp")
     name = policy.process.seccomp
     arguments = padded(question)
-    profile_of_policy = from_file(replace(policy, facts=replace(policy.facts, platform=f"linux/{arch}")))
-    if profile_of_policy is not None:
+    on_machine = replace(policy, facts=replace(policy.facts, platform=f"linux/{arch}"))
+    if from_file(on_machine) is not None:
         abi = NATIVE[architecture_named(arch)]
         call_number = number(question, abi)
         if call_number is None:
             ground = RuleReason(f"seccomp {name}: {arch} has no such call", source)
             return Explanation("syscall", question.subject, allowed=False, ground=ground)
-        decision = decide(
-            resolve_usable(profile_of_policy, arch=architecture_named(arch)),
-            SeccompCall(abi, call_number, arguments),
-        )
+        decision = decide(filter_from_file(on_machine), SeccompCall(abi, call_number, arguments))
         line, column = decision.rule.position if decision.rule else (1, 1)
         ground = RuleReason(f"seccomp {name}:{line}:{column}: {decision.action}", source)
         return Explanation("syscall", question.subject, decision.action.lets_run, ground)
