@@ -77,6 +77,27 @@ def test_at_a_second_mount(person: Project, method: str, tmp_path_factory: pytes
 
 
 @pytest.mark.needs("bwrap", "unshare")
+@pytest.mark.parametrize("home", ["private", "throwaway"])
+@pytest.mark.parametrize("granted", [False, True])
+def test_a_second_mount_of_the_home_that_the_sandbox_replaces(
+    person: Project, home: str, granted: bool
+) -> None:
+    """Rules for the home have no effect at its own path, but at the other. A grant there shows the rest."""
+    alias = person.home.parent / "alias"
+    alias.mkdir()
+    (person.home / "notes").write_text("notes\n")
+    read = f"[/, {alias}]" if granted else "[/]"
+    person.policy.write_text(
+        f"schema: 1\nmethod: bwrap\nfilesystem:\n  home: {home}\n  read: {read}\n"
+        "  write: [$PROJECT]\n  deny: [$PROJECT/.env, ~/.ssh, ~/.netrc]\n"
+    )
+    script = 'cd "$1"; cat notes .netrc .ssh/id p/.env; echo x > ~/.netrc; cat ~/.netrc; touch ~/p/made'
+    ended = run_mounted(person, person.home, alias, "sh", "-c", script, "sh", str(alias))
+    assert (ended.returncode, ended.stdout) == (0, b"notes\n" * granted + b"x\n"), ended.stderr
+    assert (person.root / "made").exists()
+
+
+@pytest.mark.needs("bwrap", "unshare")
 def test_explain_names_the_mount(person: Project) -> None:
     alias = person.home.parent / "alias"
     alias.mkdir()

@@ -98,6 +98,23 @@ def test_a_link_in_place_of_the_kept_home_is_refused(project: Project) -> None:
 
 
 @pytest.mark.needs("bwrap")
+@pytest.mark.parametrize("name", ["p", ".gitconfig"])
+def test_no_mount_point_is_made_through_a_link_of_an_earlier_run(project: Project, name: str) -> None:
+    """bubblewrap follows a link to /oldroot, where the host's files are while it makes the mounts."""
+    (project.home / ".gitconfig").touch()
+    victim = project.home / "made"
+    project.policy.write_text("schema: 1\nmethod: bwrap\nextends: [own-home]\n")
+    (_kept(project) / name).parent.mkdir(parents=True)
+    (_kept(project) / name).symlink_to(f"/oldroot{victim}")
+    ended = project.run("true")
+    assert ended.returncode == 125, ended.stderr
+    assert f"home/{name} is a link".encode() in ended.stderr
+    assert not victim.exists()
+    (_kept(project) / name).unlink()
+    assert project.run("true").returncode == 0
+
+
+@pytest.mark.needs("bwrap")
 @pytest.mark.parametrize("home", ["private", "throwaway"])
 def test_own_state_is_not_in_it(project: Project, home: str) -> None:
     project.policy.write_text(f"schema: 1\nmethod: bwrap\nfilesystem: {{home: {home}}}\n")

@@ -163,6 +163,7 @@ class LaunchPlan:
     denied_names: Pairs = ()
     there_directories: Words = ()
     there_files: Words = ()
+    mount_ways: Words = ()
     writable: Words = ()
     uid: int | None = None
     passed: Words = ()

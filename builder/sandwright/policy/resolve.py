@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from sandwright.errors import UsageError
@@ -127,7 +128,8 @@ def _filesystem(
     rules += [*with_exceptions(engines, unprotected, faults), *resolver.private_rules()]
     temporary = resolver.temporary(tmp)
     rules += [temporary] if temporary else []
-    rules = without_private(rules, resolver.home(home), facts)
+    everywhere, own_home = [*rules], resolver.home(home)
+    rules = without_private(rules, own_home, facts)
     lost_writes(listed, [rule for rule in rules if rule.origin in ("own", "home")], faults)
     names = protections(settings, rules, facts, unprotected, faults)
     startup = tuple(resolver.startup())
@@ -140,7 +142,9 @@ def _filesystem(
     closed = tuple(reserved_rules(facts))
     rules += [rule for rule in (*protected, *policy_files) if before.changes_host(rule.path)]
     rules += rules_in_force(closed, before, facts)
-    rules += alias_rules([*rules, *protected, *policy_files], before, listed, facts)
+    everywhere += [replace(own_home, kind="deny", private=False)] if own_home else []
+    restricted = dict.fromkeys([*everywhere, *rules, *protected, *policy_files])
+    rules += alias_rules(restricted, before, listed, facts)  # other mounts show the user's home
     rules.sort(key=lambda rule: (depth(rule.path), rule.path, rule.strength))
     tree = PathRules(rules, protections=names, startup=startup, key=key)
     if any(name.value.startswith(".git/") for each in names for name in each.names):

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from sandwright.launcher import LAUNCH
 from sandwright.launcher.plan import NAME, LaunchPlan, SocketPlan, plan_bytes
-from sandwright.policy.paths import ancestors, below
+from sandwright.policy.paths import ancestors, below, is_inside
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.uses import appearing, denied_names
 from sandwright.policy.values import LOADERS
@@ -41,6 +41,7 @@ def common_plan(policy: ResolvedPolicy, plan: MountPlan, method: str) -> LaunchP
         denied_names=tuple(denied_names(policy, covered)),
         there_directories=tuple(path for path, entry in there.items() if entry == "directory"),
         there_files=tuple(path for path, entry in there.items() if entry != "directory"),
+        mount_ways=tuple(_mount_ways(policy, plan)),
         writable=tuple(writable_directories(policy)),
         uid=policy.facts.uid if policy.mapping == "required" else None,
         passed=tuple(patterns(environment.passed)),
@@ -115,6 +116,14 @@ def writable_directories(policy: ResolvedPolicy) -> list[str]:
     """Directories where a program inside can plant programs on the host: launchers start none from there."""
     rules = policy.filesystem.rules
     return sorted({rule.path for rule in rules if rule.writable and not rule.private})
+
+
+def _mount_ways(policy: ResolvedPolicy, plan: MountPlan) -> list[str]:
+    """What mount points in the sandbox's home lie on, in the directory of the host that is bound there."""
+    source, home = policy.filesystem.home_source, policy.canonical(policy.facts.home)
+    targets = (mount.target for mount in plan.mounts if source and is_inside(mount.target, home))
+    paths = (each for target in targets for each in (*ancestors(target), target))
+    return sorted({source + each[len(home) :] for each in paths if is_inside(each, home)} - {source})
 
 
 def _expected_kinds(plan: MountPlan) -> dict[str, EntryKind]:

@@ -179,6 +179,12 @@ void check_there_still(const struct run *run)
 {
     check_there(&run->plan.there_directories, true);
     check_there(&run->plan.there_files, false);
+    for (size_t index = 0; index < run->plan.mount_ways.count; index++) { /* mount points would be made where it leads */
+        struct stat status;
+        const char *path = run->plan.mount_ways.at[index];
+        if (lstat(path, &status) == 0 && S_ISLNK(status.st_mode))
+            die("%s is a link, on which something is mounted in the sandbox: remove it", path);
+    }
 }
 
 void check_paths(struct run *run)

@@ -8,6 +8,7 @@ FIELD(WORDS, absent)                  /* what didn't exist when this was rendere
 FIELD(PAIRS, denied_names)            /* those at which something may come to be, as spelled, and where each led when rendered: "", nowhere */
 FIELD(WORDS, there_directories)       /* what mounts lie on */
 FIELD(WORDS, there_files)
+FIELD(WORDS, mount_ways)              /* no links, if they exist: a sandbox could write what mounts are placed in */
 FIELD(WORDS, writable)                /* directories that the sandbox can write: no program is taken from them */
 FIELD(NUMBER, uid)                    /* user.mapping is required: for whom this was rendered */
 FIELD(WORDS, passed)                  /* names of variables, or beginnings and * */

@@ -96,7 +96,7 @@ bool has_artifact(const struct run *run, const char *name); /* by the plan */
 void check_artifacts(struct run *run);   /* sha256 of plan.artifacts, which stay in memory from then on */
 char *checked_artifact(const struct run *run, const char *name, size_t *length); /* its content, which was looked at */
 void check_paths(struct run *run);       /* plan.absent, there_directories, there_files; uid, mapping */
-void check_there_still(const struct run *run); /* there_directories and there_files once more */
+void check_there_still(const struct run *run); /* there_directories, there_files and mount_ways once more */
 
 /* ---- privileges.c: false and errno. No program can give new rights afterwards. */
 bool keep_capabilities(uint64_t kept);    /* a bit each, and no others */
