@@ -25,12 +25,9 @@ def run(*, words: Sequence[str], **options: str | bool | list[str]) -> int:
 def _run(words: Sequence[str], **options: str | bool | list[str]) -> int:
     request = request_of(words, **options)  # type: ignore[arg-type]  # by the table
     if request.detach:
-        from sandwright.cli import console  # noqa: PLC0415 - few runs are detached
-        from sandwright.session import detached  # noqa: PLC0415 - likewise
+        from sandwright.cli.detaching import detach  # noqa: PLC0415 - few runs are detached
 
-        return detached.start(
-            request, lambda: _with_status(partial(run_request, request, notify=notify)), console.line
-        )
+        return detach(request, lambda: _with_status(partial(run_request, request, notify=notify)))
     if request.name:
         raise UsageError("--name names a detached run: add --detach")
     return run_request(request, notify=notify)
