@@ -34,9 +34,10 @@ from typing import Any, BinaryIO
 import zstandard
 from benchmarks.harness import MIB, RESULTS, Contestant, compare, measure, record, table, write
 
-from sandwright.image.build import Fetcher, build_images
+from sandwright.image.build import build_images
 from sandwright.image.cache import Cache, default_cache
 from sandwright.image.definition import load_catalogue
+from sandwright.image.fetcher import Fetcher
 from sandwright.image.lock import Lock, LockedPackage, checksum, load_lock, write_lock
 from sandwright.image.lockfile import ARCHITECTURES
 from sandwright.image.mirrors import find_mirrors
@@ -50,7 +51,8 @@ IMAGE = "distroless"
 OURS = """\
 import sys, time
 from pathlib import Path
-from sandwright.image.build import Fetcher, build_images
+from sandwright.image.build import build_images
+from sandwright.image.fetcher import Fetcher
 from sandwright.image.cache import Cache
 from sandwright.image.definition import load_catalogue
 images, cache, output, told, *options = sys.argv[1:]

@@ -23,11 +23,11 @@ from pathlib import Path
 from benchmarks.harness import RESULTS, Contestant, compare, measure, record, table, write
 
 from sandwright.host import collect_host
-from sandwright.image.build import Fetcher
 from sandwright.image.cache import Cache, default_cache
 from sandwright.image.definition import load_catalogue
 from sandwright.image.dockerfile.build import BuildRequest, render_context
 from sandwright.image.dockerfile.context import DockerfileContext
+from sandwright.image.fetcher import Fetcher
 from sandwright.image.mirrors import find_mirrors
 from sandwright.resources import data_path
 

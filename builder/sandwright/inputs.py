@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from sandwright.git.index import gitlinks
+from sandwright.git.index import gitlinks, shared_indexes
 from sandwright.nested import IncompleteSearch
 from sandwright.questions import (
     ENTRIES,
@@ -131,9 +131,16 @@ class LiveHost:
 
     def gitlinks(self, index: str) -> list[str]:
         """The entries of an index of Git's that are other repositories, sorted; none if unreadable."""
-        data = index_bytes(index)
-        self._answers["index", index] = index_of(data)
-        return sorted(map(os.fsdecode, gitlinks(data)))
+        data = self._index(index)
+        found = gitlinks(data)
+        for name in shared_indexes(data):
+            found |= gitlinks(self._index(f"{index.rpartition('/')[0]}/{name}"))
+        return sorted(map(os.fsdecode, found))
+
+    def _index(self, path: str) -> bytes:
+        data = index_bytes(path)
+        self._answers["index", path] = index_of(data)
+        return data
 
     def variable(self, name: str) -> str | None:
         """A variable of the environment."""

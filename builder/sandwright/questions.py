@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Literal
 
 from sandwright import digests
-from sandwright.git.index import MODE, MOST
+from sandwright.git.index import MODE, MOST, shared_indexes
 from sandwright.mount_aliases import aliases, read_mounts
 from sandwright.nested import check_listed, check_passable, find_names
 
@@ -239,7 +239,7 @@ def index_bytes(path: str) -> bytes:
 
 
 def _index_digest(path: str) -> Answer:
-    """The digest of an index of Git's, where it may have an entry that is another repository; else its mark.
+    """The digest of a split index of Git's, or one with an entry for another repository; else its mark.
 
     So that what every commit changes renders nothing anew where there is no such entry.
     """
@@ -248,7 +248,7 @@ def _index_digest(path: str) -> Answer:
 
 def index_of(data: bytes) -> Answer:
     """The answer to `index`, for its bytes."""
-    return (digests.sha256(data) if MODE in data else "none",) if data else ()
+    return (digests.sha256(data) if MODE in data or shared_indexes(data) else "none",) if data else ()
 
 
 def _nested(root: str, *names: str) -> Answer:

@@ -78,7 +78,7 @@ def downloads(environment: Mapping[str, str]) -> str:
     """The cache of downloads and programs: `$SANDWRIGHT_CACHE`, or below XDG_CACHE_HOME or `~/.cache`."""
     configured, shared = environment.get("SANDWRIGHT_CACHE"), environment.get("XDG_CACHE_HOME", "")
     if configured:
-        return os.path.abspath(os.path.expanduser(configured))
+        return os.path.join(os.getcwd(), os.path.expanduser(configured))
     # The XDG base directory specification says to ignore relative paths.
     return os.path.join(shared if shared.startswith("/") else os.path.expanduser("~/.cache"), NAME)
 
@@ -95,8 +95,8 @@ def keys() -> str:
 
 
 def hidden_directories() -> tuple[str, ...]:
-    """The directories that no sandbox sees (`policy.reserved` has the rules)."""
-    return tuple(map(os.path.normpath, (runtime(), cache(), keys())))
+    """The directories that no sandbox sees (`policy.reserved` has the rules), as variables spell them."""
+    return runtime(), cache(), keys()
 
 
 def account_home() -> str:
@@ -112,8 +112,7 @@ def account_home() -> str:
 
 def readonly() -> tuple[str, ...]:
     """The directories that no sandbox writes, as programs outside take files from there."""
-    found = (os.path.dirname(cache()), downloads(os.environ), config())
-    return tuple(dict.fromkeys(map(os.path.normpath, found)))
+    return tuple(dict.fromkeys((os.path.dirname(cache()), downloads(os.environ), config())))
 
 
 def memory() -> str:

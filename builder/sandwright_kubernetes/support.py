@@ -33,6 +33,7 @@ DECLARATION = Declaration(
         "filesystem.git-links": Support(
             "exact", "a protected Git directory is read-only, and no link out of the project is copied back"
         ),
+        "filesystem.home": Support("cannot", "the home directory is the image's"),
         "filesystem.tmp-private": Support("exact"),
         "filesystem.tmp-shared": Support("stricter", "the host's files do not exist in the cluster"),
         "network.none": Support("stricter", "IP sockets cannot be created, not even for its own localhost"),

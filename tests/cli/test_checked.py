@@ -89,7 +89,7 @@ EMPTY: dict[str, dict[str, str]] = {
     },
     "verify-image": {
         "127.0.0.1:1/none --key key.pub": UNREAD,
-        "127.0.0.1:1/none --key key.pub --platform linux/amd64": "--platform and --mirror are for --rebuild",
+        "127.0.0.1:1/none --key key.pub --packages x": "--packages are for --rebuild",
     },
     "render": {
         "--check": "not what the policy renders to: .sandbox/bwrap/args",

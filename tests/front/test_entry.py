@@ -90,6 +90,9 @@ def _recorded(folder: Path) -> LiveHost:
     (folder / "a/ä").write_text("")
     (folder / "index").write_bytes(b"DIRC\0\0\0\2\0\0\0\0")
     (folder / "links").write_bytes(b"DIRC\0\0\0\2\0\0\0\1" + bytes(24) + b"\0\0\xe0\0" + bytes(40))
+    for name, size in (("split", 20), ("not-split", 0), ("cut", 21), ("long", 1 << 27)):
+        extension = b"link" + size.to_bytes(4, "big") + b"\1" * 20
+        (folder / name).write_bytes(b"DIRC\0\0\0\2\0\0\0\0" + extension)
     (folder / "large").write_bytes(b"x" * ((1 << 20) + 5))
     asking = LiveHost()
     for name in ("file", "link", "dangling", "pipe", "placeholder", "ä", "missing", "b"):
@@ -105,7 +108,7 @@ def _recorded(folder: Path) -> LiveHost:
         asking.ask("stamp", path) if path != "/proc/self/status" else None
     for path in ("/proc/sys/kernel/osrelease", "/dev/null", f"{folder}/large", "/etc"):
         asking.ask("content", path)
-    for name in ("index", "links", "missing"):
+    for name in ("index", "links", "missing", "split", "not-split", "cut", "long"):
         asking.ask("index", f"{folder}/{name}")
     asking.ask("listing", f"{folder}/a")
     asking.ask("nested", str(folder), ".vscode", "a/file", "a/missing", ".git", "x")

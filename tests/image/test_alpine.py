@@ -11,9 +11,10 @@ import pytest
 from sandwright import process
 from sandwright.errors import HostError, IntegrityError, LockError
 from sandwright.image.apk.lock import lock_apk_image
-from sandwright.image.build import BuiltImage, Fetcher, build_images
+from sandwright.image.build import BuiltImage, build_images
 from sandwright.image.cache import Cache
 from sandwright.image.definition import ImageDefinition, Platform, load_catalogue
+from sandwright.image.fetcher import Fetcher
 from sandwright.image.lock import write_lock
 from sandwright.image.mirrors import Mirrors
 from sandwright.image.sections import AlpineBase

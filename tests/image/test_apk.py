@@ -30,10 +30,11 @@ from sandwright.image.apk.mirror import ApkMirror
 from sandwright.image.apk.package import ApkPackage
 from sandwright.image.apk.resolver import PrivateApk, extract_static
 from sandwright.image.apk.signing import read_keys, verify_signature
-from sandwright.image.build import BuiltImage, Fetcher, build_images
+from sandwright.image.build import BuiltImage, build_images
 from sandwright.image.cache import Cache
 from sandwright.image.definition import ImageDefinition, load_catalogue, load_definition
 from sandwright.image.dockerfile.render import Recipe, render_dockerfile
+from sandwright.image.fetcher import Fetcher
 from sandwright.image.lock import Lock, checksum, load_lock, write_lock
 from sandwright.image.mirrors import Mirrors
 from sandwright.release import provenance

@@ -30,10 +30,11 @@ from sandwright.errors import (
 )
 from sandwright.host import Binfmt, MachineFacts, collect_host
 from sandwright.image import configured
-from sandwright.image.build import Fetcher, build_images
+from sandwright.image.build import build_images
 from sandwright.image.cache import Cache, default_cache
 from sandwright.image.configured import DebianSystem, write_system
 from sandwright.image.definition import load_catalogue
+from sandwright.image.fetcher import Fetcher
 from sandwright.image.layer import writing_layer
 from sandwright.image.layout import staging
 from sandwright.image.mirrors import find_mirrors
@@ -413,7 +414,8 @@ def processes(word: str) -> set[str]:
 CHILD = """\
 import os, sys
 from pathlib import Path
-from sandwright.image.build import Fetcher, build_images
+from sandwright.image.build import build_images
+from sandwright.image.fetcher import Fetcher
 from sandwright.image.cache import Cache, default_cache
 from sandwright.image.definition import load_catalogue
 from sandwright.image.mirrors import find_mirrors

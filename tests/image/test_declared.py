@@ -2,64 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 import pytest
 
 from sandwright.errors import BuildError
 from sandwright.image import accounts, declared, ldcache
-from sandwright.image.declared import Declared, declare, mount_points
+from sandwright.image.declared import declare, mount_points
 from sandwright.image.overlay import Overlay
 from sandwright.image.sections import ImageGroup, ImageUser
-from sandwright.image.tree import FileNode, FileTree, PackageContents
+from sandwright.image.tree import PackageContents
 from sandwright.rootfs.elf import Elf
-from sandwright.rootfs.tar.entry import EntryKind
+from support.filetrees import given, overlay_on, shown
 
-EPOCH = 1_700_000_000
 ROOT = ImageUser(name="root", uid=0, gid=0, home="/root", shell="/sbin/nologin")
 NONROOT = ImageUser(name="nonroot", uid=65532, gid=65532, comment="no, root", home="/home/nonroot")
-
-
-def tree_of(*paths: str, kept: Mapping[str, bytes] | None = None) -> FileTree:
-    """A tree. `a/` is a directory, `a -> b` a link, anything else a file; parents are made."""
-    tree = FileTree()
-    for path in paths:
-        name, arrow, target = path.partition(" -> ")
-        parts = name.rstrip("/").split("/")
-        for up in range(1, len(parts)):
-            above = "/".join(parts[:up]).encode()
-            tree.add(above, tree.get(above) or FileNode(EntryKind.DIRECTORY, "base", 0o755, 0, 0, 0))
-        kind = EntryKind.SYMLINK if arrow else EntryKind.DIRECTORY if name.endswith("/") else EntryKind.FILE
-        tree.add(name.rstrip("/").encode(), FileNode(kind, "base", 0o644, 0, 0, 0, target.encode()))
-    tree.kept = {path.encode(): content for path, content in (kept or {}).items()}
-    return tree
-
-
-def overlay_on(*paths: str, kept: Mapping[str, bytes] | None = None) -> Overlay:
-    return Overlay(tree_of(*paths, kept=kept), epoch=EPOCH)
-
-
-def shown(overlay: Overlay) -> dict[str, str | bytes]:
-    """Path → content, link target, or mode of a directory."""
-    found: dict[str, str | bytes] = {}
-    for addition in overlay:
-        entry = addition.entry
-        assert entry.mtime_ns == EPOCH * 10**9
-        match entry.kind:
-            case EntryKind.FILE:
-                found[entry.path.decode()] = b"".join(addition.content())
-                assert len(found[entry.path.decode()]) == entry.size
-            case EntryKind.SYMLINK:
-                found[entry.path.decode()] = f"-> {entry.link.decode()}"
-            case _:
-                found[entry.path.decode()] = f"{entry.mode:04o} {entry.uid}:{entry.gid}"
-    return found
-
-
-def given(
-    *packages: PackageContents, wanted: Callable[[str], bool] = lambda _: True, **more: Sequence[object]
-) -> Declared:
-    return Declared("amd64", packages, wanted, **more)  # type: ignore[arg-type]
 
 
 def test_merged_usr() -> None:
@@ -197,6 +154,7 @@ def test_every_name_of_a_definition_is_known() -> None:
         "os-release",
         "tmp",
         "nsswitch",
+        "alternatives",
     }
     assert set(declared.ORDER) == names
     assert declared.ORDER[0] == "merged-usr"

@@ -191,7 +191,8 @@ REFUSALS: dict[str, tuple[str, str]] = {
     "a declaration there is not": (
         DEBIAN + "declare: [tmpp]\n",
         "image.yaml:6:11: declare[0]: must be one of merged-usr, accounts, ca-bundle, ld-cache, "
-        "package-metadata, os-release, tmp, nsswitch, busybox-applets, not 'tmpp'; did you mean 'tmp'?",
+        "package-metadata, os-release, tmp, nsswitch, busybox-applets, alternatives, "
+        "not 'tmpp'; did you mean 'tmp'?",
     ),
     "packages that can't be": (
         DEBIAN.replace("[libc6]", "[libc6, Git, 'a b', libc6, -x]"),

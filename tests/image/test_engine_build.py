@@ -26,13 +26,13 @@ from sandwright.engines.docker import DockerEngine, connect_docker
 from sandwright.engines.podman import PodmanEngine, preferred_runtime
 from sandwright.errors import BuildError, CommandFailed, HostError, ToolMissing, UsageError
 from sandwright.host import MachineFacts, collect_host
-from sandwright.image.build import Fetcher
 from sandwright.image.cache import Cache, default_cache
 from sandwright.image.definition import load_catalogue, load_definition
 from sandwright.image.dockerfile import build, recipe
 from sandwright.image.dockerfile.build import BuildRequest, EngineBuiltImage, build_in_engine, embedded
 from sandwright.image.dockerfile.context import DockerfileContext
 from sandwright.image.dockerfile.trees import KNOWN, Difference, compare, explained, read_files, unexplained
+from sandwright.image.fetcher import Fetcher
 from sandwright.image.lock import checksum, load_lock, write_lock
 from sandwright.image.mirrors import find_mirrors
 from sandwright.progress import SILENT

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from sandwright.errors import BuildError, RenderError, UsageError
-from sandwright.image.build import Fetcher
 from sandwright.image.cache import Cache
 from sandwright.image.definition import ImageDefinition, load_catalogue, load_definition
 from sandwright.image.dockerfile.build import BuildRequest, build_in_engine, render_text
 from sandwright.image.dockerfile.recipe import BaseReferences, make_context
 from sandwright.image.dockerfile.render import plain_token, quote_word, quote_words
+from sandwright.image.fetcher import Fetcher
 from sandwright.image.lock import load_lock
 from sandwright.image.mirrors import Mirrors
 from sandwright.resources import data_path

@@ -16,10 +16,11 @@ import pytest
 
 from sandwright import process
 from sandwright.errors import FetchError, HostError, LockError
-from sandwright.image.build import Fetcher, build_images
+from sandwright.image.build import build_images
 from sandwright.image.cache import Cache, default_cache
 from sandwright.image.definition import load_catalogue
 from sandwright.image.existing import read_layout
+from sandwright.image.fetcher import Fetcher
 from sandwright.image.mirrors import find_mirrors
 from support.smallworld import World, small_world
 

@@ -11,7 +11,7 @@ from sandwright.cli.commands.table import command_of
 from sandwright.cli.image_arguments import catalogue_of
 from sandwright.errors import DocumentError, SandwrightError, UsageError
 from sandwright.image.definition import load_catalogue, load_definition
-from sandwright.image.template import LANGUAGES, SUITES, NewImage
+from sandwright.image.template import ALPINE_RELEASE, ALWAYS, LANGUAGES, SUITES, NewImage
 from sandwright.resources import data_path
 from support.standby import COMMAND as SANDWRIGHT
 
@@ -23,9 +23,25 @@ SHIPPED = data_path("images")
 def test_each_language(suite: str, language: str, tmp_path: Path) -> None:
     made = NewImage("mine", suite, languages=[language]).write(tmp_path, bases=SHIPPED)
     assert made == load_definition(tmp_path / "mine")
-    assert set(LANGUAGES[language].packages) < set(made.packages)
+    assert set(LANGUAGES[language].debian) < set(made.packages)
     assert made.smoke.programs[-1] == LANGUAGES[language].program
     assert (made.suite, made.config.user, made.config.command) == (suite, "agent", ("/bin/bash",))
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_each_language_of_alpine(language: str, tmp_path: Path) -> None:
+    made = NewImage("mine", "alpine", ["curl"], [language]).write(tmp_path, bases=SHIPPED)
+    assert (made.distribution, made.suite, made.configure) == ("alpine", f"v{ALPINE_RELEASE}", "declared")
+    assert {"busybox", "curl", *LANGUAGES[language].alpine} < set(made.packages)
+    assert made.declare == ("package-metadata", "busybox-applets")
+    assert (made.smoke.programs[-1], made.config.command) == (LANGUAGES[language].program, ("/bin/sh",))
+    assert "LANG" in made.config.environment
+
+
+def test_the_release_is_that_of_the_shipped_image() -> None:
+    shipped = load_definition(SHIPPED / "more" / "alpine-apk")
+    assert shipped.suite == f"v{ALPINE_RELEASE}"
+    assert set(shipped.packages) < set(ALWAYS["alpine"])
 
 
 def test_packages_user_and_description(tmp_path: Path) -> None:
@@ -60,7 +76,10 @@ def test_on_an_image_of_a_registry(tmp_path: Path) -> None:
     [
         (NewImage("mine", "bookwurm"), "there is no image 'bookwurm'"),
         (NewImage("mine", "bookworm", ["a b"]), "packages[0]: 'a b' is not a package"),
-        (NewImage("mine", "debian", ["curl"]), "--package and --language need a Debian suite as base"),
+        (
+            NewImage("mine", "debian", ["curl"]),
+            "--package and --language need a distribution as base: bookworm, trixie, alpine",
+        ),
         (NewImage("mine", "bookworm", user="A"), "'A' is not a name for a user or group"),
         (NewImage("Mine", "bookworm"), "'Mine' can't name an image"),
         (NewImage("..", "bookworm"), "'..' can't name an image"),

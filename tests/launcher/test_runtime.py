@@ -28,6 +28,7 @@ from support.goldens import write_artifacts
 from support.thorough import THOROUGH
 
 WAIT = 60
+GATE = "/.sandwright-gate"
 FAKE = """\
 #!/bin/sh
 printf '%s\\n' "$@" >>{made}/words
@@ -169,7 +170,7 @@ def test_the_configuration_is_as_rendered_but_for_what_a_run_brings(method: str,
     assert re.fullmatch("sandwright-[A-Za-z0-9]{10}", run)
     args = after["process"].pop("args")
     walled = ["--backstop", "3", "w/tmp", "r/sys", "--"] if method == "oci" and "--backstop" in args else []
-    assert args == ["/.sandwright-init", *walled, "--init", "-", "echo", *ODD]
+    assert args == ["/.sandwright-init", *walled, "--gate", GATE, "--init", "-", "echo", *ODD]
     assert before["process"].pop("args") == ["/bin/sh"]
     passed = sorted([f"LC_ODD={''.join(ODD)}", "LC_EMPTY="])
     own = before["process"].pop("env")
@@ -189,11 +190,15 @@ def test_the_configuration_is_as_rendered_but_for_what_a_run_brings(method: str,
     assert kept == before["mounts"]
     assert {**before, "mounts": 0} == {**after, "mounts": 0}
     image = launcher.scratch / "image"
-    assert {each["destination"]: each["source"] for each in added} == {
+    sources = {each["destination"]: each["source"] for each in added}
+    assert sources.pop(GATE).endswith(f"/runs/{run}/gate")
+    assert sources == {
         "/.sandwright-init": f"{launcher.folder}/launch-init",
         **{f"/{name}": f"{image}/{name}" for name in ("bin", "etc", "opt", "run", "usr", "var")},
     }
-    assert {tuple(each["options"]) for each in added} == {("rbind", "rprivate", "nosuid", "nodev", "ro")}
+    options = ["rbind", "rprivate", "nosuid", "nodev", "ro"]
+    special = {GATE: [*options[:-1], "noexec", "ro"]}
+    assert all(each["options"] == special.get(each["destination"], options) for each in added)
     assert launcher.runs() == []
 
 
@@ -250,7 +255,19 @@ def test_what_lies_at_the_root(make: Make) -> None:
         launcher.fake()
         assert launcher.run("true").returncode == 0
     root = launcher.made / "bundle" / "rootfs"
-    names = {"bin", "etc", "opt", "run", "usr", "var", "file", ".hidden", "..odd", ".sandwright-init"}
+    names = {
+        "bin",
+        "etc",
+        "opt",
+        "run",
+        "usr",
+        "var",
+        "file",
+        ".hidden",
+        "..odd",
+        ".sandwright-init",
+        GATE[1:],
+    }
     assert {each.name for each in root.iterdir()} == names | {"lib", 'link"'}
     links = [str((root / name).readlink()) for name in ("lib", 'link"')]
     assert links == ["usr/lib", "/nowhere\n"]

@@ -10,9 +10,12 @@ import pytest
 
 from sandwright import nested
 from sandwright.api import Policy
+from sandwright.errors import RenderError
+from sandwright.methods.registry import render
 from sandwright.nested import DEPTH, find_names
 from sandwright.policy import autorun, load
 from sandwright.policy.autorun import NAMES, AutorunName, Decision, paths
+from sandwright.policy.collect import collect_facts
 from sandwright.policy.layers import merged
 
 TRIED = """
@@ -27,6 +30,7 @@ lefthook.yml .overcommit.yml .bash_aliases .pdbrc .config/fish/conf.d/x.fish .co
 .junie/mcp/mcp.json .agents/skills/x/SKILL.md .crush.json crush.json .claude/plugins/x .claude/rules/x.md
 .claude/output-styles/x.md .cursorrules .github/copilot/mcp.json .trae/mcp.json .clinerules/hooks/x
 opencode.json .aider.conf.yml .gitmodules .vscode/tasks.json .envrc .mcp.json .husky/pre-commit
+.sl/requires .sl/sharedpath .bzr/branch/location
 .jj/repo/config.toml .sl/config .bzr/branch/branch.conf _darcs/prefs/defaults .pijul/config .fslckout
 _FOSSIL_ .fossil-settings/th1-setup CVS/Root .p4config .svn/wc.db Makefile package.json
 """
@@ -118,3 +122,26 @@ def test_a_project_in_the_project_keeps_its_policy(tmp_path: Path, monkeypatch: 
         assert not writable(f"{tmp_path}/p/{name}"), name
     for name in ("a/b/sandbox.yaml", "data/sandbox.yaml", "a/x"):
         assert writable(f"{tmp_path}/p/{name}"), name
+
+
+@pytest.mark.parametrize(
+    ("link", "target", "name"),
+    [
+        ("sub/.claude", "real/claude", "settings.json"),
+        ("sub/.claude", "a/b/c/d/claude", "hooks/start"),
+        ("sub/.hg", "real/hg", "hgrc"),
+        ("sub/.jj/repo", "real/repo", "config.toml"),
+    ],
+)
+def test_a_name_behind_a_link_is_protected(tmp_path: Path, link: str, target: str, name: str) -> None:
+    """A tool follows `sub/.claude`. A method that can't hold the link refuses the policy."""
+    project = tmp_path / "p"
+    for path in (project / target / name, project / link):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    (project / target / name).touch()
+    (project / link).symlink_to(project / target)
+    facts = collect_facts(Policy.from_text("method: bwrap\n"), project=project, environ={"HOME": "/nowhere"})
+    policy = Policy.from_text("method: bwrap\n").resolve(facts)
+    assert not policy.is_path_writable(f"{project}/{target}/{name}")
+    with pytest.raises(RenderError, match="leads through the link"):
+        render(policy, "bwrap")

@@ -101,6 +101,8 @@ def test_some_cells(feature: str, method: str, level: str) -> None:
         ("filesystem: {write: [/srv], readonly: [/srv/new]}", {"filesystem.readonly", "filesystem.absent-elsewhere", "filesystem.protect-elsewhere"}),
         ("filesystem: {write: [/srv]}", {"filesystem.protect-elsewhere"}),
         ("filesystem: {deny: [$PROJECT/link]}", {"filesystem.deny", "filesystem.links"}),
+        ("filesystem: {home: private}", {"filesystem.home"}),
+        ("filesystem: {home: throwaway}", {"filesystem.home"}),
         ("filesystem: {tmp: shared}", {"filesystem.tmp-shared"}),
         ("network: {mode: proxy}", {"network.proxy", "network.ca"}),
         ("network: {mode: proxy, allow: [{host: a.example, private: true}]}", {"network.proxy", "network.ca", "network.private"}),
@@ -145,6 +147,7 @@ def test_every_feature_is_used_by_some_policy() -> None:
         "environment: {set: {A: b}}\ncredentials: {cloud: readonly, shims: {gh: {allow: []}}}\nuser: {mapping: required}\nresources: {memory: 1GiB, cpus: 1, pids: 9, files: 9, time: 1m}\ngvisor: {engine: docker}",
         "network: {mode: host, unix_sockets: [/srv/s]}",
         "network: {own_sockets: false}",
+        "filesystem: {home: private}",
     ]  # fmt: skip
     found = {use.feature for text in texts for use in uses(_resolve(text))}
     repository = replace(FACTS, git_directories=(f"{FACTS.project}/.git",))

@@ -86,6 +86,7 @@ REFUSED = [
     ("method: bwrap", "method: docker", "project.yaml:1:9: method: docker is not among the floor's methods, bwrap (floor floor.yaml:1:9)"),
     ("methods: [gvisor, docker]", "methods: [docker, podman]", "project.yaml:1:10: methods: podman is not among the floor's methods, gvisor, docker (floor floor.yaml:1:10)"),
     ("image: debian", "method: noop\nreason: x", "project.yaml:1:9: method: noop enforces nothing, and there is a floor to enforce"),
+    ("filesystem: {home: private}", "filesystem: {home: host}", "project.yaml:1:20: filesystem.home: host is looser than the floor's private (floor floor.yaml:1:20)"),
     ("filesystem: {tmp: private}", "filesystem: {tmp: shared}", "project.yaml:1:19: filesystem.tmp: shared is looser than the floor's private (floor floor.yaml:1:19)"),
     ("network: {mode: proxy}", "network: {mode: host}", "project.yaml:1:17: network.mode: host is looser than the floor's proxy (floor floor.yaml:1:17)"),
     ("network: {mode: proxy, allow: ['*.example.org']}", "network: {allow: [example.org]}", "project.yaml:1:19: network.allow[0]: example.org is not in the floor's network.allow (floor floor.yaml:1:31)"),

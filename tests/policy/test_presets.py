@@ -56,8 +56,9 @@ def test_presets_resolve(name: str, facts: HostFacts) -> None:
     assert not policy.process.sandbox_root
     assert not policy.network.unix_sockets
     assert policy.network.mode != "host"
-    assert not policy.is_path_readable("~/.ssh/id_ed25519")
-    assert not policy.is_path_writable("~/x")
+    tree = policy.filesystem.tree
+    assert not tree.shows_host(policy.canonical("~/.ssh/id_ed25519"))
+    assert not tree.changes_host(policy.canonical("~/x"))
     assert policy.is_path_writable("$PROJECT/x")
     assert not policy.is_path_writable("$PROJECT/.git/hooks/x")
     assert not policy.environment.passes("AWS_SECRET_ACCESS_KEY")

@@ -182,6 +182,39 @@ def test_a_repository_that_the_index_names_is_protected(repo: Path) -> None:
     assert policy.is_path_writable(f"{repo}/sub/.git/index")
 
 
+FORMS: dict[str, list[tuple[str, ...]]] = {
+    "split": [("update-index", "--split-index")],
+    "split, version 4": [("update-index", "--index-version", "4"), ("update-index", "--split-index")],
+    "sparse": [
+        ("config", "index.sparse", "true"),
+        ("sparse-checkout", "init", "--cone", "--sparse-index"),
+        ("sparse-checkout", "set", "a/b"),
+    ],
+    "caches": [("update-index", "--force-untracked-cache"), ("update-index", "--force-write-index")],
+}
+"""An index that Git writes in another form."""
+
+
+@pytest.mark.parametrize("hashes", ["sha1", "sha256"])
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_of_an_index_is_read(tmp_path: Path, form: str, hashes: str) -> None:
+    """Below the third level only the index tells of a repository."""
+    repo, sub = tmp_path / "home" / "repo", "a/b/c/d/sub"
+    (repo / sub).mkdir(parents=True)
+    for directory in (repo / sub, repo):
+        _git(directory, "init", "-q", f"--object-format={hashes}")
+        _git(directory, "commit", "-q", "--allow-empty", "-m", "x")
+    _git(repo, "add", "a")
+    _git(repo, "commit", "-q", "-m", "x")
+    for words in FORMS[form]:
+        _git(repo, *words)
+    assert bool(list((repo / ".git").glob("sharedindex.*"))) is form.startswith("split")
+    policy = _resolved(repo)
+    assert not policy.is_path_writable(f"{repo}/{sub}/.git/config")
+    assert not policy.is_path_writable(f"{repo}/{sub}/.git/hooks/pre-commit")
+    assert policy.is_path_writable(f"{repo}/{sub}/.git/index")
+
+
 def test_more_than_can_be_protected_is_refused(repo: Path) -> None:
     for number in range(git_protection.MOST + 5):
         folder = repo / ".git" / "modules" / f"m{number}"
@@ -323,6 +356,23 @@ def test_a_repository_of_any_name_is_protected(repo: Path, place: str, kind: str
     assert str(store) in mount_plan(policy, root="host").repositories
 
 
+@pytest.mark.parametrize("moved", ["HEAD", "refs"])
+@pytest.mark.parametrize("left", ["info", "pack"])
+def test_a_bare_repository_that_lacks_its_configuration_stays_one(repo: Path, moved: str, left: str) -> None:
+    """A program inside moves a name away, makes the file in its next run, and moves the name back."""
+    store = repo / "a" / "store"
+    store.parent.mkdir()
+    _git(repo, "init", "-q", "--bare", str(store))
+    (store / "config").unlink()
+    assert not _resolved(repo).is_path_writable(f"{store}/config")
+    (store / moved).rename(repo / "kept")
+    (store / "objects" / ({"info", "pack"} - {left}).pop()).rmdir()
+    policy = _resolved(repo)
+    for name in ("config", "hooks/post-update", "objects/info/alternates"):
+        assert not policy.is_path_writable(f"{store}/{name}"), name
+    assert policy.is_path_writable(f"{store}/refs/heads/new")
+
+
 def test_what_a_bare_repository_names_stays(repo: Path) -> None:
     """Without a work tree, Git finds hooks from the repository."""
     store = repo / "store"
@@ -427,3 +477,53 @@ def test_the_git_repository_of_another_tool_is_protected(repo: Path, store: str,
     assert not policy.is_path_writable(f"{repo}/{where}{store}/config")
     assert not policy.is_path_writable(f"{repo}/{where}{store}/hooks/pre-push")
     assert policy.is_path_writable(f"{repo}/{where}{store}/objects/x")
+
+
+ENCLOSED = {
+    "hooks": ("core.hooksPath", "src/app/settings", "settings/pre-commit"),
+    "the monitor": ("core.fsmonitor", "src/app/settings/git --fast", "settings/git"),
+    "an include": ("include.path", "../src/app/settings/git", "settings/git"),
+}
+
+
+@pytest.mark.parametrize("case", ENCLOSED)
+def test_what_the_configuration_of_a_repository_above_names_stays(repo: Path, case: str) -> None:
+    key, value, path = ENCLOSED[case]
+    project = repo / "src/app"  # the home is above the project, and its own repository is another matter
+    (project / "settings").mkdir(parents=True)
+    for name in ("git", "pre-commit"):
+        (project / "settings" / name).touch()
+    _git(repo, "config", key, value)
+    policy = _resolved(project)
+    assert not policy.is_path_writable(f"{project}/{path}")
+    assert policy.is_path_writable(f"{project}/file")
+
+
+@pytest.mark.parametrize("tree", ["tree", "a/b/c/d/tree"])
+@pytest.mark.parametrize("bare", [False, True])
+def test_hooks_of_each_linked_work_tree_stay(repo: Path, tree: str, *, bare: bool) -> None:
+    """A relative core.hooksPath begins at the work tree in which Git runs (git-config(1))."""
+    if bare:
+        (repo / ".git").rename(repo / ".bare")
+        (repo / ".git").write_text("gitdir: ./.bare\n")
+        _git(repo, "config", "core.bare", "true")
+    _git(repo, "worktree", "add", "-q", tree)
+    _git(repo, "config", "core.hooksPath", "settings/hooks")
+    policy = _resolved(repo)
+    assert not policy.is_path_writable(f"{repo}/{tree}/settings/hooks/pre-commit")
+    assert policy.is_path_writable(f"{repo}/{tree}/settings/other")
+
+
+POINTERS = (".jj/repo", ".hg/sharedpath", ".sl/sharedpath", ".sl/requires", ".bzr/branch/location")
+
+
+@pytest.mark.parametrize("where", [".", "a/b"])
+@pytest.mark.parametrize("name", POINTERS)
+def test_the_pointer_to_metadata_elsewhere_stays(repo: Path, name: str, where: str) -> None:
+    """Jujutsu, Sapling, Mercurial and Breezy take configuration from where it leads."""
+    pointer = repo / where / name
+    pointer.parent.mkdir(parents=True)
+    pointer.write_text("../../main")
+    policy = _resolved(repo)
+    assert not policy.is_path_writable(str(pointer))
+    assert policy.is_path_writable(f"{pointer.parent}/other")

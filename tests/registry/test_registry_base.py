@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 
-from sandwright.errors import DocumentError, LockError
+from sandwright.errors import DocumentError, LockError, UsageError
 from sandwright.host import collect_host
 from sandwright.image.baselock import BaseLock, base_lock_changes, load_base_lock, write_base_lock
-from sandwright.image.build import BuiltImage, Fetcher, SkippedImage, build_images
+from sandwright.image.build import BuiltImage, SkippedImage, build_images
 from sandwright.image.cache import Cache
 from sandwright.image.definition import ImageDefinition, load_catalogue
+from sandwright.image.fetcher import Fetcher
 from sandwright.image.lock import check_lock
 from sandwright.image.lockfile import FILE
 from sandwright.image.mirrors import Mirrors
@@ -29,6 +30,7 @@ from sandwright.registry.reference import parse_reference
 from sandwright.registry.repository import open_repository
 from sandwright.registry.retries import RetryPolicy
 from sandwright.registry.settings import RegistrySettings
+from sandwright.release.subject import ReleaseEvidence, prepare
 from sandwright.resources import data_path
 from sandwright.rootfs.images.source import open_image
 from sandwright.verify.smoke.run import smoke_images
@@ -36,6 +38,7 @@ from sandwright.verify.smoke.target import SmokeTarget
 from support import alpinelike
 from support.layouts import INDEX, Layout
 from support.registryserver import Server, registry_server
+from support.releases import report_of
 from support.smallworld import document
 from support.tars import archive, file, folder
 
@@ -259,6 +262,16 @@ def test_an_image_on_top(place: Place) -> None:
     assert len(image.layers) == 4
     again = place.build()
     assert [each.reason for each in again.values()] == ["", ""]
+
+
+def test_it_has_no_packages_to_publish(place: Place) -> None:
+    place.lock(app(place))
+    proof = ReleaseEvidence(report_of(place.build("app")), needed=False)
+    catalogue, supply = load_catalogue(place.root / "images"), Fetcher(place.cache, Mirrors({}))
+    released = prepare(catalogue, "app", proof, output=place.root / "out", supply=supply)
+    assert released.packages is None
+    with pytest.raises(UsageError, match="image 'app' has no lock of packages"):
+        prepare(catalogue, "app", proof, output=place.root / "out", supply=supply, store=True)
 
 
 def test_a_tag_that_moves_changes_nothing_until_it_is_locked_again(place: Place) -> None:

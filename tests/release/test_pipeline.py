@@ -16,9 +16,10 @@ from typing import Any
 import pytest
 
 from sandwright import process
-from sandwright.image.build import Fetcher, build_images
+from sandwright.image.build import build_images
 from sandwright.image.cache import Cache, default_cache
 from sandwright.image.definition import load_catalogue
+from sandwright.image.fetcher import Fetcher
 from sandwright.image.mirrors import find_mirrors
 from sandwright.registry.reference import parse_reference
 from sandwright.registry.repository import open_repository

@@ -132,6 +132,32 @@ def test_publish_and_verify_elsewhere(  # noqa: PLR0917 - fixtures
     assert {path.name for path in elsewhere.iterdir()} == {"key.pub"}, "nothing is left"
 
 
+def test_a_rebuild_without_the_mirror(
+    place: Path, server: Server, access: list[str], run: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"{server.host}/packages/app"
+    words = ("publish", "app", f"{server.host}/packages", "--key", "key.pem", *IMAGES, *access)
+    run(*words, "--packages")
+    (place / "empty").mkdir()
+    nowhere = ("--mirror", f"file://{place}/empty")
+    for number, command in enumerate(
+        [
+            ("verify-image", name, "--key", "key.pub", "--rebuild"),
+            ("build-images", "app", *IMAGES, "--frozen", "--no-smoke", "--packages", name),
+        ]
+    ):
+        monkeypatch.setenv("SANDWRIGHT_CACHE", str(place / f"cache-{number}"))
+        shutil.rmtree(place / "build", ignore_errors=True)
+        run(*command, *nowhere, *access)
+    digest = open_layout(place / "build/images/app").graph.root.descriptor.digest
+    assert run("verify-image", f"{name}@{digest}", "--key", "key.pub", *access)
+    monkeypatch.setenv("SANDWRIGHT_CACHE", str(place / "cache-without"))
+    shutil.rmtree(place / "build")
+    told = run("build-images", "app", *IMAGES, "--frozen", "--no-smoke", *nowhere, status=10)
+    assert "no longer on" in told
+    run("build-images", "--engine", "docker", "--packages", name, status=64)
+
+
 def test_the_evidence_crosses_an_air_gap(
     place: Path, server: Server, access: list[str], run: Command
 ) -> None:

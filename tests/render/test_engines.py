@@ -369,10 +369,13 @@ def test_the_launcher_asks_for_nothing_else(asked: Any, tmp_path: Path) -> None:
     over = [f'--mount=type=bind,readonly,"src={here}/{each}",dst=/etc/{each}'
             for each in ("passwd", "group", "hosts", "resolv.conf")]  # fmt: skip
     init = f'--mount=type=bind,readonly,"src={here}/launch-init",dst=/.sandwright-init'
+    runs = f"{tmp_path}/session/sandwright/runs"
+    gate = f'--mount=type=bind,readonly,"src={runs}/{name}/gate",dst=/.sandwright-gate'
     assert more == [
-        f"--cidfile={tmp_path}/session/sandwright/runs/{name}/cid", "--label=sandwright.session=s-1",
-        f"--security-opt=seccomp={here}/seccomp.json", *over, "--env=A", "--env=B_C", init,
-        "sandwright/debian:latest", "/.sandwright-init", "--init", "-", "echo", "--privileged",
+        f"--cidfile={runs}/{name}/cid", "--label=sandwright.session=s-1",
+        f"--security-opt=seccomp={here}/seccomp.json", *over, "--env=A", "--env=B_C", init, gate,
+        "sandwright/debian:latest", "/.sandwright-init", "--gate", "/.sandwright-gate", "--init", "-",
+        "echo", "--privileged",
     ]  # fmt: skip
     assert list((tmp_path / "session").glob("sandwright/runs/*")) == []
 
@@ -383,7 +386,7 @@ def test_a_directory_whose_name_csv_would_take_apart(asked: Any, tmp_path: Path)
     mounts = _mounts([word for word in words if word.startswith("--mount=")])
     assert mounts["/etc/passwd"]["src"] == f"{tmp_path}/{folder}/passwd"
     files = {f"/etc/{name}" for name in ("passwd", "group", "hosts", "resolv.conf")}
-    assert mounts.keys() == {*files, "/.sandwright-init"}
+    assert mounts.keys() == {*files, "/.sandwright-init", "/.sandwright-gate"}
 
 
 ROOTLESS = "[name=seccomp,profile=builtin name=rootless name=cgroupns]"

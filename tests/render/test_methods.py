@@ -47,6 +47,7 @@ FLIPS: dict[str, tuple[str, str]] = {
     "filesystem.deny": (BASE, "filesystem: {read: [/srv], write: [$PROJECT], deny: [$PROJECT/b, /srv/data]}"),
     "filesystem.deny-inside": (BASE, "filesystem: {read: [/srv], write: [$PROJECT], deny: [$PROJECT/b]}"),
     "filesystem.protect": (BASE, "filesystem: {read: [/srv], write: [$PROJECT], protect: [c]}"),
+    "filesystem.home": (BASE, "filesystem: {read: [/srv], write: [$PROJECT], home: throwaway}"),
     "filesystem.tmp-shared": (BASE, "filesystem: {read: [/srv], write: [$PROJECT], tmp: shared}"),
     "network.host": (BASE, f"{BASE}network: {{mode: host}}"),
     "network.unix-sockets": (BASE, f'{BASE}network: {{unix_sockets: ["${{SOCK}}"]}}'),

@@ -1,4 +1,4 @@
-"""sandwright's own state is closed at every path at which a mount shows it."""
+"""sandwright's own state is closed at every path at which a mount or a link shows it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def person() -> Iterator[Project]:
         yield project
 
 
-def _run_mounted(
+def run_mounted(
     project: Project, shown: Path, alias: Path, *words: str
 ) -> subprocess.CompletedProcess[bytes]:
     """`sandwright run`, where a directory is mounted a second time."""
@@ -49,6 +49,12 @@ def _run_mounted(
     )
 
 
+def _writing(alias: Path) -> str:
+    """A policy that lets a second mount of the home be written."""
+    gap = "{feature: filesystem.absent-elsewhere, method: bwrap, reason: secrets that are not there}"
+    return f"schema: 1\nmethod: bwrap\nfilesystem: {{write: [$PROJECT, {alias}]}}\naccept_gaps: [{gap}]\n"
+
+
 @pytest.mark.needs("bwrap", "unshare")
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
 @pytest.mark.parametrize(
@@ -58,7 +64,7 @@ def test_own_state_at_a_second_mount(person: Project, shown: str, status: int) -
     """Also where the rendering was stored before there was the mount. A grant of the state is refused."""
     alias = person.home.parent / "alias"
     alias.mkdir()
-    person.policy.write_text(f"schema: 1\nmethod: bwrap\nfilesystem: {{write: [$PROJECT, {alias}]}}\n")
+    person.policy.write_text(_writing(alias))
     reserved = (".local/state/sandwright/keys", ".cache/sandwright/sessions", ".config/sandwright")
     for name in reserved:
         (person.home / name).mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -66,7 +72,7 @@ def test_own_state_at_a_second_mount(person: Project, shown: str, status: int) -
     assert paths
     for _ in range(2):
         assert person.run("true").returncode == 0
-        ended = _run_mounted(person, person.home / shown, alias, "sh", "-c", ATTACK, "sh", *map(str, paths))
+        ended = run_mounted(person, person.home / shown, alias, "sh", "-c", ATTACK, "sh", *map(str, paths))
         assert (ended.returncode, ended.stdout) == (status, b""), ended.stderr
         assert status == 0 or b"no policy can grant it" in ended.stderr
 
@@ -77,9 +83,47 @@ def test_the_installation_at_a_second_mount(person: Project) -> None:
     alias = person.home.parent / "alias"
     alias.mkdir()
     person.policy.write_text(f"schema: 1\nmethod: bwrap\nfilesystem: {{write: [$PROJECT, {alias}]}}\n")
-    ended = _run_mounted(person, Path(sys.prefix).parent, alias, "touch", f"{alias}/x", f"{alias}/.venv/x")
+    ended = run_mounted(person, Path(sys.prefix).parent, alias, "touch", f"{alias}/x", f"{alias}/.venv/x")
     (Path(sys.prefix).parent / "x").unlink(missing_ok=True)
     assert b"Read-only file system" in ended.stderr, ended.stderr
+
+
+ABSENT = (".config/sandwright", ".config/containers", ".docker", ".local/share/sandwright")
+
+
+@pytest.mark.needs("bwrap", "unshare")
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
+@pytest.mark.parametrize("name", ABSENT)
+def test_what_is_missing_is_not_made_at_a_second_mount(person: Project, name: str) -> None:
+    """A policy or approvals of the user that a sandbox had made would hold in the next run."""
+    alias = person.home.parent / "alias"
+    alias.mkdir()
+    person.policy.write_text(_writing(alias))
+    script = f"touch {alias}/x; mkdir -p {alias}/{name}; touch {alias}/{name}/made"
+    ended = run_mounted(person, person.home, alias, "sh", "-c", script)
+    assert (person.home / "x").exists(), ended.stderr
+    assert not (person.home / name / "made").exists(), ended.stderr
+
+
+LINKS = (".docker/config.json", ".config/containers/containers.conf", ".config/sandwright/trust")
+
+
+@pytest.mark.needs("bwrap")
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("name", LINKS)
+def test_what_a_link_in_reserved_directories_leads_to_is_not_written(
+    person: Project, name: str, *, missing: bool
+) -> None:
+    """Tools like stow make such links into a repository, which may be the project."""
+    target = person.root / "dotfiles" / Path(name).name
+    target.parent.mkdir()
+    if not missing:
+        target.touch()
+    (person.home / name).parent.mkdir(mode=0o700, parents=True)
+    (person.home / name).symlink_to(target)
+    ended = person.run("sh", "-c", f"touch dotfiles/other; echo made > {target}")
+    assert (target.parent / "other").exists(), ended.stderr
+    assert not target.is_file() or target.read_text() == "", ended.stderr
 
 
 TABLE = [

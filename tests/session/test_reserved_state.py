@@ -236,3 +236,28 @@ def test_a_state_that_can_not_be_closed_is_an_error_with_its_path(project: Proje
         assert ended.returncode != 0
         assert b"Traceback" not in ended.stderr
         assert f"{sessions} can't be made: Read-only file system".encode() in ended.stderr, ended.stderr
+
+
+@pytest.mark.parametrize("spelled", ["link/../store", "link/../store/", "/store", "/outside//store", "there"])
+@pytest.mark.parametrize("variable", ["XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR"])
+def test_a_variable_in_any_spelling(project: Project, variable: str, spelled: str) -> None:
+    """The kernel leaves a link's target by `..`, not the link's directory."""
+    outside = project.home / "outside"
+    for folder in ("deep", "store"):
+        (outside / folder).mkdir(mode=0o700, parents=True)
+    (project.home / "link").symlink_to(outside / "deep")
+    (project.home / "there").symlink_to(outside / "store")
+    prefix = f"/{outside}" if spelled == "/store" else str(project.home)
+    project.environment[variable] = f"{prefix}/{spelled}"
+    own = outside / "store" / "sandwright"
+    probe = f"ls {own}/sessions {own}/runs; touch {own}/planted {own}/sessions/planted && echo WROTE; true"
+    project.policy.write_text(
+        "schema: 1\nmethod: bwrap\nextends: []\n"
+        f"filesystem: {{read: [/usr, /etc], write: [$PROJECT, {outside}]}}\n"
+    )
+    for _ in range(2):
+        ended = project.run("sh", "-c", probe)
+        assert (ended.returncode, ended.stdout.decode().replace(f"{own}/", "")) in (
+            (0, ""), (0, "sessions:\n"), (0, "sessions:\n\nruns:\n"), (125, ""),
+        ), ended.stderr  # fmt: skip
+        assert not list(outside.rglob("planted"))

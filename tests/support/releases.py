@@ -9,7 +9,8 @@ from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
-from sandwright.image.build import BuiltImage, Fetcher
+from sandwright.image.build import BuiltImage
+from sandwright.image.fetcher import Fetcher
 from sandwright.release.evidence import Matrix
 from sandwright.release.signing import SigningKey, load_key
 from sandwright.release.subject import Release, ReleaseEvidence, prepare

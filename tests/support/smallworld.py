@@ -13,9 +13,10 @@ from typing import Any
 
 import zstandard
 
-from sandwright.image.build import BuiltImage, Fetcher, build_images
+from sandwright.image.build import BuiltImage, build_images
 from sandwright.image.cache import Cache
 from sandwright.image.definition import ImageDefinition, load_catalogue, load_definition
+from sandwright.image.fetcher import Fetcher
 from sandwright.image.lock import Lock, LockedPackage, checksum, write_lock
 from sandwright.image.mirrors import Mirrors
 from support.debs import TIME, Member, deb, folder, link, read_tar

@@ -15,7 +15,7 @@ from sandwright.verify.subject import Canaries, ProofSubject
 from support.proving import resolver
 
 WORKS = frozenset((
-    *("works", "fifo.make", "listed", "commits", "tmp.write", "terminal.make", "cloud.read"),
+    *("works", "fifo.make", "listed", "commits", "home.write", "tmp.write", "terminal.make", "cloud.read"),
     *("personality.ask", "family.six", "net.socket", "net.own"),
     *("unix.own", "unix.own.temporary", "unix.own.abstract"),
 ))  # fmt: skip

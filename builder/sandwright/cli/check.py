@@ -109,8 +109,11 @@ def _print_vulnerabilities(scan: _Scanner, path: Path, checked: CheckResult) -> 
     for each in assessments:
         console.line(f"{'error' if each.is_open else 'stated'}: vulnerability: {each}")
     count = sum(each.is_open for each in assessments)
-    packages = len(inventory.packages)
-    console.line(f"{checked.name} {checked.platform}: {count} open vulnerabilities of {packages} packages")
+    compared = sum(each.kind != "pypi" for each in inventory.packages)
+    other = len(inventory.packages) - compared
+    more = f"; {other} Python packages were not compared" if other else ""
+    where = f"{checked.name} {checked.platform}"
+    console.line(f"{where}: {count} open vulnerabilities of {compared} packages{more}")
     return count
 
 

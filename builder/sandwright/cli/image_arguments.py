@@ -8,11 +8,12 @@ from pathlib import Path
 
 from sandwright.cli.parsing import suggestion
 from sandwright.errors import UsageError
-from sandwright.image.build import Fetcher, Relock
 from sandwright.image.cache import Cache, default_cache
 from sandwright.image.compress import Compression, parse_compression
 from sandwright.image.definition import ImageDefinition, load_catalogue
+from sandwright.image.fetcher import Fetcher, Relock
 from sandwright.image.mirrors import find_mirrors
+from sandwright.image.packagestore import named_store
 from sandwright.registry.credentials import ANONYMOUS, auth_files
 from sandwright.registry.reference import split_host
 from sandwright.registry.settings import TOKEN_SERVERS_VARIABLE, RegistrySettings
@@ -48,11 +49,16 @@ def chosen_compression(text: str) -> Compression | None:
 
 
 def fetcher(
-    mirror: str, *, registry: RegistrySettingsFactory | None = None, relock: Relock | None = None
+    mirror: str,
+    *,
+    registry: RegistrySettingsFactory | None = None,
+    relock: Relock | None = None,
+    packages: str = "",
 ) -> Fetcher:
-    """What downloads packages and bases: from `mirror`, or as apt does here."""
+    """What downloads packages and bases: from the store `packages`, from `mirror`, or as apt does here."""
     cache = Cache(default_cache(os.environ))
-    return Fetcher(cache, lambda: find_mirrors(mirror or None, os.environ), relock, registry)
+    store = named_store(packages, registry or RegistrySettings) if packages else None
+    return Fetcher(cache, lambda: find_mirrors(mirror or None, os.environ), relock, registry, store)
 
 
 def registry_settings(insecure: Sequence[str], ca_file: str, authfile: str) -> RegistrySettings:

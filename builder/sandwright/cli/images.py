@@ -61,6 +61,7 @@ def build_images(
     compare: bool = False,
     label: Sequence[str] | None = None,
     compression: str = "",
+    packages: str = "",
     insecure: Sequence[str] | None = None,
     ca_file: str = "",
     authfile: str = "",
@@ -74,6 +75,7 @@ def build_images(
             "verify": verify,
             "label": label,
             "compression": compression,
+            "packages": packages,
         }
         options = engines.EngineBuildOptions(
             engine, smoke=smoke, compare=compare, strict=strict, force=force, dry_run=dry_run
@@ -107,6 +109,7 @@ def build_images(
                 mirror,
                 registry=registry,
                 relock=functools.partial(relock, mirror=mirror, registry=registry, progress=progress),
+                packages=packages,
             ),
             leave_out=None if strict else left_out.append,
             progress=progress,

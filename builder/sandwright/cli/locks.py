@@ -22,6 +22,7 @@ from sandwright.image.lock import Lock, check_lock, load_lock, lock_changes, wri
 from sandwright.image.lockdiff import lock_differences, markdown
 from sandwright.image.lockfile import NotLocked
 from sandwright.image.mirrors import find_mirrors
+from sandwright.image.pip import with_wheels
 from sandwright.image.registrybase import lock_base
 from sandwright.progress import Progress
 from sandwright.registry.failure import Unavailable, Unreachable
@@ -150,6 +151,8 @@ class _Locker:
             previous=previous,
             progress=self.progress,
         )
+        if definition.languages.pip:
+            lock = with_wheels(definition, lock, Cache(default_cache(os.environ)))
         return lock, lock_changes(previous, lock)
 
 

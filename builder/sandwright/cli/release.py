@@ -15,7 +15,7 @@ from sandwright.cli.image_arguments import catalogue_of, fetcher, registry_setti
 from sandwright.errors import HostError, UsageError, VerdictError
 from sandwright.host import collect_host
 from sandwright.image.definition import ImageDefinition
-from sandwright.image.layoutrepository import LayoutRepository
+from sandwright.image.layoutrepository import is_layout, open_readable
 from sandwright.image.lock import Lock
 from sandwright.image.remote import open_layout
 from sandwright.outputs import write_output
@@ -147,6 +147,7 @@ def publish(
     require: Sequence[str] | None = None,
     matrix: Sequence[str] | None = None,
     builder: str = "",
+    packages: bool = False,
     dry_run: bool = False,
     images: str = "",
     output: str = "",
@@ -174,6 +175,7 @@ def publish(
                 methods=matrix or (),
                 builder=builder,
                 mirror=mirror,
+                packages=packages,
                 progress=progress,
             )
             for name in selected
@@ -203,26 +205,28 @@ def verify_image(
     rebuild: bool = False,
     platform: Sequence[str] | None = None,
     mirror: str = "",
+    packages: str = "",
     insecure: Sequence[str] | None = None,
     ca_file: str = "",
     authfile: str = "",
 ) -> Checked:
     """Check a published image: signature, provenance, SBOM, evidence, every byte."""
-    if not rebuild and (platform or mirror):
-        raise UsageError("--platform and --mirror are for --rebuild; give that too")
+    if not rebuild and (platform or mirror or packages):
+        raise UsageError("--platform, --mirror and --packages are for --rebuild; give that too")
     verifier = signers.verifier(key, identity=identity, issuer=issuer, trust=trust)
-    is_layout = (Path(reference) / "oci-layout").is_file()
-    if is_layout and not name:
+    if is_layout(reference) and not name:
         raise UsageError("verify-image: a layout names no repository; give the name of the image with --name")
     settings = registry_settings(insecure or (), ca_file, authfile)
     failed, checked = False, Checked()
     with (
         console.watching() as progress,
         tempfile.TemporaryDirectory(prefix="sandwright-verify-") as scratch,
-        _open_published(reference, settings, is_layout=is_layout) as (repository, what),
+        _open_published(reference, settings) as (repository, what),
     ):
         again = (
-            RebuildOptions(fetcher(mirror, registry=lambda: settings), list(platform or ()))
+            RebuildOptions(
+                fetcher(mirror, registry=lambda: settings, packages=packages), list(platform or ())
+            )
             if rebuild
             else None
         )
@@ -238,17 +242,15 @@ def verify_image(
 
 
 @contextmanager
-def _open_published(
-    reference: str, settings: RegistrySettings, *, is_layout: bool
-) -> Iterator[tuple[Repository, str]]:
+def _open_published(reference: str, settings: RegistrySettings) -> Iterator[tuple[Repository, str]]:
     """Where a published image is, and what names it there."""
-    if is_layout:
-        path = Path(reference)
-        yield LayoutRepository(path), open_layout(path).graph.root.descriptor.digest
-        return
-    parsed = parse_reference(reference)
-    with open_repository(parsed, settings) as repository:
-        yield repository, parsed.what
+    what = (
+        open_layout(Path(reference)).graph.root.descriptor.digest
+        if is_layout(reference)
+        else parse_reference(reference).what
+    )
+    with open_readable(reference, settings) as repository:
+        yield repository, what
 
 
 def _prepare_release(
@@ -260,6 +262,7 @@ def _prepare_release(
     methods: Sequence[str],
     builder: str,
     mirror: str,
+    packages: bool,
     progress: Progress,
 ) -> Release:
     matrix = read_matrix(output / "release" / name)
@@ -272,6 +275,7 @@ def _prepare_release(
         output=output,
         supply=fetcher(mirror),
         builder=builder or BUILDER,
+        store=packages,
         progress=progress,
     )
 

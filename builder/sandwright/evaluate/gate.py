@@ -225,7 +225,9 @@ def _shown_by(policy: ResolvedPolicy, mount: Mount) -> Iterator[tuple[str, str]]
 
 def _is_granted(policy: ResolvedPolicy, action: Action, path: str) -> bool:
     """Whether a path may be the host's; what the kernel has in /proc and /dev is seen in any case."""
-    tree = policy.filesystem.tree
+    tree, home = policy.filesystem.tree, policy.filesystem.home_source
+    if home and is_inside(path, home):
+        return True
     if action == "write":
         return tree.changes_host(path)
     kernels = path.split("/")[1] in ("dev", "proc")

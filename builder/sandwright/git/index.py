@@ -16,6 +16,9 @@ MOST_LINKS, MOST_PATH = 4000, 4096
 MODE = b"\0\0\xe0\0"
 """160000 in octal, as an entry has it."""
 
+LINK, MOST_SHARED = b"link", 100
+"""The name of the extension of a split index, and the names of others that are given for one."""
+
 _BEFORE, _BETWEEN = 24, 12
 """Bytes of an entry before its mode (times, device, inode), and from there to the object's name (user, group,
 size)."""
@@ -53,6 +56,27 @@ def gitlinks(data: bytes) -> set[bytes]:
                 found.add(path)
         at = data.find(MODE, at + 1)
     return found
+
+
+def shared_indexes(data: bytes) -> list[str]:
+    """The names of files next to a split index that may have its other entries (git-update-index(1)).
+
+    The extension is searched for anywhere, as an entry is. So a name may be given of which no file exists.
+    """
+    found: dict[str, None] = {}
+    at = data.find(LINK, 12)
+    while at != -1 and len(found) < MOST_SHARED:
+        if is_extension(data, at):
+            for length in _NAMES:
+                found[f"sharedindex.{data[at + 8 : at + 8 + length].hex()}"] = None
+        at = data.find(LINK, at + 1)
+    return list(found)
+
+
+def is_extension(data: bytes, at: int) -> bool:
+    """Whether the size behind the name of the extension can be its size, which no text is."""
+    size = int.from_bytes(data[at + 4 : at + 8], "big")
+    return _NAMES[0] <= size <= len(data) - at - 8
 
 
 def _path_offset(data: bytes, mode: int, length: int) -> tuple[int, int]:

@@ -22,6 +22,7 @@ from sandwright.image.overlay import Overlay
 from sandwright.image.packagefile import ExpectedDigest
 from sandwright.image.packages import PackageRules, PackageSource, WrittenPackages, write_packages
 from sandwright.image.tree import FileTree, merge, unsettled
+from sandwright.image.wheel import PythonWheels, install_wheels
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,10 @@ def share_out(packages: Sequence[PackageSource], budget: int) -> list[list[Packa
 
 
 def from_packages(
-    shop: BuildContext, task: PlatformBuild, packages: Sequence[PackageSource]
+    shop: BuildContext,
+    task: PlatformBuild,
+    packages: Sequence[PackageSource],
+    wheels: PythonWheels | None = None,
 ) -> PlatformLayers:
     """Layers of the packages' files, and one layer with the declarations that replace their scripts."""
     definition = task.definition
@@ -116,12 +120,16 @@ def from_packages(
         _history_entry(layer, _package_names(group), task)
         for (_, layer), group in zip(made, groups, strict=True)
     ]
-    made_layers = _with_last_layer(shop, task, overlay, steps)
-    return replace(made_layers, notes=declared.skipped_scripts(brought))
+    made_layers = _with_last_layer(shop, task, overlay, steps, wheels)
+    return replace(made_layers, notes=declared.skipped_scripts(brought, definition.declare))
 
 
 def from_scripts(
-    shop: BuildContext, task: PlatformBuild, packages: Sequence[PackageSource], facts: MachineFacts
+    shop: BuildContext,
+    task: PlatformBuild,
+    packages: Sequence[PackageSource],
+    facts: MachineFacts,
+    wheels: PythonWheels | None = None,
 ) -> PlatformLayers:
     """A layer of the system that the packages' own scripts configure, and one of additions."""
     definition = task.definition
@@ -147,7 +155,7 @@ def from_scripts(
     overlay = Overlay(tree, epoch=task.epoch)
     declared.mount_points(overlay)
     created_by = f"mmdebstrap {definition.suite}: {_package_names(packages)}"
-    return _with_last_layer(shop, task, overlay, [_history_entry(writer.layer, created_by, task)])
+    return _with_last_layer(shop, task, overlay, [_history_entry(writer.layer, created_by, task)], wheels)
 
 
 def from_base(shop: BuildContext, task: PlatformBuild, base: BaseImage) -> PlatformLayers:
@@ -181,9 +189,15 @@ def _package_layer(
 
 
 def _with_last_layer(
-    shop: BuildContext, task: PlatformBuild, overlay: Overlay, below: list[LayerHistory]
+    shop: BuildContext,
+    task: PlatformBuild,
+    overlay: Overlay,
+    below: list[LayerHistory],
+    wheels: PythonWheels | None = None,
 ) -> PlatformLayers:
-    """The layers with one more on top: the additions of the definition."""
+    """The layers with one more on top: wheels, and the additions of the definition."""
+    if wheels is not None:
+        install_wheels(overlay, wheels)
     additions.add(task.definition, overlay)
     if task.definition.config.init is not None:
         overlay.file(INIT.lstrip("/").encode(), init.program(task.platform), mode=0o755)

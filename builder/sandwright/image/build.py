@@ -13,28 +13,24 @@ from sandwright.image import assemble
 from sandwright.image.assemble import PlatformBuild, PlatformLayers
 from sandwright.image.baselock import BaseLock
 from sandwright.image.buildcontext import BuildContext, open_build_context
-from sandwright.image.cache import Cache
 from sandwright.image.definition import ImageDefinition
 from sandwright.image.documents import BaseReference
 from sandwright.image.existing import ImageLayout, PlatformImage
-from sandwright.image.fetch import fetch
+from sandwright.image.fetcher import Fetcher
 from sandwright.image.inherit import ImageSettings, inherited
 from sandwright.image.layout import is_littered, staging
-from sandwright.image.lock import Lock, LockedPackage, PackageGone
+from sandwright.image.lock import Lock, PackageGone
 from sandwright.image.lockfile import NotLocked
-from sandwright.image.mirrors import Mirrors
+from sandwright.image.pip import python_target
 from sandwright.image.plan import BuildPlan, PlannedImage, input_checksum, plan_build
 from sandwright.image.publish import ImageOrigin, Make, PlatformSplit, publish
-from sandwright.image.registrybase import BaseGone, RegistryImage, fetch_base
+from sandwright.image.registrybase import BaseGone
 from sandwright.image.variant import ImageVariant
+from sandwright.image.wheel import PythonWheels
 from sandwright.progress import SILENT, Progress
 from sandwright.registry.failure import Unavailable, Unreachable
-from sandwright.registry.settings import RegistrySettings
 
 _NO_VARIANT = ImageVariant()
-
-Relock = Callable[[ImageDefinition], Lock | BaseLock]
-"""Locks an image again, writes its lock file, and gives the new lock."""
 
 
 @dataclass(frozen=True)
@@ -65,33 +61,6 @@ class SkippedImage:
     name: str
     reason: str
     detail: str
-
-
-@dataclass(frozen=True)
-class Fetcher:
-    """Fetches packages and bases. `mirrors` may be a function, called before the first download.
-
-    `relock` is called when a lock is missing or stale, or when a locked package is gone; None, as with
-    `--frozen`, makes that an error. `registry` returns the settings for registries, by default anonymous
-    ones.
-    """
-
-    cache: Cache
-    mirrors: Mirrors | Callable[[], Mirrors]
-    relock: Relock | None = None
-    registry: Callable[[], RegistrySettings] | None = None
-
-    def fetch(self, packages: Sequence[LockedPackage], progress: Progress) -> dict[str, Path]:
-        """The files of packages by SHA-256, each verified even when it is cached."""
-        if all(self.cache.has(package, verify=True) for package in packages):
-            return {package.sha256: self.cache.path(package.sha256) for package in packages}
-        mirrors = self.mirrors() if callable(self.mirrors) else self.mirrors
-        return fetch(packages, mirrors=mirrors, cache=self.cache, verify=True, progress=progress)
-
-    def base(self, lock: BaseLock, platforms: Sequence[str], progress: Progress) -> RegistryImage:
-        """The base that a lock pins, each blob verified even when it is cached."""
-        settings = self.registry() if self.registry else RegistrySettings()
-        return fetch_base(lock, platforms, settings=settings, cache=self.cache, progress=progress)
 
 
 def build_images(
@@ -217,14 +186,23 @@ class _Build:
         share = PlatformSplit.of(step, origin)
         packages = [package for platform in share.fresh for package in lock.packages(platform)]
         files = self._supply.fetch(packages, self._shop.progress)
+        wheels = {
+            platform: self._wheels(lock, platform) for platform in share.fresh if lock.wheels.get(platform)
+        }
 
         def make(task: PlatformBuild) -> PlatformLayers:
             sources = assemble.sources(lock.packages(task.platform), files)
             if definition.configure == "scripts":
-                return assemble.from_scripts(self._shop, task, sources, self._host())
-            return assemble.from_packages(self._shop, task, sources)
+                return assemble.from_scripts(
+                    self._shop, task, sources, self._host(), wheels.get(task.platform)
+                )
+            return assemble.from_packages(self._shop, task, sources, wheels.get(task.platform))
 
         return self._publish(share, make)
+
+    def _wheels(self, lock: Lock, platform: str) -> PythonWheels:
+        target, wheels = python_target(platform, lock.packages(platform)), lock.wheels[platform]
+        return PythonWheels(target.python, wheels, self._supply.wheels(wheels, target, self._shop.progress))
 
     def _on_registry(self, step: PlannedImage) -> ImageLayout:
         if step.lock is None and self._supply.relock is None:

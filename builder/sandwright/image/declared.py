@@ -6,11 +6,12 @@ tree of the packages, the files that `keeps` selects, and the ELF headers of lib
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 
 from sandwright.errors import BuildError
 from sandwright.image import accounts, ldcache
+from sandwright.image.alternatives import Alternative, AlternativeLink, read_alternatives
 from sandwright.image.apk import database
 from sandwright.image.lockfile import APK_ARCHITECTURES
 from sandwright.image.overlay import Overlay
@@ -112,6 +113,34 @@ def _ca_bundle(overlay: Overlay, _facts: Declared) -> None:
     overlay.file(BUNDLE, b"".join(lines))
 
 
+def _alternatives(overlay: Overlay, facts: Declared) -> None:
+    """The links of update-alternatives(1), as the packages' scripts install them: the highest priority wins.
+
+    Of choices with the same priority, the first package's by name wins. Like update-alternatives, leave out
+    links to files that are not there, and links in place of a file.
+    """
+    choices: dict[str, Alternative] = {}
+    for package in sorted(facts.packages, key=lambda each: each.owner):
+        for found in read_alternatives(package.control.get("postinst", b""))[0]:
+            before = choices.get(found.choice.name)
+            if overlay.missing(found.choice.path.encode()):
+                continue
+            if before is None or found.priority > before.priority:
+                choices[found.choice.name] = found
+    for _, chosen in sorted(choices.items()):
+        for each in (chosen.choice, *chosen.slaves):
+            _install_alternative(overlay, each)
+
+
+def _install_alternative(overlay: Overlay, link: AlternativeLink) -> None:
+    path, tree = link.link.lstrip("/").encode(), overlay.tree
+    if overlay.missing(link.path.encode()) or not (overlay.missing(path) or tree.is_link(path)):
+        return
+    between = f"/etc/alternatives/{link.name}".encode()
+    overlay.link(between.lstrip(b"/"), link.path.encode())
+    overlay.link(path, between)
+
+
 def _ld_cache(overlay: Overlay, facts: Declared) -> None:
     """`/etc/ld.so.cache`, and the links by which libraries are found: ldconfig, by libc-bin's trigger."""
     tree = overlay.tree
@@ -184,18 +213,28 @@ def _nsswitch(overlay: Overlay, _facts: Declared) -> None:
     overlay.file(b"etc/nsswitch.conf", _NSSWITCH_WITHOUT_PACKAGE if content is None else content)
 
 
-def skipped_scripts(packages: Iterable[PackageContents]) -> tuple[str, ...]:
-    """A line for the scripts of packages that dpkg would run at installation; none without such scripts."""
+def skipped_scripts(packages: Sequence[PackageContents], declared: Container[str]) -> tuple[str, ...]:
+    """A line for the scripts of packages that dpkg would run at installation; none without such scripts.
+
+    With `alternatives` declared, another line for those whose alternatives can't be read from the script.
+    """
     found = sorted(each.owner for each in packages if _INSTALL_SCRIPTS & each.control.keys())
-    if not found:
-        return ()
-    return (f"declared, so scripts of these packages are not run: {', '.join(found)}",)
+    unread = sorted(
+        each.owner for each in packages if read_alternatives(each.control.get("postinst", b""))[1]
+    )
+    lines = []
+    if found:
+        lines.append(f"declared, so scripts of these packages are not run: {', '.join(found)}")
+    if unread and "alternatives" in declared:
+        lines.append(f"not all alternatives of these packages are declared; add 'links': {', '.join(unread)}")
+    return tuple(lines)
 
 
 _DECLARATIONS: Mapping[str, Callable[[Overlay, Declared], None]] = {
     "merged-usr": _merged_usr,
     "accounts": _accounts,
     "ca-bundle": _ca_bundle,
+    "alternatives": _alternatives,
     "ld-cache": _ld_cache,
     "package-metadata": _package_metadata,
     "os-release": _os_release,
@@ -204,4 +243,7 @@ _DECLARATIONS: Mapping[str, Callable[[Overlay, Declared], None]] = {
     "busybox-applets": _busybox_applets,
 }
 ORDER: Sequence[str] = tuple(_DECLARATIONS)
-"""The order of declarations, whatever their order in a definition: links into /usr come first."""
+"""The order of declarations, whatever their order in a definition: links into /usr come first.
+
+Alternatives come before the linker's cache, because libraries can be alternatives.
+"""

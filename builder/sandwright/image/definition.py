@@ -30,6 +30,7 @@ from sandwright.image.sections import (
     FileOfOneOrigin,
     ImageBase,
     ImageFile,
+    Languages,
     Layers,
     Link,
     RegistryBase,
@@ -52,12 +53,13 @@ Declaration = Literal[
     "tmp",
     "nsswitch",
     "busybox-applets",
+    "alternatives",
 ]
 
-ONLY_PACKAGES = ("configure", "packages", "without", "exclude", "keep", "declare", "layers")
+ONLY_PACKAGES = ("configure", "packages", "without", "exclude", "keep", "declare", "layers", "languages")
 """Fields that need packages of a distribution as base."""
 _NOT_DECLARED: Mapping[str, tuple[Declaration, ...]] = {
-    "alpine": ("ld-cache", "nsswitch"),
+    "alpine": ("ld-cache", "nsswitch", "alternatives"),
     "debian": ("busybox-applets",),
 }
 """Declarations that mean nothing in a distribution."""
@@ -87,6 +89,7 @@ class ImageDefinition:
     """Exceptions to `exclude`."""
     declare: Annotated[tuple[Declaration, ...], DISTINCT] = ()
     """The steps in place of maintainer scripts; only with `configure: declared`."""
+    languages: Languages = field(default_factory=Languages)
     accounts: ConsistentAccounts = field(default_factory=Accounts)
     directories: tuple[Directory, ...] = ()
     files: tuple[FileOfOneOrigin, ...] = ()
@@ -183,6 +186,9 @@ def _folder_faults(definition: ImageDefinition) -> Faults:
     for index, key in enumerate(definition.base.keys if isinstance(definition.base, AlpineBase) else ()):
         if message := _source_fault(definition.folder, key):
             yield ("base", "keys", index), message
+    for source in definition.languages.files:
+        if message := _source_fault(definition.folder, source):
+            yield ("languages", "pip"), message
     for index, file in enumerate(definition.files):
         message = _source_fault(definition.folder, file.source) if file.source else None
         if message:
@@ -254,6 +260,8 @@ def _base_faults(definition: ImageDefinition, keys: Container[str]) -> Faults:
 def _alpine_faults(definition: ImageDefinition) -> Faults:
     if definition.configure == "scripts":
         yield ("configure",), "must be 'declared' with an Alpine base"
+    if definition.languages.pip:
+        yield ("languages", "pip"), "is not supported with an Alpine base"
     for index, spec in enumerate(definition.packages):
         if "/" in spec:
             yield ("packages", index), f"'{spec}' names a suite, which Alpine has not"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -11,7 +13,8 @@ from sandwright.documents.strictjson import parse_json
 from sandwright.progress import ProgressStep
 from sandwright.registry.client import RegistryClient
 from sandwright.registry.failure import NotFound, WrongContent
-from sandwright.registry.repository import UNSEEN, RawManifest, Repository, is_digest
+from sandwright.registry.reference import parse_reference
+from sandwright.registry.repository import UNSEEN, RawManifest, Repository, is_digest, open_repository
 from sandwright.registry.settings import RegistrySettings
 from sandwright.registry.transport import Response
 from sandwright.rootfs.descriptor import (
@@ -108,3 +111,18 @@ class LayoutRepository(Repository):
         if hashlib.new(algorithm, content).hexdigest() != expected:
             raise WrongContent(f"{self}: {digest} has other bytes")
         return content
+
+
+def is_layout(name: str) -> bool:
+    """Whether a name is the path of an OCI layout, and not a reference."""
+    return (Path(name) / "oci-layout").is_file()
+
+
+@contextmanager
+def open_readable(name: str, settings: RegistrySettings) -> Iterator[Repository]:
+    """The layout or repository that a path or reference names, for the length of a `with`."""
+    if is_layout(name):
+        yield LayoutRepository(Path(name))
+        return
+    with open_repository(parse_reference(name), settings) as repository:
+        yield repository

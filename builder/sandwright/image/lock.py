@@ -6,8 +6,8 @@ JSON. It decides the image's bytes, so it is checked like untrusted input.
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -19,6 +19,7 @@ from sandwright.errors import LockError
 from sandwright.image.baselock import BaseLock
 from sandwright.image.definition import ImageDefinition
 from sandwright.image.documents import timestamp
+from sandwright.image.lockedwheel import LockedWheel
 from sandwright.image.lockfile import (
     APK_ARCHITECTURES,
     ARCHITECTURES,
@@ -105,12 +106,18 @@ class Lock:
 
     `definition` is the checksum of what decided about it. `epoch` is the date of the newest release file that
     it was resolved from, in seconds: the time that the image's files get. Packages are sorted by name.
+    `wheels` are Python packages, for the same platforms or for none.
     """
 
     definition: str
     suite: str
     epoch: int
     platforms: Mapping[str, tuple[LockedPackage, ...]]
+    wheels: Mapping[str, tuple[LockedWheel, ...]] = field(default_factory=dict)
+
+    def everything(self, platform: str) -> tuple[LockedPackage | LockedWheel, ...]:
+        """The packages and wheels of one platform. Raise LockError when it is not locked."""
+        return (*self.packages(platform), *self.wheels.get(platform, ()))
 
     def packages(self, platform: str) -> tuple[LockedPackage, ...]:
         """The packages of one platform. Raise LockError when it is not locked."""
@@ -142,6 +149,7 @@ def checksum(definition: "ImageDefinition") -> str:
         "without": sorted(definition.without),
         "platforms": sorted(definition.platforms),
         **_other_sources(definition.base),
+        **_requirements(definition),
     }
     return _definition_checksum(deciding)
 
@@ -151,6 +159,13 @@ def _other_sources(base: object) -> dict[str, object]:
     if isinstance(base, DebianBase) and base == DebianBase(debian=base.debian):
         return {}
     return {"base": plain(base)}
+
+
+def _requirements(definition: "ImageDefinition") -> dict[str, object]:
+    """The digests of files with packages of programming languages; empty for most definitions."""
+    names = definition.languages.files
+    digests = {name: hashlib.sha256((definition.folder / name).read_bytes()).hexdigest() for name in names}
+    return {"languages": digests} if digests else {}
 
 
 def _definition_checksum(deciding: Mapping[str, object]) -> str:
@@ -177,7 +192,14 @@ def load_lock(folder: Path) -> Lock:
 def parse_lock(raw: bytes, *, file: str) -> Lock:
     """Read a lock. `file` is its name in messages. Raise DocumentError with every fault."""
     read = decode(_LockFile, parse_file(raw, file=file))
-    return Lock(read.definition, read.suite, read.epoch, read.platforms)
+    return Lock(read.definition, read.suite, read.epoch, read.platforms, read.wheels)
+
+
+def _distinct_wheels(wheels: tuple[LockedWheel, ...]) -> tuple[LockedWheel, ...]:
+    names = [wheel.name for wheel in wheels]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise ValueError(f"holds twice: {', '.join(twice)}")
+    return tuple(sorted(wheels))
 
 
 def _distinct_names(packages: tuple[LockedPackage, ...]) -> tuple[LockedPackage, ...]:
@@ -224,6 +246,9 @@ class _LockFile:
         dict[PlatformName, Annotated[tuple[LockedPackage, ...], ValueCheck(_distinct_names)]],
         ValueCheck(_of_their_platform),
     ]
+    wheels: dict[PlatformName, Annotated[tuple[LockedWheel, ...], ValueCheck(_distinct_wheels)]] = field(
+        default_factory=dict
+    )
 
 
 def write_lock(folder: Path, lock: Lock) -> None:
@@ -233,34 +258,38 @@ def write_lock(folder: Path, lock: Lock) -> None:
 
 def lock_text(lock: Lock) -> str:
     """The lock as JSON, a line for each package, so that a change of one is a change of one line."""
-    platforms = ",\n".join(
-        f"  {json.dumps(platform)}: [\n"
-        + ",\n".join(
-            f"   {json.dumps(asdict(package), sort_keys=True)}"
-            for package in sorted(lock.platforms[platform])
-        )
-        + "\n  ]"
-        for platform in sorted(lock.platforms)
-    )
+    platforms = {each: sorted(listed) for each, listed in lock.platforms.items()}
+    wheels = {each: sorted(listed) for each, listed in lock.wheels.items()}
+    of_python = f',\n "wheels": {_lines_by_platform(wheels)}' if wheels else ""
     return (
         "{\n"
         f' "definition": {json.dumps(lock.definition)},\n'
         f' "epoch": {lock.epoch},\n'
-        f' "platforms": {{\n{platforms}\n }},\n'
+        f' "platforms": {_lines_by_platform(platforms)},\n'
         f' "schema": {SCHEMA},\n'
-        f' "suite": {json.dumps(lock.suite)}\n'
+        f' "suite": {json.dumps(lock.suite)}{of_python}\n'
         "}\n"
     )
+
+
+def _lines_by_platform(listed: Mapping[str, Sequence[LockedPackage] | Sequence[LockedWheel]]) -> str:
+    platforms = ",\n".join(
+        f"  {json.dumps(platform)}: [\n"
+        + ",\n".join(f"   {json.dumps(asdict(each), sort_keys=True)}" for each in listed[platform])
+        + "\n  ]"
+        for platform in sorted(listed)
+    )
+    return f"{{\n{platforms}\n }}"
 
 
 def lock_changes(old: Lock | None, new: Lock) -> list[str]:
     """What a new lock changes, a line for each: packages that came, went or have another version."""
     lines: dict[str, list[str]] = {}
     for platform in sorted({*new.platforms, *(old.platforms if old else ())}):
-        before = {package.name: package for package in (old.platforms.get(platform, ()) if old else ())}
-        after = {package.name: package for package in new.platforms.get(platform, ())}
+        before = _locked_by_name(old, platform) if old else {}
+        after = _locked_by_name(new, platform)
         for name in sorted({*before, *after}):
-            change = _change(before.get(name), after.get(name))
+            change = _change(name, before.get(name), after.get(name))
             if change:
                 lines.setdefault(change, []).append(platform)
     changes = [f"{change} ({', '.join(platforms)})" for change, platforms in lines.items()]
@@ -271,15 +300,18 @@ def lock_changes(old: Lock | None, new: Lock) -> list[str]:
     return changes
 
 
-def _change(before: LockedPackage | None, after: LockedPackage | None) -> str | None:
-    match before, after:
-        case None, LockedPackage():
-            return f"+ {after.name} {after.version}"
-        case LockedPackage(), None:
-            return f"- {before.name} {before.version}"
-        case LockedPackage(), LockedPackage() if before.version != after.version:
-            return f"  {after.name} {before.version} → {after.version}"
-        case LockedPackage(), LockedPackage() if before.sha256 != after.sha256:
-            return f"  {after.name} {after.version} has other bytes"
-        case _:
-            return None
+def _locked_by_name(lock: Lock, platform: str) -> dict[str, LockedPackage | LockedWheel]:
+    """The packages of a platform by name, those of Python as `NAME (Python)`."""
+    packages = {each.name: each for each in lock.platforms.get(platform, ())}
+    return {**packages, **{f"{each.name} (Python)": each for each in lock.wheels.get(platform, ())}}
+
+
+def _change(
+    name: str, before: LockedPackage | LockedWheel | None, after: LockedPackage | LockedWheel | None
+) -> str | None:
+    if before is None or after is None:
+        one = before or after
+        return None if one is None else f"{'+' if before is None else '-'} {name} {one.version}"
+    if before.version != after.version:
+        return f"  {name} {before.version} → {after.version}"
+    return f"  {name} {after.version} has other bytes" if before.sha256 != after.sha256 else None

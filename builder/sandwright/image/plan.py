@@ -144,6 +144,7 @@ def input_checksum(
             for platform in platforms
             if isinstance(lock, Lock)
         },
+        **_wheel_digests(lock, platforms),
         "base": None if base is None else base.whole.digest,
         **(_pins(lock, platforms) if isinstance(lock, BaseLock) else {}),
         "platforms": list(platforms),
@@ -227,6 +228,12 @@ def _examine(
         return replace(planned, reason="it was made from something else")
     lacking = [platform for platform in platforms if platform not in there]
     return replace(planned, reason=f"it is not there for {', '.join(lacking)}") if lacking else planned
+
+
+def _wheel_digests(lock: Lock | BaseLock | None, platforms: Sequence[str]) -> dict[str, object]:
+    if not isinstance(lock, Lock) or not lock.wheels:
+        return {}
+    return {"wheels": {each: [one.sha256 for one in lock.wheels.get(each, ())] for each in platforms}}
 
 
 def _pins(lock: BaseLock, platforms: Sequence[str]) -> dict[str, object]:

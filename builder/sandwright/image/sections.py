@@ -245,6 +245,19 @@ class Layers:
     """At most so many layers of packages: the biggest alone, the rest together."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Languages:
+    """Packages of programming languages, from files with the digest of each."""
+
+    pip: SourcePath | None = None
+    """A requirements file of pip, with a hash for each requirement; wheels go below /usr/local."""
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files below the definition's directory."""
+        return () if self.pip is None else (self.pip,)
+
+
 def _repeated(kind: str, values: list[Any], key: str) -> Faults:
     for index, value in enumerate(values):
         if value in values[:index]:

@@ -22,31 +22,62 @@ _PLAIN = re.compile(r"(?:[A-Za-z/]|--)[A-Za-z0-9/._+-]*")
 _SPECIAL = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
 """Words that YAML 1.1 reads as something else than text."""
 
-ALWAYS = ("ca-certificates", "tzdata", "usr-is-merged")
-"""Packages of every new image: without the last, apt adds usrmerge and a whole perl."""
+ALPINE = "alpine"
+"""The base that means packages of the Alpine release below."""
+ALPINE_RELEASE = "3.23"
+
+ALWAYS: Mapping[str, tuple[str, ...]] = {
+    # without usr-is-merged, apt adds usrmerge and a whole perl
+    "debian": ("ca-certificates", "tzdata", "usr-is-merged"),
+    # ca-certificates makes its bundle in a script, which is not run
+    "alpine": (
+        "alpine-baselayout",
+        "alpine-keys",
+        "alpine-release",
+        "apk-tools",
+        "busybox",
+        "ca-certificates-bundle",
+        "musl-utils",
+        "tzdata",
+    ),
+}
+"""Packages of every new image, by distribution."""
 
 
 @dataclass(frozen=True)
 class LanguagePackages:
-    """Debian's packages of a language, and a program that shows, when started, that they work."""
+    """The packages of a language in each distribution, and a program that shows that they work."""
 
-    packages: tuple[str, ...]
+    debian: tuple[str, ...]
+    alpine: tuple[str, ...]
     program: tuple[str, ...]
+
+    def packages(self, distribution: str) -> tuple[str, ...]:
+        """Those of one distribution."""
+        return self.alpine if distribution == "alpine" else self.debian
 
 
 LANGUAGES: Mapping[str, LanguagePackages] = {
-    "c": LanguagePackages(("g++", "gcc", "libc6-dev", "make", "pkg-config"), ("gcc", "--version")),
-    "go": LanguagePackages(("golang-go",), ("go", "version")),
-    "java": LanguagePackages(("default-jdk-headless", "maven"), ("javac", "--version")),
-    "node": LanguagePackages(("nodejs", "npm"), ("node", "--version")),
-    "python": LanguagePackages(("python3", "python3-pip", "python3-venv"), ("python3", "--version")),
-    "rust": LanguagePackages(("cargo", "rustc"), ("cargo", "--version")),
+    "c": LanguagePackages(
+        ("g++", "gcc", "libc6-dev", "make", "pkg-config"),
+        ("g++", "gcc", "make", "musl-dev", "pkgconf"),
+        ("gcc", "--version"),
+    ),
+    "go": LanguagePackages(("golang-go",), ("go",), ("go", "version")),
+    "java": LanguagePackages(
+        ("default-jdk-headless", "maven"), ("maven", "openjdk21-jdk"), ("javac", "--version")
+    ),
+    "node": LanguagePackages(("nodejs", "npm"), ("nodejs", "npm"), ("node", "--version")),
+    "python": LanguagePackages(
+        ("python3", "python3-pip", "python3-venv"), ("py3-pip", "python3"), ("python3", "--version")
+    ),
+    "rust": LanguagePackages(("cargo", "rustc"), ("cargo", "rust"), ("cargo", "--version")),
 }
 
 
 @dataclass(frozen=True)
 class NewImage:
-    """What a new image is to be. `base` is a suite, the name of an image, or a reference in a registry."""
+    """What a new image is to be. `base` is a suite, ALPINE, the name of an image, or a reference."""
 
     name: str
     base: str
@@ -57,22 +88,25 @@ class NewImage:
 
     def definition(self) -> str:
         """The text of its `image.yaml`. Raise UsageError for packages on a base that takes none."""
-        is_suite = self.base in SUITES
-        if (self.packages or self.languages) and not is_suite:
-            raise UsageError(f"--package and --language need a Debian suite as base: {', '.join(SUITES)}")
+        distribution = "debian" if self.base in SUITES else "alpine" if self.base == ALPINE else ""
+        if (self.packages or self.languages) and not distribution:
+            raise UsageError(
+                f"--package and --language need a distribution as base: {', '.join((*SUITES, ALPINE))}"
+            )
         languages = [LANGUAGES[name] for name in self.languages]
-        packages = {*ALWAYS, *self.packages, *(name for each in languages for name in each.packages)}
+        packages = {*ALWAYS.get(distribution, ()), *self.packages}
+        packages.update(name for each in languages for name in each.packages(distribution))
         return render_template(
             "images",
             "new/image.yaml.j2",
             description=self.description or f"The image {self.name}.",
             base=self._base_section(),
-            suite=self.base if is_suite else "",
+            distribution=distribution,
             packages=sorted(packages),
             programs=[list(each.program) for each in languages],
             user=self.user,
             home=f"/home/{self.user}",
-            shell="/bin/bash" if is_suite else "/bin/sh",
+            shell="/bin/bash" if distribution == "debian" else "/bin/sh",
         )
 
     def write(self, images: Path, *, bases: Path) -> ImageDefinition:
@@ -97,9 +131,11 @@ class NewImage:
                 folder.rmdir()
             raise
 
-    def _base_section(self) -> dict[str, str]:
+    def _base_section(self) -> dict[str, str | list[str]]:
         if self.base in SUITES:
             return {"debian": self.base}
+        if self.base == ALPINE:
+            return {"alpine": ALPINE_RELEASE, "repositories": ["main", "community"]}
         return {"registry" if re.search(r"[/:@.]", self.base) else "image": self.base}
 
 

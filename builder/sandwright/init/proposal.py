@@ -73,7 +73,8 @@ def _method(choice: Choice) -> Iterator[str]:
     if choice.agent:
         yield from _comment(
             f"agent-{choice.agent} adds a directory for the state of {choice.agent}, separate from the one "
-            "that it uses on the host, the hosts of its model, and the variable with its key."
+            "that it uses on the host, the hosts of its model, and the variable with its key. Add the preset "
+            "own-home to give it a home directory of its own."
         )
     yield f"extends: [{f'agent-{choice.agent}' if choice.agent else 'default'}]"
 

@@ -19,13 +19,14 @@ from sandwright.policy import nested, spelling
 from sandwright.policy.bundle import bundle_text
 from sandwright.policy.engines import SOCKETS
 from sandwright.policy.facts import HostFacts
-from sandwright.policy.git_repositories import Repositories
+from sandwright.policy.git_repositories import GitFile, Repositories
 from sandwright.policy.git_worktree import linked_worktree
 from sandwright.policy.hidden import hidden_of_host, hidden_paths
 from sandwright.policy.installation import ask_installation, installed_directories, writable_parts
 from sandwright.policy.live_entries import LiveEntries, look_up
 from sandwright.policy.machine_facts import machine_facts, network_devices
 from sandwright.policy.merged import MergedPolicy
+from sandwright.policy.mounted import with_mount_aliases
 from sandwright.policy.own_directories import account_home, with_own_directories
 from sandwright.policy.path_resolver import CLOUD, GOOGLE_KEY
 from sandwright.policy.paths import ancestors, below, follow, is_inside
@@ -89,10 +90,17 @@ def collect_facts(
         account=account,
     )
     facts = _with_installation(policy, facts, inputs)
+    restricted = (
+        *_policy_paths(policy, facts),
+        *_protected_paths(policy, facts),
+        *_searched_roots(policy, facts),
+    )
+    facts = with_mount_aliases(facts, restricted, inputs)
     for path in (
         *_always(facts),
         *_policy_paths(policy, facts),
         *_protected_paths(policy, facts),
+        *(path for paths in facts.mount_aliases.values() for path in paths),
     ):
         look_up(path, facts)
     return entries.recorded(facts)
@@ -147,10 +155,19 @@ def _with_repositories(
     # Of the project itself, `git_protection.bare_protection` decides.
     bare = [path for path in trees if path != follow(facts.project, facts)[0]]
     git = Repositories(trees, bare, facts.home, inputs)
+    files = {**_files_of_enclosing(roots, facts.home, inputs), **git.files}
     autorun = nested.existing_protected(policy.settings, work, others, closed, inputs)
     written = dict.fromkeys(_canonical(policy, facts, "write"), True) | dict.fromkeys(closed, False)
     _refuse_unnameable((*git.unnameable, *autorun), written)
-    return replace(facts, autorun=autorun, git_directories=git.directories, git_files=git.files)
+    return replace(facts, autorun=autorun, git_directories=git.directories, git_files=files)
+
+
+def _files_of_enclosing(roots: list[str], home: str, inputs: LiveHost) -> dict[str, GitFile]:
+    """The files in `roots` that repositories above name: a monorepo, the superproject of a submodule."""
+    above = dict.fromkeys(each for root in roots for each in ancestors(root) if each not in roots)
+    trees = [each for each in above if inputs.kind(below(each, ".git")) is not None]
+    found = Repositories(trees, (), home, inputs).files
+    return {path: why for path, why in found.items() if any(is_inside(path, root) for root in roots)}
 
 
 def _refuse_unnameable(paths: Iterable[str], written: Mapping[str, bool]) -> None:
@@ -264,6 +281,7 @@ def _policy_paths(policy: MergedPolicy, facts: HostFacts) -> list[str]:
     remote = facts.environment.get("DOCKER_HOST", "")
     found = [remote.removeprefix("unix://")] if remote.startswith("unix:///") else []
     found += [layer.file for layer in policy.layers if layer.file is not None]
+    found += [facts.private_home] if policy.settings.value("filesystem.home") == "private" else []
     spelled = [*policy.spelled_paths(), *((path, None) for path in always)]
     spelled += [(other, None) for text, _ in spelled for other in spelling.in_home(text, facts.account_home)]
     for text, _ in spelled:

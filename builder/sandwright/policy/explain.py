@@ -174,6 +174,7 @@ _WORDS: Mapping[str, str] = {
     "protected": "protect",
     "policy": "protect",
     "engine": "deny always",
+    "home": "the sandbox's own",
     "own": "the sandbox's own",
     "startup": "needed to start:",
 }

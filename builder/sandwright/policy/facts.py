@@ -7,7 +7,7 @@ rendered and tested on Linux, and the same policy with the same facts gives the 
 import hashlib
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Annotated, Literal
 
@@ -168,7 +168,8 @@ class HostFacts:
     the home that the account has, where HOME is another: what is denied below `~` is denied there, too.
     `unsearchable` are, where root looked, directories on the way to paths that
     the policy names, and to `sockets`, that root can't pass without capabilities, as other users closed them.
-    `case_sensitive` is about the volume of the home directory. `memory` are the machine's bytes, 0 if
+    `mount_aliases` are the other paths at which mounts show a path that the policy restricts, or something
+    in it. `case_sensitive` is about the volume of the home directory. `memory` are the machine's bytes, 0 if
     unknown, and `controllers` its control group controllers (cgroups(7)): `memory`, `cpu`, `pids`.
     """
 
@@ -202,12 +203,24 @@ class HostFacts:
     git_worktree: tuple[PlainPath, ...] = ()
     git_worktree_fault: str = ""
     unsearchable: tuple[PlainPath, ...] = ()
+    mount_aliases: Mapping[PlainPath, tuple[PlainPath, ...]] = field(default_factory=dict)
     absent: tuple[PlainPath, ...] = ()
+
+    @property
+    def private_home(self) -> str:
+        """The directory that sandboxes have as home with `filesystem.home: private`."""
+        return f"{self.variables['CACHE']}/home"
 
     @property
     def homes(self) -> tuple[str, ...]:
         """HOME, and the account's home where that is another."""
         return (self.home, self.account_home) if self.account_home else (self.home,)
+
+    def with_aliases(self, paths: Iterable[str]) -> tuple[str, ...]:
+        """Paths, and the others at which mounts show them."""
+        return tuple(
+            dict.fromkeys(each for path in paths for each in (path, *self.mount_aliases.get(path, ())))
+        )
 
     @property
     def variables(self) -> dict[str, str]:

@@ -8,6 +8,7 @@ A floor is a layer like any other, and each of its keys is a limit too:
 | filesystem.read, write             | nothing outside these paths (see `sandwright.policy.path_limits`)     |
 | filesystem.deny, readonly, protect | they hold at every path inside                                        |
 | filesystem.git                     | a subset                                                              |
+| filesystem.home                    | throwaway < private < host                                            |
 | filesystem.tmp                     | private < shared                                                      |
 | network.mode                       | none < proxy < host                                                   |
 | network.allow                      | each pattern is covered by one of the floor's; private by a private   |
@@ -44,6 +45,7 @@ from sandwright.policy.spelling import environment_names
 from sandwright.policy.values import UNLIMITED
 
 _ORDERS: Mapping[str, tuple[object, ...]] = {
+    "filesystem.home": ("throwaway", "private", "host"),
     "filesystem.tmp": ("private", "shared"),
     "network.mode": ("none", "proxy", "host"),
     "network.own_sockets": (False, True),

@@ -54,6 +54,7 @@ class Repositories:
         self._home = home
         self._directories: dict[str, None] = {}
         self._files: dict[str, GitFile] = {}
+        self._named: dict[str, list[tuple[str, Path, str]]] = {}
         for root in roots:
             self._add_work_tree(Path(root) / ".git")
         for directory in map(Path, bare):
@@ -91,6 +92,11 @@ class Repositories:
         for inner in _nested_git_directories(directory, self._inputs):
             if len(self._directories) <= MOST:
                 self._add_git_directory(inner)
+                pointer = first_line(inner / "gitdir", self._inputs)
+                if pointer and inner.parent.name == "worktrees":
+                    # Relative paths in the shared configuration mean each linked work tree's own files.
+                    tree = os.path.normpath((inner / pointer).parent)
+                    self._add_named_files(Path(tree), self._named_values(inner.parent.parent))
 
     def _add_git_directory(self, directory: Path, *trees: Path) -> None:
         """One of Git's directories, with work trees that led to it."""
@@ -99,8 +105,7 @@ class Repositories:
         if real in self._directories:
             return
         self._directories[real] = None
-        read: set[str] = set()
-        named = [each for name in _FILES for each in self._included_files(directory / name, read)]
+        named = self._named_values(directory)
         found = [*trees, *(directory / value for key, _, value in named if key == "core.worktree")]
         pointer = first_line(directory / "gitdir", self._inputs)
         if pointer:
@@ -139,6 +144,16 @@ class Repositories:
                     path = self._expanded(word, tree)
                     if self._inputs.kind_behind(str(path)) == "file":
                         self._record_file(path, "program")
+
+    def _named_values(self, directory: Path) -> list[tuple[str, Path, str]]:
+        """Keys of a repository's configuration, with the file and the value."""
+        real = self._inputs.real(str(directory))
+        if real not in self._named:
+            read: set[str] = set()
+            self._named[real] = [
+                each for name in _FILES for each in self._included_files(directory / name, read)
+            ]
+        return self._named[real]
 
     def _included_files(self, file: Path, read: set[str]) -> Iterator[tuple[str, Path, str]]:
         """Keys of a file of configuration and of those that it includes, with the file and the value."""
@@ -232,7 +247,9 @@ def _is_repository(directory: Path, inputs: LiveHost) -> bool:
         return True
     if kinds["objects"] != "directory":
         return False
-    return kinds["config"] == "file" or None not in (kinds["HEAD"], kinds["refs"])
+    if kinds["config"] == "file" or None not in (kinds["HEAD"], kinds["refs"]):
+        return True
+    return any(_is_directory(directory / "objects" / name, inputs) for name in ("info", "pack"))
 
 
 def _is_directory(path: Path, inputs: LiveHost) -> bool:

@@ -20,7 +20,15 @@ from typing import Annotated
 from sandwright.documents.model import ValueCheck
 from sandwright.policy import field_checks
 from sandwright.policy.hosts import ListedHost
-from sandwright.policy.names import CaSource, CloudMode, GvisorEngine, MappingMode, NetworkMode, TmpMode
+from sandwright.policy.names import (
+    CaSource,
+    CloudMode,
+    GvisorEngine,
+    HomeMode,
+    MappingMode,
+    NetworkMode,
+    TmpMode,
+)
 
 Reason = Annotated[str, ValueCheck(field_checks.reason, field_checks.REASON_SCHEMA)]
 Method = Annotated[str, ValueCheck(field_checks.method, field_checks.METHOD_SCHEMA, context=True)]
@@ -126,6 +134,16 @@ class FilesystemSection:
     names** (`core.fsmonitor`, `core.hooksPath`, filters, aliases, `include`): a program in the sandbox can
     then choose a program that your next `git status` runs outside. Absent: inherited. Empty: none. Filled:
     these.
+    """
+
+    home: HomeMode | None = None
+    """The home directory: `host`, the user's, `private`, one of the project, or `throwaway`, an empty one.
+
+    With `private` and `throwaway` the user's home is not visible, except for the paths below it that the
+    policy grants, such as the project. Programs can write anywhere else in it. `private` is kept in
+    `$CACHE/home` until `sandwright cleanup --caches`; `throwaway` is in memory, and each run has a new one.
+    The preset `own-home` shows the tools that are installed in the user's home. Absent: inherited; built in
+    is `host`.
     """
 
     tmp: TmpMode | None = None

@@ -32,6 +32,7 @@ PATH_KINDS: tuple[PathKind, ...] = get_args(PathKind)
 
 NetworkMode = Literal["none", "proxy", "host"]
 CaSource = Literal["host", "image"]
+HomeMode = Literal["throwaway", "private", "host"]
 TmpMode = Literal["private", "shared"]
 CloudMode = Literal["none", "readonly"]
 MappingMode = Literal["auto", "off", "required"]
@@ -46,7 +47,7 @@ SECCOMP_PROFILES = ("strict", "default", "build")
 GENERAL = ("strict", "default", "build", "ci")
 """The shipped presets for work of any kind."""
 
-PRESETS = (*GENERAL, *(f"agent-{name}" for name in AGENTS))
+PRESETS = (*GENERAL, "own-home", *(f"agent-{name}" for name in AGENTS))
 """The shipped policies that `extends` may name."""
 
 CACHES: Mapping[str, Mapping[str, str]] = {
@@ -127,6 +128,7 @@ FEATURES: Mapping[str, str] = {
     "filesystem.protect-elsewhere": "protected names below other writable paths cannot be created",
     "filesystem.links": "links that lead to a denied, read-only or protected path cannot be replaced",
     "filesystem.git-links": "links cannot be created in, or moved to, a writable Git directory",
+    "filesystem.home": "a home directory of the sandbox in place of the user's",
     "filesystem.tmp-private": "an empty temporary directory for each run",
     "filesystem.tmp-shared": "the host's temporary directory",
     "network.none": "no network",

@@ -98,6 +98,8 @@ def _names_of(path: str, inputs: LiveHost) -> Iterator[str]:
     key = next((key for key in _METADATA if path.endswith(f"/{key}")), "")
     if not key or key in _METADATA[key]:
         yield path
+    elif inputs.kind_behind(path) == "file":
+        yield path  # it leads to metadata elsewhere, as `.jj/repo` of another workspace does
     elif inputs.kind_behind(path) == "directory":
         yield from (path.removesuffix(key) + name for name in _METADATA[key])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from sandwright import user_dirs
@@ -33,65 +33,90 @@ def with_own_directories(
     """
     inputs = entries.inputs
     if environ is not None:
-        bases = [environ[name] for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME") if name in environ]
-        reserved = tuple(f"{base}/sandwright" for base in bases if base.startswith("/"))
+        bases = [environ.get(name, "") for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME")]
+        reserved = tuple(_named_path(f"{base}/sandwright", facts) for base in bases if base.startswith("/"))
         hidden = tuple(f"{path}/{name}" for path in reserved for name in ("sessions", "run"))
-        trusted = (*trusted_directories(environ), *trusted_files(environ))
+        named = (*trusted_directories(environ), *trusted_files(environ))
+        trusted = tuple(_named_path(path, facts) for path in named)
         return replace(facts, reserved_hidden=hidden, reserved_readonly=reserved, trusted=trusted)
     for directory in user_dirs.hidden_directories():
         with contextlib.suppress(HostError):
             user_dirs.private(directory)
         entries.forget(directory)
     inputs.ask_all(("variable", name) for name in (*user_dirs.VARIABLES, *VARIABLES))
-    files = tuple(trusted_files(os.environ))
+    files = tuple(_named_path(path, facts) for path in trusted_files(os.environ))
     facts = _with_trusted(facts, files, inputs, account=account)
-    facts = _with_mounted_copies(facts, inputs)
-    roots = writable(facts)
-    found = {rule.written: rule.path for rule in reserved_rules(facts)}
-    for directory, path in found.items():
-        if directory not in (*files, *SYSTEM) and any(is_inside(path, root) for root in roots):
+    links = tuple(_links_in_reserved(facts, inputs))
+    facts = replace(facts, trusted=tuple(dict.fromkeys((*facts.trusted, *links))))
+    copies, roots = _mounted_copies(facts, inputs), writable(facts)
+    for rule in reserved_rules(facts):
+        directory, reachable = rule.written, (rule.path, *copies.get(rule.path, ()))
+        reached = any(is_inside(path, root) for path in reachable for root in roots)
+        if reached and directory not in (*files, *links, *SYSTEM):
             with contextlib.suppress(OSError):
                 if directory in facts.trusted:  # images of a build, which other users may read
                     os.makedirs(directory, exist_ok=True)  # noqa: PTH103 - as a build makes them
                 else:
                     user_dirs.make(directory)
             entries.forget(directory)
-    return facts
+    return _with_mounted_copies(facts, copies, roots, inputs)
+
+
+def _links_in_reserved(facts: HostFacts, inputs: LiveHost) -> Iterator[str]:
+    """The links in reserved directories: the repository that holds their targets may be a project."""
+    for rule in reserved_rules(facts):
+        for name in inputs.ask("listing", rule.path) if rule.kind == "readonly" else ():
+            path = f"{rule.path}/{name}"
+            if inputs.link(path) is not None and path == spelling.plain_spelling(path):
+                yield path
 
 
 def _with_trusted(facts: HostFacts, files: Iterable[str], inputs: LiveHost, *, account: bool) -> HostFacts:
     """The facts with directories of this process's environment, of the account, and of earlier runs."""
     home, remembered = facts.account_home, _remembered(inputs) if account else {}
+
+    def unique(paths: Iterable[str], kind: str, names: Iterable[str]) -> tuple[str, ...]:
+        named = (_named_path(path, facts) for path in (*paths, *remembered.get(kind, ())))
+        return _unique_directories(named, home, names)
+
     return replace(
         facts,
-        reserved_hidden=_unique_directories(
-            user_dirs.hidden_directories(), remembered.get("hidden", ()), home, HIDDEN
-        ),
-        reserved_readonly=_unique_directories(
-            user_dirs.readonly(), remembered.get("readonly", ()), home, READONLY
-        ),
-        trusted=_unique_directories(
-            (*trusted_directories(os.environ), *files), remembered.get("trusted", ()), home, TRUSTED
-        ),
+        reserved_hidden=unique(user_dirs.hidden_directories(), "hidden", HIDDEN),
+        reserved_readonly=unique(user_dirs.readonly(), "readonly", READONLY),
+        trusted=unique((*trusted_directories(os.environ), *files), "trusted", TRUSTED),
     )
 
 
-def _with_mounted_copies(facts: HostFacts, inputs: LiveHost) -> HostFacts:
-    """The facts with the paths at which other mounts show reserved directories."""
-    rules = [rule for rule in reserved_rules(facts) if rule.path == spelling.plain_spelling(rule.path)]
-    if facts.os != "linux" or not rules:
-        return facts
-    answers = inputs.ask("aliases", *(rule.path for rule in rules))
+def _named_path(path: str, facts: HostFacts) -> str:
+    """A path of a variable as a rule has it. Behind a link, `..` is not where the text says."""
+    return follow(path, facts)[0] if ".." in path.split("/") else os.path.normpath(f"/{path.lstrip('/')}")
+
+
+def _mounted_copies(facts: HostFacts, inputs: LiveHost) -> dict[str, list[str]]:
+    """The paths at which other mounts show reserved paths, or would if they existed."""
+    paths = [rule.path for rule in reserved_rules(facts) if rule.path == spelling.plain_spelling(rule.path)]
+    answers = inputs.ask("aliases", *paths) if facts.os == "linux" and paths else [""] * len(paths)
+    return {path: answer.split("\n") for path, answer in zip(paths, answers, strict=True) if answer}
+
+
+def _with_mounted_copies(
+    facts: HostFacts, copies: Mapping[str, list[str]], roots: Collection[str], inputs: LiveHost
+) -> HostFacts:
+    """The facts with those paths that exist, and those in `roots` at which a sandbox could make one."""
     found: dict[str, list[str]] = {}
-    for rule, answer in zip(rules, answers, strict=True):
+    for rule in reserved_rules(facts):
         kind = "hidden" if rule.kind == "deny" else "trusted" if rule.why == TRUSTED_REASON else "readonly"
-        existing = (path for path in answer.split("\n") if path and inputs.kind(path))
-        found.setdefault(kind, []).extend(existing)
+        missing = inputs.kind(rule.path) is None
+        found.setdefault(kind, []).extend(
+            path
+            for path in copies.get(rule.path, ())
+            if inputs.kind(path) or (missing and any(is_inside(path, root) for root in roots))
+        )
     return replace(
         facts,
-        reserved_hidden=_unique_directories(facts.reserved_hidden, found.get("hidden", ()), "", ()),
-        reserved_readonly=_unique_directories(facts.reserved_readonly, found.get("readonly", ()), "", ()),
-        trusted=_unique_directories(facts.trusted, found.get("trusted", ()), "", ()),
+        reserved_hidden=_unique_directories((*facts.reserved_hidden, *found.get("hidden", ())), "", ()),
+        reserved_readonly=_unique_directories((*facts.reserved_readonly, *found.get("readonly", ())), "", ()),
+        trusted=_unique_directories((*facts.trusted, *found.get("trusted", ())), "", ()),
     )
 
 
@@ -104,11 +129,9 @@ def _remembered(inputs: LiveHost) -> dict[str, list[str]]:
     }
 
 
-def _unique_directories(
-    paths: Iterable[str], remembered: Iterable[str], home: str, names: Iterable[str]
-) -> tuple[str, ...]:
+def _unique_directories(paths: Iterable[str], home: str, names: Iterable[str]) -> tuple[str, ...]:
     below_home = (f"{home}/{name}" for name in names) if home else ()
-    return tuple(dict.fromkeys((*paths, *remembered, *below_home)))
+    return tuple(dict.fromkeys((*paths, *below_home)))
 
 
 def account_home(facts: HostFacts) -> str:

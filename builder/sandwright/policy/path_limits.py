@@ -22,7 +22,7 @@ from sandwright.policy.provenance import BUILT_IN, Faults, PolicySource
 from sandwright.policy.resolved import Filesystem
 from sandwright.policy.rules import Action, PathRule, PathRules
 
-_ALLOWED_ALWAYS = ("own", "startup")
+_ALLOWED_ALWAYS = ("own", "home", "startup")
 
 
 def check_paths(

@@ -159,6 +159,15 @@ class PathResolver:
             rule.path, "write", "own", mode.source, "$TMP", "a private temporary directory", private=True
         )
 
+    def home(self, mode: Sourced[str]) -> PathRule | None:
+        """The sandbox's own home directory; None where it has the user's."""
+        rule = self.rule(Sourced("~", mode.source), "write", "home") if mode.value != "host" else None
+        if rule is None:
+            return None
+        lifetime = "kept by the project" if mode.value == "private" else "empty in each run"
+        why = f"a home directory of the sandbox, {lifetime}"
+        return PathRule(rule.path, "write", "home", mode.source, "~", why, rule.through, private=True)
+
     def cloud(self, source: PolicySource) -> Iterator[PathRule]:
         """The cloud tools' credentials, to be read."""
         paths = dict(CLOUD)
@@ -210,7 +219,24 @@ def lost_writes(listed: Iterable[PathRule], private: Iterable[PathRule], faults:
         if rule.writable and rule.path in private_paths:
             shared = ", or set filesystem.tmp: shared" if private_paths[rule.path].written == "$TMP" else ""
             text = f"the sandbox has a private {rule.path}, and files written there are lost: leave it out"
+            if private_paths[rule.path].origin == "home":
+                text = f"the sandbox has a home directory of its own at {rule.path}: leave it out"
             faults.add(rule.source, text + shared)
+
+
+def without_private(rules: Sequence[PathRule], home: PathRule | None, facts: HostFacts) -> list[PathRule]:
+    """The rules without those that take something away from a private home: it shows nothing of the host."""
+    if home is None:
+        return [*rules]
+    grants = PathRules(
+        [home, *(each for each in rules if each.kind in ("read", "write"))], key=same_name(facts)
+    )
+
+    def is_void(rule: PathRule) -> bool:
+        deciding = grants.deciding(rule.path)
+        return rule.kind in ("deny", "readonly") and bool(deciding) and deciding[0] is home
+
+    return [home, *(rule for rule in rules if not is_void(rule))]
 
 
 def with_exceptions(
@@ -266,7 +292,7 @@ def protections(
     persistent = [follow(facts.variables[name], facts)[0] for name in ("STATE", "CACHE")]
     listed = (rule.path for rule in rules if rule.writable and rule.origin == "listed")
     writable = dict.fromkeys(path for path in listed if not any(is_inside(path, each) for each in persistent))
-    roots = tuple(dict.fromkeys([*writable, *(follow(p, facts)[0] for p in (facts.project, *facts.homes))]))
+    roots = facts.with_aliases([*writable, *(follow(p, facts)[0] for p in (facts.project, *facts.homes))])
     project = follow(facts.project, facts)[0]
     by_layer: dict[int, list[Sourced[str]]] = {}
     for name in settings.items("filesystem.protect"):
@@ -327,7 +353,8 @@ def protected_rules(protections: Iterable[Protection], facts: HostFacts) -> Iter
     for protection in protections:
         git = next((name for name in protection.names if name.value.startswith(".git/")), None)
         for root in protection.roots:
-            if root not in holding or facts.kind(root) is None:
+            kind = facts.kind(root)
+            if kind is None or (root not in holding and kind != "symlink"):
                 continue
             if (
                 git

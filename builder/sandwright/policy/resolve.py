@@ -11,6 +11,7 @@ from sandwright.policy.engines import PORTS
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.layers import MergedSettings
 from sandwright.policy.links import grant_faults, replaceable_links, unreviewed_faults
+from sandwright.policy.mounted import alias_rules
 from sandwright.policy.path_limits import check_paths, check_sockets
 from sandwright.policy.path_resolver import (
     PathResolver,
@@ -19,8 +20,9 @@ from sandwright.policy.path_resolver import (
     protected_rules,
     protections,
     with_exceptions,
+    without_private,
 )
-from sandwright.policy.paths import ancestors, canonical, canonical_with_links, depth, same_name
+from sandwright.policy.paths import ancestors, canonical, canonical_with_links, depth, is_inside, same_name
 from sandwright.policy.provenance import BUILT_IN, Faults, Sourced
 from sandwright.policy.reserved import reserved_faults, reserved_rules, rules_in_force
 from sandwright.policy.resolved import (
@@ -119,12 +121,14 @@ def _filesystem(
     grants = ((rule.path, rule.source) for rule in listed if rule.kind != "deny")
     engine_faults(grants, engines, facts, faults)
     unprotected = tuple(resolver.unprotected(settings))
+    home = settings.values.get("filesystem.home") or Sourced("host", BUILT_IN)
     rules = [*with_exceptions(_with_cloud(listed, settings, resolver), unprotected, faults)]
     rules += _worktree_rules(settings, rules, facts, faults)
     rules += [*with_exceptions(engines, unprotected, faults), *resolver.private_rules()]
     temporary = resolver.temporary(tmp)
     rules += [temporary] if temporary else []
-    lost_writes(listed, [rule for rule in rules if rule.origin == "own"], faults)
+    rules = without_private(rules, resolver.home(home), facts)
+    lost_writes(listed, [rule for rule in rules if rule.origin in ("own", "home")], faults)
     names = protections(settings, rules, facts, unprotected, faults)
     startup = tuple(resolver.startup())
     key = same_name(facts)
@@ -136,6 +140,7 @@ def _filesystem(
     closed = tuple(reserved_rules(facts))
     rules += [rule for rule in (*protected, *policy_files) if before.changes_host(rule.path)]
     rules += rules_in_force(closed, before, facts)
+    rules += alias_rules([*rules, *protected, *policy_files], before, listed, facts)
     rules.sort(key=lambda rule: (depth(rule.path), rule.path, rule.strength))
     tree = PathRules(rules, protections=names, startup=startup, key=key)
     if any(name.value.startswith(".git/") for each in names for name in each.names):
@@ -154,10 +159,23 @@ def _filesystem(
         protections=names,
         unprotected=unprotected,
         links=tuple(replaceable_links((*rules, *protected, *policy_files, *closed), tree)),
+        home=home.value,
+        home_source=_home_source(home, facts, faults),
         tmp=tmp.value,
         tmp_path=temporary.path if temporary else facts.tmp,
         tree=tree,
     )
+
+
+def _home_source(mode: Sourced[str], facts: HostFacts, faults: Faults) -> str:
+    """The directory that a private home shows. One that a sandbox has replaced by a link is a fault."""
+    if mode.value != "private":
+        return ""
+    path, links = canonical_with_links(facts.private_home, facts)
+    cache = canonical(facts.variables["CACHE"], facts)
+    if any(is_inside(link, cache) for link in links):
+        faults.add(mode.source, f"{facts.private_home} is a link; remove it")
+    return path
 
 
 def _unreviewed_directories(facts: HostFacts) -> list[str]:

@@ -12,7 +12,15 @@ from sandwright.policy.facts import HostFacts
 from sandwright.policy.hosts import HostIndex, HostPattern, ListedHost, listed_pattern
 from sandwright.policy.layers import MergedSettings
 from sandwright.policy.links import ReplaceableLink
-from sandwright.policy.names import CaSource, CloudMode, GvisorEngine, MappingMode, NetworkMode, TmpMode
+from sandwright.policy.names import (
+    CaSource,
+    CloudMode,
+    GvisorEngine,
+    HomeMode,
+    MappingMode,
+    NetworkMode,
+    TmpMode,
+)
 from sandwright.policy.path_resolver import Unprotected
 from sandwright.policy.paths import canonical, is_inside
 from sandwright.policy.phrasing import quoted
@@ -29,7 +37,8 @@ class Filesystem:
     exist; where they would be writable they are among `rules` too. `protections` say which names are
     protected wherever they appear. `links` are those that a restriction leads through and the sandbox can
     replace. `startup` can be read where no rule says anything. `tmp` is the temporary
-    directory's mode, and `tmp_path` where the sandbox sees it.
+    directory's mode, and `tmp_path` where the sandbox sees it. `home` is the home directory's mode, and
+    `home_source` the directory of the host that is bound there with `private`, else empty.
     """
 
     rules: tuple[PathRule, ...]
@@ -38,6 +47,8 @@ class Filesystem:
     protections: tuple[Protection, ...]
     unprotected: tuple[Unprotected, ...]
     links: tuple[ReplaceableLink, ...]
+    home: HomeMode
+    home_source: str
     tmp: TmpMode
     tmp_path: str
     tree: PathRules = field(repr=False, compare=False)

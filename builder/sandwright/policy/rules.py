@@ -19,10 +19,10 @@ from sandwright.policy.tree import PathTree
 MAX_ANSWERS = 100_000
 """Answers about paths that are kept before all are forgotten."""
 
-Origin = Literal["listed", "protected", "policy", "engine", "cloud", "tmp", "own", "startup", "git"]
+Origin = Literal["listed", "protected", "policy", "engine", "cloud", "tmp", "home", "own", "startup", "git"]
 """Why there is a rule: a policy lists it; a protected name; the policy's own file; a container engine's
-socket; the cloud tools' credentials; the temporary directory; what the sandbox has instead of the
-host's (`/dev`); what a program needs to start; the repository of a linked work tree."""
+socket; the cloud tools' credentials; the temporary directory; the sandbox's home directory; what the sandbox
+has instead of the host's (`/dev`); what a program needs to start; the repository of a linked work tree."""
 
 Action = Literal["read", "write"]
 

@@ -39,16 +39,16 @@ def trusted_directories(environ: Mapping[str, str]) -> Iterator[str]:
     yield str(default_build())
     for name in (BUILD, ROOTFS, "DOCKER_CONFIG"):
         if environ.get(name):
-            yield os.path.abspath(environ[name])  # noqa: PTH100 - links stay
+            yield os.path.join(os.getcwd(), environ[name])  # noqa: PTH109, PTH118 - links and `..` stay
     for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME"):
         if environ.get(name, "").startswith("/"):
-            yield os.path.normpath(f"{environ[name]}/containers")
+            yield f"{environ[name]}/containers"
     if environ.get("XDG_DATA_HOME", "").startswith("/"):
-        yield os.path.normpath(f"{environ['XDG_DATA_HOME']}/sandwright")
+        yield f"{environ['XDG_DATA_HOME']}/sandwright"
 
 
 def trusted_files(environ: Mapping[str, str]) -> Iterator[str]:
     """Single files that Podman takes in place of its usual settings (containers.conf(5))."""
     for name in ("CONTAINERS_CONF", "CONTAINERS_STORAGE_CONF"):
         if environ.get(name, "").startswith("/"):
-            yield os.path.normpath(environ[name])
+            yield environ[name]

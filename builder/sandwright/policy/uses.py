@@ -238,6 +238,13 @@ def _filesystem_uses(policy: ResolvedPolicy) -> Iterator[Use]:
         more = len(files.links) - MAX_LINKS_TOLD
         listed += f"; and {more} more" if more > 0 else ""
         yield Use("filesystem.links", listed, files.links[0].source)
+    yield from _own_directory_uses(policy)
+
+
+def _own_directory_uses(policy: ResolvedPolicy) -> Iterator[Use]:
+    files = policy.filesystem
+    if files.home != "host":
+        yield Use("filesystem.home", f"home: {files.home}", policy.source("filesystem.home"))
     yield Use(f"filesystem.tmp-{files.tmp}", f"tmp: {files.tmp}", policy.source("filesystem.tmp"))
 
 

@@ -33,7 +33,7 @@ resources: {memory: 1GiB, cpus: 1, pids: 256, files: 1024, time: 1h}
 POLICIES = (
     "network: {mode: none}",
     "network: {mode: proxy, allow: [example.org]}",
-    "network: {mode: host}\nfilesystem: {tmp: shared}",
+    "network: {mode: host}\nfilesystem: {tmp: shared, home: throwaway}",
 )
 """What the probes are listed for: policies that use what most do. Rules of paths get probes of their own."""
 
@@ -44,6 +44,7 @@ GRANTED: Mapping[str, tuple[str, ...]] = {
     "filesystem.read-all": ("files/read",),
     "filesystem.read": ("files/read",),
     "filesystem.write": ("files/write", "files/replace"),
+    "filesystem.home": ("files/home",),
     "filesystem.tmp-private": ("files/temporary",),
     "filesystem.tmp-shared": ("files/temporary", "files/temporary-of-host"),
     "filesystem.protect": ("files/protected", "files/protected-nested", "links/move-repository"),

@@ -7,7 +7,7 @@ whether a registry has the API: one registry acknowledged a subject (`OCI-Subjec
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +29,7 @@ from sandwright.rootfs.descriptor import (
 
 EMPTY_TYPE = "application/vnd.oci.empty.v1+json"
 EMPTY = b"{}"
+EMPTY_CONFIG = sha256_descriptor(EMPTY_TYPE, EMPTY)
 MOST_PAGES = 50
 TITLE = "org.opencontainers.image.title"
 """Names a document; on a layer, the file that it is (image-spec, annotations.md)."""
@@ -74,11 +75,10 @@ def push_referrer(
     In a registry without the API, the list under the fallback tag is extended. Concurrent writers can
     overwrite each other's list, so it is read back, and the write repeated. Raise RegistryError.
     """
-    blobs = {EMPTY_TYPE: EMPTY, media_type: content}
-    config, layer = (sha256_descriptor(kind, data) for kind, data in blobs.items())
+    layer = sha256_descriptor(media_type, content)
     title = {"annotations": {TITLE: file_name}} if file_name else {}
-    document = _artifact_manifest(subject, artifact_type, config, layer.document(**title), annotations or {})
-    for descriptor, data in ((config, EMPTY), (layer, content)):
+    document = artifact_manifest(subject, artifact_type, [layer.document(**title)], annotations or {})
+    for descriptor, data in ((EMPTY_CONFIG, EMPTY), (layer, content)):
         repository.push_blob(descriptor, _opener(data))
     if repository.head(document.digest) is None:
         repository.put_manifest(document)
@@ -103,19 +103,19 @@ def list_referrer(repository: Repository, subject: str, referrer: Referrer) -> N
     raise WrongContent(f"{operation}: {referrer.descriptor.digest} was attached, and is not listed")
 
 
-def _artifact_manifest(
+def artifact_manifest(
     subject: Descriptor,
     artifact_type: str,
-    config: Descriptor,
-    layer: Mapping[str, Any],
+    layers: Sequence[Mapping[str, Any]],
     annotations: Mapping[str, str],
 ) -> RawManifest:
+    """A manifest of these layers that refers to `subject`. Its config is EMPTY."""
     document = {
         "schemaVersion": 2,
         "mediaType": OCI_MANIFEST,
         "artifactType": artifact_type,
-        "config": config.document(),
-        "layers": [layer],
+        "config": EMPTY_CONFIG.document(),
+        "layers": list(layers),
         "subject": subject.document(),
         **({"annotations": dict(annotations)} if annotations else {}),
     }

@@ -9,14 +9,16 @@ registry is found.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sandwright.errors import ArchiveRefused, IntegrityError, SandwrightError
 from sandwright.image.baselock import BaseLock
-from sandwright.image.build import Fetcher
 from sandwright.image.definition import load_catalogue
+from sandwright.image.fetcher import Fetcher
 from sandwright.image.lock import Lock
+from sandwright.image.packagestore import PackageStore
 from sandwright.progress import SILENT, Progress
 from sandwright.registry.failure import NotFound, RegistryError
 from sandwright.registry.pull import pull_pinned
@@ -26,6 +28,7 @@ from sandwright.release.attach import LARGEST_BUNDLE, attached_documents, fetch
 from sandwright.release.bundle import BUNDLE, NotSigned, Verifier
 from sandwright.release.contents import read_contents
 from sandwright.release.listed import MEDIA_TYPES, check_listing, read_sbom
+from sandwright.release.packagestore import check_store
 from sandwright.release.provenance import Byproduct, Provenance
 from sandwright.release.pulled import PulledLayout
 from sandwright.release.rebuild import rebuild
@@ -196,7 +199,7 @@ class _Check:
 
     def sources(self) -> str:
         """Definitions and lock are those that the provenance names, with all that the lock names."""
-        written = []
+        written, stored = [], ""
         for number, found in enumerate(self._found):
             raw, where = found.one(SOURCES_TYPE, self._root.digest, self._name)
             lock, _ = found.one(LOCK_TYPE, self._root.digest, self._name)
@@ -212,8 +215,13 @@ class _Check:
                 provenance.materials(published, locked, parameters.platforms), found.made.dependencies, where
             )
             written.append((published, locked))
+            if found.made.store and isinstance(locked, Lock):
+                count = check_store(
+                    self._repository, found.made.store, locked, parameters.platforms, self._name
+                )
+                stored = f"; {count} packages in a store"
         self._written = written
-        return f"{', '.join(written[-1][0].files)}"
+        return f"{', '.join(written[-1][0].files)}{stored}"
 
     def sboms(self) -> str:
         """The SBOMs list the image, file for file, and the packages of its lock."""
@@ -222,7 +230,7 @@ class _Check:
             image = open_image(self._place.path, platform=platform)
             contents = read_contents(image)
             for found, (_, lock) in zip(self._found, self._written, strict=True):
-                locked = lock.packages(platform) if isinstance(lock, Lock) else None
+                locked = lock.everything(platform) if isinstance(lock, Lock) else None
                 for kind in FORMATS:
                     raw, where = found.one(MEDIA_TYPES[kind], digest, self._name)
                     check_listing(read_sbom(raw, kind, where), contents.files, digest, locked, where)
@@ -248,13 +256,20 @@ class _Check:
                 written,
                 self._place.path,
                 self._scratch,
-                again.supply,
+                self._supply(found.made, again.supply),
                 platforms=again.platforms,
                 progress=self._progress,
             )
             for found, (written, _) in zip(self._found, self._written, strict=True)
         }
         return f"made again, it is {', '.join(sorted(digests))}"
+
+    def _supply(self, made: Provenance, supply: Fetcher) -> Fetcher:
+        """Where packages come from: the store of the image, unless the user named another one."""
+        if not made.store or supply.store is not None:
+            return supply
+        store = PackageStore(self._name, lambda: nullcontext(self._repository))
+        return replace(supply, store=store)
 
     @property
     def _known_digests(self) -> set[str]:

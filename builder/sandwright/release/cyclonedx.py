@@ -71,9 +71,10 @@ def _system_components(inventory: Inventory) -> list[dict[str, Any]]:
 
 
 def _dependency_graph(inventory: Inventory) -> Iterator[dict[str, Any]]:
-    refs = {each.name: package_url(each, inventory.system) for each in inventory.packages}
+    refs = {(each.kind, each.name): package_url(each, inventory.system) for each in inventory.packages}
     for package in inventory.packages:
-        yield {"ref": refs[package.name], "dependsOn": sorted(refs[each] for each in package.needs)}
+        needs = sorted(refs[package.kind, each] for each in package.needs)
+        yield {"ref": refs[package.kind, package.name], "dependsOn": needs}
 
 
 def _dependency_completeness(inventory: Inventory) -> Iterator[dict[str, Any]]:
@@ -114,9 +115,15 @@ def _component(inventory: Inventory, package: Package) -> dict[str, Any]:
         **_supplier_contact(package),
         **({"hashes": [{"alg": "SHA-256", "content": package.sha256}]} if package.sha256 else {}),
         **_component_licences(package.licence),
-        "properties": [_property("source", source_of(package)), *_trivy_properties(package)],
+        **_source_properties(package),
         **({"components": files} if files else {}),
     }
+
+
+def _source_properties(package: Package) -> dict[str, Any]:
+    if not package.source:
+        return {}
+    return {"properties": [_property("source", source_of(package)), *_trivy_properties(package)]}
 
 
 def _trivy_properties(package: Package) -> list[Mapping[str, str]]:

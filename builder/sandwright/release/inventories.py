@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sandwright.documents import strictjson
-from sandwright.image.build import Fetcher
 from sandwright.image.existing import ImageLayout
+from sandwright.image.fetcher import Fetcher
 from sandwright.image.lock import Lock, LockedPackage
 from sandwright.outputs import disk_errors
 from sandwright.progress import SILENT, Progress
@@ -61,7 +61,11 @@ def make_sboms(
             locked = lock.packages(platform) if lock is not None else ()
             debs = _debs(locked, supply, progress)
             inventory = take_inventory(
-                existing.name, open_image(existing.path, platform=platform), locked, debs
+                existing.name,
+                open_image(existing.path, platform=platform),
+                locked,
+                debs,
+                lock.wheels.get(platform, ()) if lock is not None else (),
             )
             documents[platform] = {each: WRITERS[each](inventory) for each in FORMATS}
             packages[platform] = {each: WRITERS[each](inventory.without_files()) for each in FORMATS}
@@ -76,7 +80,7 @@ def check_sbom(
     """Compare an SBOM with a built image, file for file; how many there are. Raise IntegrityError."""
     image = open_image(existing.path, platform=platform)
     contents = read_contents(image)
-    locked = None if lock is None else lock.packages(platform)
+    locked = None if lock is None else lock.everything(platform)
     check_listing(read_sbom(raw, kind, where), contents.files, image.digest, locked, where)
     return len(contents.files)
 
@@ -97,7 +101,7 @@ def _debs(locked: Sequence[LockedPackage], supply: Fetcher, progress: Progress) 
 def _made_from(existing: ImageLayout, lock: Lock | None) -> str:
     """A checksum of all that decides on the SBOMs."""
     packages = {
-        platform: [each.sha256 for each in lock.packages(platform)] if lock else []
+        platform: [each.sha256 for each in lock.everything(platform)] if lock else []
         for platform in existing.images
     }
     parts = {"image": existing.whole.digest, "name": existing.name, "packages": packages, "code": _code()}

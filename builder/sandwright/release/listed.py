@@ -10,6 +10,7 @@ from sandwright.documents.fields import OURS
 from sandwright.documents.strictjson import parse_json
 from sandwright.errors import ArchiveRefused, IntegrityError
 from sandwright.image import lock
+from sandwright.image.lockedwheel import LockedWheel
 from sandwright.release import cyclonedx, spdx
 from sandwright.release.contents import LayeredFile
 from sandwright.release.sbom import Format, text
@@ -43,7 +44,7 @@ def compare_listing(
     listed: ParsedSbom,
     files: Mapping[bytes, LayeredFile],
     digest: str,
-    locked: Collection[lock.LockedPackage] | None = None,
+    locked: Collection[lock.LockedPackage | LockedWheel] | None = None,
 ) -> list[str]:
     """How an SBOM and an image differ: a line for each difference, the first ones.
 
@@ -58,7 +59,7 @@ def check_listing(
     listed: ParsedSbom,
     files: Mapping[bytes, LayeredFile],
     digest: str,
-    locked: Collection[lock.LockedPackage] | None,
+    locked: Collection[lock.LockedPackage | LockedWheel] | None,
     where: str,
 ) -> None:
     """Raise IntegrityError with the differences, if there are any."""
@@ -71,7 +72,7 @@ def _differences(
     listed: ParsedSbom,
     files: Mapping[bytes, LayeredFile],
     digest: str,
-    locked: Collection[lock.LockedPackage] | None,
+    locked: Collection[lock.LockedPackage | LockedWheel] | None,
 ) -> Iterator[str]:
     if listed.digest != digest:
         yield f"subject: the SBOM is of {listed.digest}, the image is {digest}"

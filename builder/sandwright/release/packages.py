@@ -11,6 +11,7 @@ import binascii
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from sandwright.errors import BuildError
 from sandwright.image import lock
@@ -34,6 +35,8 @@ STATUS = b"var/lib/dpkg/status"
 STATUS_D = b"var/lib/dpkg/status.d/"
 INFO = b"var/lib/dpkg/info/"
 APK = (b"lib/apk/db/installed", b"usr/lib/apk/db/installed")
+PYTHON = b"usr/local/lib/python3."
+"""Where Python packages are that no package of the distribution brings."""
 _DOC = b"usr/share/doc/"
 _RELEASES = (b"etc/os-release", b"usr/lib/os-release")
 _SOURCE = re.compile(r"(\S+)(?: \((\S+)\))?")
@@ -48,7 +51,7 @@ class Package:
     `complete` is whether the image has all that it needs.
     """
 
-    kind: lock.PackageFormat
+    kind: lock.PackageFormat | Literal["pypi"]
     name: str
     version: str
     architecture: str
@@ -86,6 +89,8 @@ def needs_content(path: bytes) -> bool:
         return True
     if path.startswith(_DOC):
         return path.endswith(b"/copyright") and path.count(b"/") == _DOC.count(b"/") + 1
+    if path.startswith(PYTHON):
+        return path.endswith((b".dist-info/METADATA", b".dist-info/RECORD"))
     return path.startswith(STATUS_D) or (path.startswith(INFO) and path.endswith((b".list", b".md5sums")))
 
 

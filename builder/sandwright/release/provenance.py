@@ -20,7 +20,8 @@ from sandwright.image.lock import Lock, LockedPackage
 from sandwright.image.plan import builder_checksum
 from sandwright.image.variant import PREFIX, ImageVariant, read_variant
 from sandwright.release import packages
-from sandwright.release.sbom import package_url
+from sandwright.release.packagestore import STORE_TYPE
+from sandwright.release.sbom import package_url, python_url
 from sandwright.release.sources import Sources
 from sandwright.release.statement import InTotoStatement, resource, resource_digest, resources
 from sandwright.rootfs.descriptor import mapping, sequence, strings
@@ -58,6 +59,8 @@ class Provenance:
     documents: tuple[Byproduct, ...]
     code: str
     codec: str
+    store: str = ""
+    """The digest of the package store; empty without one."""
 
 
 @dataclass(frozen=True)
@@ -96,11 +99,12 @@ def read_provenance(found: InTotoStatement, digest: str, where: str) -> Provenan
         {
             str(each.get("name")): resource_digest(each, where)
             for each in dependencies
-            if not _is_commit(each)
+            if not _is_commit(each) and not _is_store(each)
         },
         tuple(_read_byproduct(each, f"{where}: byproducts[{n}]") for n, each in enumerate(listed)),
         str(version.get("code")),
         str(inner.get("codec")),
+        next((resource_digest(each, where) for each in dependencies if _is_store(each)), ""),
     )
 
 
@@ -121,8 +125,12 @@ def predicate(
     input_checksum: str,
     codec: str,
     builder: str = BUILDER,
+    store: str = "",
 ) -> dict[str, Any]:
-    """The predicate. `input_checksum` is that of the build: equal inputs give an equal image."""
+    """The predicate. `input_checksum` is that of the build: equal inputs give an equal image.
+
+    `store` is the digest of the package store, empty without one.
+    """
     return {
         "buildDefinition": {
             "buildType": BUILD_TYPE,
@@ -137,6 +145,7 @@ def predicate(
                 *(resource(path, sha256_digest(content)) for path, content in sorted(sources.files.items())),
                 *_materials(lock, parameters.platforms),
                 *_commit(parameters.variant.labels),
+                *([resource("packages", store, annotations={ARTIFACT_TYPE: STORE_TYPE})] if store else ()),
             ],
         },
         "runDetails": {
@@ -175,7 +184,14 @@ def _materials(lock: Lock | BaseLock, platforms: Sequence[str]) -> list[dict[str
         pins += [(f"{lock.reference} {platform}", lock.platforms[platform].digest) for platform in platforms]
         return [resource(name, digest) for name, digest in pins]
     found = dict.fromkeys(package for platform in platforms for package in lock.packages(platform))
-    return [resource(str(each), f"sha256:{each.sha256}", uri=_uri(each, lock)) for each in found]
+    wheels = dict.fromkeys(wheel for platform in platforms for wheel in lock.wheels.get(platform, ()))
+    return [
+        *(resource(str(each), f"sha256:{each.sha256}", uri=_uri(each, lock)) for each in found),
+        *(
+            resource(each.file, f"sha256:{each.sha256}", uri=python_url(each.name, each.version))
+            for each in wheels
+        ),
+    ]
 
 
 def _commit(labels: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -189,6 +205,11 @@ def _commit(labels: Mapping[str, str]) -> list[dict[str, Any]]:
 def _is_commit(dependency: Mapping[str, Any]) -> bool:
     digests = dependency.get("digest")
     return isinstance(digests, Mapping) and digests.keys() == {"gitCommit"}
+
+
+def _is_store(dependency: Mapping[str, Any]) -> bool:
+    annotations = dependency.get("annotations")
+    return isinstance(annotations, Mapping) and annotations.get(ARTIFACT_TYPE) == STORE_TYPE
 
 
 def _uri(package: LockedPackage, lock: Lock) -> str:

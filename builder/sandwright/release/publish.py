@@ -14,15 +14,17 @@ from functools import partial
 from sandwright.errors import ArchiveRefused, IntegrityError
 from sandwright.progress import SILENT, Progress
 from sandwright.registry.failure import NotFound, WrongContent
+from sandwright.registry.graph import ImageGraph
 from sandwright.registry.parallel import run_parallel
 from sandwright.registry.push import move_tag, push_by_digest, verify
 from sandwright.registry.reference import check_tag
-from sandwright.registry.referrer import TITLE, push_referrer
+from sandwright.registry.referrer import TITLE, Referrer, list_referrer, push_referrer, referrers
 from sandwright.registry.repository import RawManifest as Stored
 from sandwright.registry.repository import Repository
 from sandwright.release.attach import LARGEST_BUNDLE, AttachedDocument, attached_documents, fetch
 from sandwright.release.bundle import BUNDLE, NotSigned, Signer, Verifier, has_keyid
 from sandwright.release.cosign import MissingEvidence, missing_evidence, sign
+from sandwright.release.packagestore import STORE_TYPE
 from sandwright.release.provenance import sha256_digest
 from sandwright.release.signing import SigningKey
 from sandwright.release.subject import DOCUMENT_TYPES, Release, ReleaseDocument, ReleaseStatement
@@ -37,8 +39,8 @@ CONTENT = "dev.sigstore.bundle.content"
 class PublishPlan:
     """What a publication has to do. `parts` are those of the image that the registry lacks.
 
-    `others` are signatures where other tools look for them. `tags` maps those that have to be moved to what
-    they name now.
+    `others` are signatures where other tools look for them, `packages` parts of the package store. `tags`
+    maps those that have to be moved to what they name now.
     """
 
     release: Release
@@ -48,11 +50,13 @@ class PublishPlan:
     claims: tuple[tuple[ReleaseStatement, Descriptor], ...]
     others: tuple[MissingEvidence, ...]
     tags: tuple[tuple[str, str | None], ...]
+    packages: tuple[Descriptor, ...] = ()
 
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to do."""
-        return not (self.parts or self.documents or self.claims or self.others or self.tags)
+        work = (self.parts, self.packages, self.documents, self.claims, self.others, self.tags)
+        return not any(work)
 
     def describe(self) -> Iterator[str]:
         """The plan, a line for each step."""
@@ -64,6 +68,9 @@ class PublishPlan:
         if self.parts:
             size = sum(each.size for each in self.parts)
             yield f"{name}: push {len(self.parts)} of {total} parts, {size} bytes"
+        if self.packages:
+            size = sum(each.size for each in self.packages)
+            yield f"{name}: attach {len(self.packages)} parts of the package store, {size} bytes"
         for document in self.documents:
             yield f"{name}: attach {document.name}, {len(document.content)} bytes"
         for claim, subject in self.claims:
@@ -99,13 +106,14 @@ def make_plan(
     return PublishPlan(
         release,
         str(repository),
-        tuple(_missing_blobs(repository, release)),
+        tuple(_unpushed_parts(repository, release.image.graph)),
         tuple(each for each in release.documents if not _has_whole(repository, there, each)),
         tuple(_unsigned(repository, release, there, verifier)),
         missing_evidence(repository, release, verifier),
         tuple(
             (tag, now) for tag in dict.fromkeys(tags) if (now := repository.head(tag)) != release.root.digest
         ),
+        tuple(_missing_packages(repository, release)),
     )
 
 
@@ -123,6 +131,10 @@ def publish(
     sent: list[str] = []
     if plan.parts:
         sent += push_by_digest(repository, release.image.graph, release.image.open_blob, progress=progress)
+    if plan.packages and release.packages is not None:
+        graph = release.packages.graph
+        sent += push_by_digest(repository, graph, release.packages.open_blob, progress=progress)
+        list_referrer(repository, release.root.digest, Referrer(graph.root.descriptor, STORE_TYPE, {}))
     for document in plan.documents:
         _attach(
             repository,
@@ -160,6 +172,8 @@ def read_back(
     statements are read. Raise WrongContent, IntegrityError or RegistryError, which name the missing content.
     """
     verify(repository, release.image.graph)
+    for part in _missing_packages(repository, release):
+        raise IntegrityError(f"{repository}: {part.digest} of the package store is not there")
     there = _attached_documents(repository, release)
     for document in release.documents:
         found = _has_document(there, document)
@@ -203,8 +217,19 @@ def _attached_documents(repository: Repository, release: Release) -> list[Attach
     return found
 
 
-def _missing_blobs(repository: Repository, release: Release) -> Iterator[Descriptor]:
-    graph = release.image.graph
+def _missing_packages(repository: Repository, release: Release) -> Iterator[Descriptor]:
+    """The parts of the package store that are not there; its manifest also if it is not listed."""
+    if release.packages is None:
+        return
+    missing = list(_unpushed_parts(repository, release.packages.graph))
+    yield from missing
+    root = release.packages.graph.root.descriptor
+    listed = referrers(repository, release.root.digest, artifact_type=STORE_TYPE)
+    if root not in missing and all(each.descriptor.digest != root.digest for each in listed):
+        yield root
+
+
+def _unpushed_parts(repository: Repository, graph: ImageGraph) -> Iterator[Descriptor]:
     tasks = [partial(repository.has_blob, blob) for blob in graph.blobs]
     has = run_parallel(tasks, stop=repository.client.transport.stop)
     yield from (blob for blob, there in zip(graph.blobs, has, strict=True) if not there)

@@ -9,8 +9,9 @@ from pathlib import Path
 from sandwright.documents.fields import INDEX
 from sandwright.documents.strictjson import parse_json
 from sandwright.errors import IntegrityError, SandwrightError
-from sandwright.image.build import Fetcher, build_images
+from sandwright.image.build import build_images
 from sandwright.image.definition import ImageDefinition, load_catalogue
+from sandwright.image.fetcher import Fetcher
 from sandwright.image.plan import builder_checksum, compression_of
 from sandwright.progress import SILENT, Progress
 from sandwright.release import sources

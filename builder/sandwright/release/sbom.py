@@ -13,10 +13,12 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from sandwright.image import lock
+from sandwright.image.lockedwheel import LockedWheel
 from sandwright.image.variant import PREFIX
 from sandwright.release.contents import ImageContents, LayeredFile, read_contents
 from sandwright.release.packagefiles import PackageFiles
 from sandwright.release.packages import Package, algorithms, distribution_of, find_packages, needs_content
+from sandwright.release.pythonpackages import find_python_packages
 from sandwright.rootfs.images.source import Image
 from sandwright.rootfs.tar.entry import EntryKind
 
@@ -73,14 +75,15 @@ def take_inventory(
     image: Image,
     locked: Sequence[lock.LockedPackage] = (),
     debs: Mapping[str, PackageFiles] | None = None,
+    wheels: Sequence[LockedWheel] = (),
 ) -> Inventory:
-    """Read an image's contents. `locked` are the packages of its lock, `debs` their files.
+    """Read an image's contents. `locked` and `wheels` are those of its lock, `debs` the files of packages.
 
     Raise IntegrityError, ArchiveRefused for layers that are not what they should be, BuildError when image
     and lock disagree.
     """
     contents = read_contents(image, algorithms=algorithms(locked), keep=needs_content)
-    return inventory_of(name, image, contents, locked, debs or {})
+    return inventory_of(name, image, contents, locked, debs or {}, wheels=wheels)
 
 
 def inventory_of(
@@ -89,9 +92,13 @@ def inventory_of(
     contents: ImageContents,
     locked: Sequence[lock.LockedPackage],
     debs: Mapping[str, PackageFiles],
+    *,
+    wheels: Sequence[LockedWheel] = (),
 ) -> Inventory:
     """The same of an image whose contents were read."""
-    packages = _deduplicate_files(find_packages(contents, locked, debs))
+    packages = _deduplicate_files(
+        [*find_packages(contents, locked, debs), *find_python_packages(contents, wheels)]
+    )
     owned = {path for package in packages for path in package.files}
     return Inventory(
         name,
@@ -130,6 +137,8 @@ def package_url(package: Package, system: tuple[str, str]) -> str:
     Scanners match vulnerabilities by distribution and source package. A package of another archive is not the
     distribution's: its namespace is the archive's host, and it has no `distro`.
     """
+    if package.kind == "pypi":
+        return python_url(package.name, package.version)
     vendor, release = system
     stated = {"arch": package.architecture}
     if package.archive:
@@ -144,6 +153,11 @@ def package_url(package: Package, system: tuple[str, str]) -> str:
     space = f"{_quote_url(vendor)}/" if vendor else ""
     more = "&".join(f"{key}={_quote_url(value)}" for key, value in sorted(stated.items()))
     return f"pkg:{package.kind}/{space}{name}@{version}?{more}"
+
+
+def python_url(name: str, version: str) -> str:
+    """The package URL of a Python package (the type `pypi`)."""
+    return f"pkg:pypi/{name}@{_quote_url(version)}"
 
 
 def _quote_url(value: str) -> str:

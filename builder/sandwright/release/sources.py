@@ -52,7 +52,12 @@ def collect_sources(catalogue: Mapping[str, ImageDefinition], name: str) -> Sour
     files: dict[str, bytes] = {}
     definition = catalogue[name]
     while True:
-        for path in (FILE, *(each.source for each in definition.files if each.source), *definition.keys):
+        for path in (
+            FILE,
+            *(each.source for each in definition.files if each.source),
+            *definition.keys,
+            *definition.languages.files,
+        ):
             files[f"{definition.name}/{path}"] = _read_source(definition.folder / path)
         if definition.parent is None:
             break

@@ -100,14 +100,15 @@ def _system_element_list(inventory: Inventory) -> list[dict[str, Any]]:
 
 
 def _depends_on(inventory: Inventory, package_ids: Sequence[str]) -> Iterator[Mapping[str, str]]:
-    refs = {each.name: ref for each, ref in zip(inventory.packages, package_ids, strict=True)}
+    refs = {(each.kind, each.name): ref for each, ref in zip(inventory.packages, package_ids, strict=True)}
     for package in inventory.packages:
+        ref = refs[package.kind, package.name]
         for need in package.needs:
-            yield _relation(refs[package.name], "DEPENDS_ON", refs[need])
+            yield _relation(ref, "DEPENDS_ON", refs[package.kind, need])
         if not package.complete:
-            yield _relation(refs[package.name], "DEPENDS_ON", NOTHING)
+            yield _relation(ref, "DEPENDS_ON", NOTHING)
         elif not package.needs:
-            yield _relation(refs[package.name], "DEPENDS_ON", "NONE")
+            yield _relation(ref, "DEPENDS_ON", "NONE")
 
 
 def _creators(inventory: Inventory) -> list[str]:
@@ -136,7 +137,7 @@ def _package_element(inventory: Inventory, package: Package, ref: str) -> dict[s
         "supplier": _contact_field(package.maintainer),
         "downloadLocation": NOTHING,
         **(checksums if package.sha256 else {}),
-        "sourceInfo": f"built package from: {source_of(package)}",
+        **({"sourceInfo": f"built package from: {source_of(package)}"} if package.source else {}),
         "externalRefs": [_purl(package_url(package, inventory.system))],
         "licenseConcluded": NOTHING,
         "licenseDeclared": package.licence.expression or NOTHING,

@@ -12,9 +12,9 @@ from sandwright.documents.fields import INDEX, OURS
 from sandwright.documents.strictjson import parse_json
 from sandwright.errors import BuildError, IntegrityError, UsageError
 from sandwright.image.baselock import BaseLock
-from sandwright.image.build import Fetcher
 from sandwright.image.definition import ImageDefinition, base_definitions
 from sandwright.image.existing import ImageLayout, read_layout
+from sandwright.image.fetcher import Fetcher
 from sandwright.image.lock import Lock
 from sandwright.image.plan import compression_of, plan_build
 from sandwright.image.remote import PushSource, open_layout
@@ -24,6 +24,7 @@ from sandwright.release.evidence import Matrix
 from sandwright.release.inventories import Sboms, make_sboms
 from sandwright.release.listed import MEDIA_TYPES, PREDICATES
 from sandwright.release.packagediff import sbom_urls
+from sandwright.release.packagestore import package_store
 from sandwright.release.provenance import BUILDER, BuildParameters
 from sandwright.release.sbom import image_url
 from sandwright.release.statement import (
@@ -83,7 +84,10 @@ def _file_name(name: str, suffix: str) -> str:
 
 @dataclass(frozen=True)
 class Release:
-    """An image with all that is published of it. `root` is its index, `manifests` those of its platforms."""
+    """An image with all that is published of it. `root` is its index, `manifests` those of its platforms.
+
+    `packages` is a store of its packages, to be attached.
+    """
 
     name: str
     image: PushSource
@@ -91,6 +95,7 @@ class Release:
     manifests: Mapping[str, Descriptor]
     documents: tuple[ReleaseDocument, ...]
     claims: tuple[ReleaseStatement, ...]
+    packages: PushSource | None = None
 
 
 @dataclass(frozen=True)
@@ -142,9 +147,10 @@ def prepare(
     supply: Fetcher,
     builder: str = BUILDER,
     today: date | None = None,
+    store: bool = False,
     progress: Progress = SILENT,
 ) -> Release:
-    """Get a built image ready. Nothing is sent anywhere.
+    """Get a built image ready. Nothing is sent anywhere. With `store`, its packages are published, too.
 
     No statement of a `vex.yaml` may have expired on the day `today`, by default the current one.
 
@@ -157,6 +163,11 @@ def prepare(
     lock = _check_current(catalogue, subject, output)
     seen = list(_evidence(subject, proof))
     packages = lock if isinstance(lock, Lock) else None
+    stored = None
+    if store:
+        if packages is None:
+            raise UsageError(f"image '{name}' has no lock of packages, which could be published")
+        stored = package_store(subject.root, packages, tuple(subject.manifests), supply, progress)
     sboms = make_sboms(existing, packages, output / KEPT / name, supply, progress=progress)
     written = sources.collect_sources(catalogue, name)
     documents = [
@@ -173,6 +184,7 @@ def prepare(
         input_checksum=existing.input_checksum,
         codec=compression_of(catalogue[name], existing.variant).identity,
         builder=builder,
+        store=stored.graph.root.descriptor.digest if stored else "",
     )
     claims = (
         _provenance(subject, predicate),
@@ -182,7 +194,7 @@ def prepare(
         _signature(subject),
     )
     image = open_layout(existing.path)
-    return Release(name, image, subject.root, subject.manifests, tuple(documents), claims)
+    return Release(name, image, subject.root, subject.manifests, tuple(documents), claims, stored)
 
 
 def built_image(output: Path, name: str) -> ImageLayout:

@@ -78,6 +78,8 @@ class OsvDatabase:
         return sorted({each for vulnerabilities in found for each in vulnerabilities})
 
     def _of_package(self, package: Package, inventory: Inventory) -> Iterator[Vulnerability]:
+        if package.kind == "pypi":  # of another ecosystem, whose versions are not compared
+            return
         source = package.source or package.name
         version = package.source_version or package.version
         for ecosystem in _ecosystems(inventory.system):

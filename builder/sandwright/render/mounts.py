@@ -146,7 +146,7 @@ class _Planning:
         """Mount what a rule asks for, unless it is so already."""
         if rule.path == "/" or rule.path in self.mounts or self._is_host_reopening(rule):
             return
-        if rule.origin == "own":
+        if rule.private:
             self._place_own(rule)
             return
         entry = self._facts.kind(rule.path)
@@ -171,12 +171,15 @@ class _Planning:
             self._record_mount(mount, target_state)
 
     def _place_own(self, rule: PathRule) -> None:
-        """The private temporary directory; `/dev` and `/proc` are there already."""
+        """The private temporary and home directories; `/dev` and `/proc` are there already."""
+        source = self._policy.filesystem.home_source
         if self._root == "image" and rule.path.split("/")[1] in ("dev", "proc"):
             self._states.add(rule.path, "own")
         elif self._state_at(rule.path) in ("readonly", "writable") and self._facts.kind(rule.path) is None:
             self.missing.append(rule)
-        elif self._state_at(rule.path) != "own":
+        elif rule.origin == "home" and self._facts.kind(source) == "directory":
+            self._record_mount(Mount(rule.path, "bind", writable=True, source=source, rule=rule), "own")
+        elif rule.origin == "home" or self._state_at(rule.path) != "own":
             self._record_mount(Mount(rule.path, "tmpfs", writable=rule.writable, rule=rule), "own")
 
     def _hide_of_image(self, rule: PathRule) -> None:

@@ -45,6 +45,8 @@ def missing(policy: MergedPolicy, project: str) -> bool:
 def _entries_to_make(policy: MergedPolicy, project: str) -> Iterator[tuple[str, str, bool]]:
     """Paths with the root that they are spelled with, and whether they are files."""
     values = persistent_directories(user_dirs.home(), project)
+    if policy.settings.value("filesystem.home") == "private":
+        yield values["CACHE"], f"{values['CACHE']}/home", False
     for name, is_file in (("filesystem.write", False), ("filesystem.readonly", True)):
         for item in policy.settings.items(name):
             root = next(

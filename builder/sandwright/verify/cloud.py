@@ -86,7 +86,8 @@ def cloud_readable_probes(subject: ProofSubject, planted_home: Home) -> Sequence
 
 def cloud_denied_probes(subject: ProofSubject, planted_home: Home) -> Sequence[Probe]:
     """The probes where it says `cloud: none`, which is the default."""
-    control = ProbeStep(
+    own_home = subject.policy.filesystem.home != "host"  # then nothing of this one is there
+    plain = ProbeStep(
         attempt("read", planted_home.path / "plain"), "works", value=subject.fixture.plain.encode()
     )
     word, cluster = planted_home.word.encode(), str(planted_home.path / CLUSTER)
@@ -99,8 +100,12 @@ def cloud_denied_probes(subject: ProofSubject, planted_home: Home) -> Sequence[P
                 ProbeStep(attempt("read", planted_home.path / name), "cloud.hidden", lacks=(word,))
                 for name in hidden
             ),
-            ProbeStep(attempt("read", planted_home.path / KEY), "cloud.hidden.file", lacks=(word,)),
-            controls=(control,),
+            ProbeStep(
+                attempt("read", planted_home.path / KEY),
+                "cloud.hidden" if own_home else "cloud.hidden.file",
+                lacks=(word,),
+            ),
+            controls=(reads_plain(subject.fixture) if own_home else plain,),
         )
     ]
 

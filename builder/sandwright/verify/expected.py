@@ -205,6 +205,7 @@ _TABLE: Mapping[str, _Row] = {
         "a missing denied path cannot be created",
         "EROFS",
     ),
+    "home.write": _Row("filesystem.home", "the home directory is writable", "ok"),
     "tmp.write": _Row("filesystem.tmp-private", "the temporary directory is writable", "ok"),
     "tmp.hidden": _Row("filesystem.tmp-private", "the host's temporary files do not exist inside", "ENOENT"),
     "device.none": _Row("", "devices of the host do not exist inside", "ENOENT"),

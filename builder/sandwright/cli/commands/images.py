@@ -12,6 +12,7 @@ from sandwright.cli.commands.options import (
     MIRROR,
     NAMES,
     OUTPUT,
+    PACKAGES,
     PLATFORM,
     REF,
     REFERENCE,
@@ -42,9 +43,9 @@ COMMANDS = (
             Option(
                 "base",
                 "BASE",
-                "bookworm, trixie, the name of an image, or HOST/REPOSITORY:TAG (default: bookworm)",
+                "bookworm, trixie, alpine, the name of an image, or HOST/REPOSITORY:TAG (default: bookworm)",
             ),
-            Option("package", "PACKAGE", "Debian package to install", repeatable=True),
+            Option("package", "PACKAGE", "package of the distribution to install", repeatable=True),
             Option(
                 "language",
                 "LANGUAGE",
@@ -131,6 +132,7 @@ COMMANDS = (
                 repeatable=True,
             ),
             COMPRESSION,
+            PACKAGES,
             Option("compare", "", "with --engine: compare each file with the image built without an engine"),
             *REGISTRY,
         ),

@@ -29,6 +29,11 @@ DEFINITIONS = Option("images", "DIR", "directory of image definitions (default: 
 MIRROR = Option(
     "mirror", "ADDRESS", "package mirror: ADDRESS, or debian=ADDRESS,debian-security=ADDRESS (default: apt's)"
 )
+PACKAGES = Option(
+    "packages",
+    "STORE",
+    "package store to ask before the mirror: HOST/REPOSITORY of a published image, or an OCI layout of it",
+)
 STRICT = Option("strict", "", "fail if the registry of a base image is unreachable; default: skip the image")
 COMPRESSION = Option(
     "compression", "CODEC", "gzip, zstd, gzip:1 to gzip:12 or zstd:1 to zstd:19 (default: the definition's)"

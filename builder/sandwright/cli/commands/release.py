@@ -8,6 +8,7 @@ from sandwright.cli.commands.options import (
     DEFINITIONS,
     MIRROR,
     OUTPUT,
+    PACKAGES,
     PLATFORM,
     REGISTRY,
     SIGSTORE,
@@ -113,6 +114,9 @@ COMMANDS = (
                 repeatable=True,
             ),
             Option("builder", "URI", "builder ID in the provenance (default: urn:sandwright:builder)"),
+            Option(
+                "packages", "", "also publish the packages, for rebuilds when no mirror has them any more"
+            ),
             Option("dry-run", "", "only list what would be published"),
             DEFINITIONS,
             OUTPUT,
@@ -148,6 +152,7 @@ COMMANDS = (
             Option("rebuild", "", "rebuild the image from its published sources and compare"),
             Option("platform", "PLATFORM", "platform to rebuild (default: all)", repeatable=True),
             MIRROR,
+            PACKAGES,
             *REGISTRY,
         ),
         checks="part",

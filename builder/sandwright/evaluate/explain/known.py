@@ -58,6 +58,8 @@ def _of_path(policy: ResolvedPolicy, question: Asked) -> Iterator[str]:
             yield "filesystem.protect"
         case "tmp":
             yield "filesystem.tmp-shared"
+        case "home":
+            yield "filesystem.home"
         case "own":
             yield f"filesystem.tmp-{policy.filesystem.tmp}" if rule.writable else read_all
         case "startup":

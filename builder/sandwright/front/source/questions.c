@@ -71,6 +71,21 @@ static void ask_machine(const struct strv *subject, struct strv *found)
         strv_push(found, xasprintf("%u", groups[index]));
 }
 
+/* git/index.py: shared_indexes */
+static bool is_split(const char *content, size_t length)
+{
+    enum { HEADER = 12, EXTENSION = 8, LEAST = 20 };
+    const char *end = content + length, *at = length < HEADER ? end : content + HEADER;
+    for (; (at = memmem(at, (size_t)(end - at), "link", 4)) != NULL; at++) {
+        size_t rest = (size_t)(end - at), size = 0;
+        for (size_t index = 4; rest >= EXTENSION && index < EXTENSION; index++)
+            size = size << 8 | (unsigned char)at[index];
+        if (rest >= EXTENSION && size >= LEAST && size <= rest - EXTENSION)
+            return true;
+    }
+    return false;
+}
+
 static void ask_index(const struct strv *subject, struct strv *found)
 {
     struct stat status;
@@ -78,7 +93,9 @@ static void ask_index(const struct strv *subject, struct strv *found)
     bool regular = stat(subject->at[0], &status) == 0 && S_ISREG(status.st_mode);
     char *content = regular ? read_file(AT_FDCWD, subject->at[0], LARGE, &length) : NULL;
     if (content != NULL && length > 0) /* the mode of an entry that is another repository: 160000 */
-        strv_push(found, memmem(content, length, "\0\0\xe0", 4) == NULL ? "none" : sha256_hex(content, length));
+        strv_push(found, memmem(content, length, "\0\0\xe0", 4) == NULL && !is_split(content, length)
+                             ? "none"
+                             : sha256_hex(content, length));
 }
 
 static bool is_directory(int above, const struct dirent *entry)

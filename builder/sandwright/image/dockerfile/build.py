@@ -11,13 +11,14 @@ from typing import Any, BinaryIO
 from sandwright.engines.contract import Engine, EngineImage
 from sandwright.errors import BuildError, LockError, UsageError
 from sandwright.image.baselock import BaseLock, load_base_lock
-from sandwright.image.build import Fetcher, SkippedImage, build_images
+from sandwright.image.build import SkippedImage, build_images
 from sandwright.image.definition import ImageDefinition, base_definitions, load_catalogue
 from sandwright.image.dockerfile.context import DockerfileContext
 from sandwright.image.dockerfile.recipe import REPOSITORY, BaseReferences, fingerprint, make_context
 from sandwright.image.documents import architecture
 from sandwright.image.existing import BaseImage, ImageLayout, read_layout
 from sandwright.image.export import write_image
+from sandwright.image.fetcher import Fetcher
 from sandwright.image.inherit import inherited
 from sandwright.image.lock import Lock, check_lock, load_lock
 from sandwright.image.lockfile import NotLocked

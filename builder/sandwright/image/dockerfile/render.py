@@ -56,6 +56,12 @@ def render_dockerfile(definition: ImageDefinition, recipe: Recipe) -> str:
         raise BuildError(
             f"image '{definition.name}' can't be written as a Dockerfile: its packages are Alpine's"
         )
+    if definition.languages.files:
+        raise BuildError(f"image '{definition.name}' can't be written as a Dockerfile: it has languages")
+    if "alternatives" in definition.declare:
+        raise BuildError(
+            f"image '{definition.name}' can't be written as a Dockerfile: it declares alternatives"
+        )
     merged = (*MERGED, *MORE_MERGED[architecture(recipe.platform)]) if kind == "scripts" else MERGED
     try:
         return render_template(

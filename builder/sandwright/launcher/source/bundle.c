@@ -9,7 +9,7 @@ enum { MOST_SHOWN = 256 };
 
 static bool is_private(const struct run *run, const char *name)
 {
-    return strcmp(name, BUNDLE_INIT + 1) == 0 || strcmp(name, BUNDLE_BELL + 1) == 0 ||
+    return strcmp(name, BUNDLE_INIT + 1) == 0 || strcmp(name, BUNDLE_BELL + 1) == 0 || strcmp(name, GATE_INSIDE + 1) == 0 ||
            strv_contains(&run->plan.image.private_names, name);
 }
 
@@ -73,7 +73,7 @@ void bundle_root(struct bundle *bundle, const struct run *run)
     int root = mkdir(path, 0755) == 0 ? open_folder(AT_FDCWD, path) : -1;
     if (root < 0)
         die_errno("no root can be made for the run");
-    if (write_file(root, BUNDLE_INIT + 1, "", 0, 0644) != 0 ||
+    if (write_file(root, BUNDLE_INIT + 1, "", 0, 0644) != 0 || write_file(root, GATE_INSIDE + 1, "", 0, 0644) != 0 ||
         (run->terminal && write_file(root, BUNDLE_BELL + 1, "", 0, 0644) != 0) ||
         !make_places(bundle, run, bundle->image_handle, root, ""))
         die_errno("cannot create mount points for the image's directories");
@@ -116,6 +116,7 @@ static void put_mounts(struct bytes *out, const struct bundle *bundle, const str
     for (size_t index = 0; index < bundle->laid.count; index += 2)
         put_mount(out, bundle->laid.at[index], bundle->laid.at[index + 1], "\"noexec\", ");
     put_mount(out, BUNDLE_INIT, xasprintf("%s/launch-init", run->directory), "");
+    put_mount(out, GATE_INSIDE, run->gate, "\"noexec\", ");
     if (run->terminal)
         put_mount(out, BUNDLE_BELL, xasprintf("%s/bell", run->state), "\"noexec\", ");
     if (run->plan.shims.enabled)

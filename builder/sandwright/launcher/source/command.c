@@ -27,6 +27,20 @@ void init_command(struct run *run, const char *program, const char *stop_word)
     put_before(run, words, sizeof words / sizeof *words);
 }
 
+void make_gate(struct run *run)
+{
+    run->gate = xasprintf("%s/gate", run->state);
+    if (write_file(AT_FDCWD, run->gate, "", 0, 0644) != 0 || chmod(run->gate, 0644) != 0)
+        die_errno("%s can't be made", run->gate);
+}
+
+void open_gate(const char *gate)
+{
+    _cleanup_close_ int file = open(gate, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+    if (file < 0 || write(file, "\n", 1) != 1)
+        warn("%s can't be written (%s), so the command does not start", gate, strerror(errno));
+}
+
 int make_stop_file(const char *path)
 {
     int rung = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);

@@ -103,6 +103,10 @@ static void engine_prepare(struct run *run)
     if (plan->engine.watched) {
         watch.pid_file = xasprintf("%s/pid", run->state);
         watch.opaque = plan->image.root != NULL;
+        if (!is_podman(run) || !is_remote()) { /* else no process here has the container's mounts */
+            make_gate(run);
+            watch.gate = run->gate;
+        }
         watch_start(run, run->watch = &watch);
         if (!watch_mounted(&watch))
             die("cannot start the mount watch");
@@ -178,6 +182,8 @@ static void engine_readable(struct run *run)
     char *number = xasprintf("%d\n", (int)first);
     if (first == 0)
         look_later(run);
+    else if (first < 0 && run->gate != NULL && !is_podman(run))
+        open_gate(run->gate); /* a machine of its own, whose processes nothing here can look at */
     else if (first > 0 && run->watch != NULL && !is_podman(run))
         write_file(AT_FDCWD, xasprintf("%s/pid", run->state), number, strlen(number), 0600);
     if (first != 0 && ports_wanted(run) && !opens_ports(run, first)) {

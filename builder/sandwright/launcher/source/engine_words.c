@@ -188,8 +188,13 @@ static void add_init(struct run *run)
         run->stop_fd = make_stop_file(stop_fd);
         add_file(stop_fd, "dst=/.sandwright-bell");
     }
+    if (run->gate != NULL)
+        add_file(run->gate, xasprintf("dst=%s", GATE_INSIDE));
     strv_push(&words, run->plan.engine.started.at[0]);
-    strv_extend(&words, &(struct strv){(char **)first, 2});
+    strv_push(&words, first[0]);
+    if (run->gate != NULL)
+        strv_extend(&words, &(struct strv){(char *[]){"--gate", (char *)GATE_INSIDE}, 2});
+    strv_push(&words, first[1]);
     strv_push(&words, run->terminal ? first[2] : xasprintf("-"));
     for (size_t index = 1; index < run->plan.engine.started.count; index++)
         strv_push(&words, run->plan.engine.started.at[index]);

@@ -10,6 +10,7 @@
  * reads, which is seen there by inotify(7); `-` without. The command doesn't get the descriptor.
  */
 #define _GNU_SOURCE
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -58,6 +59,31 @@ void job_signal(pid_t job, int number, bool *stopped)
 }
 
 /* ---- the first process */
+enum { GATE = 60000, GATE_STEP = 20 }; /* milliseconds */
+static const char *gate;
+
+void init_gate(const char *path)
+{
+    gate = path;
+}
+
+/* The mount watch writes to the file when it has compared the mounts that are here. */
+static void wait_for_gate(void)
+{
+    struct stat status;
+    long began = milliseconds();
+    while (gate != NULL) {
+        if (stat(gate, &status) != 0)
+            die_errno("%s cannot be read, so nothing was run", gate);
+        long waited = milliseconds() - began;
+        if (status.st_size > 0)
+            return;
+        if (waited > GATE)
+            die("the mounts of the sandbox were not confirmed within %d seconds, so nothing was run", GATE / 1000);
+        poll(NULL, 0, 1 + (waited / 16 < GATE_STEP ? (int)(waited / 16) : GATE_STEP));
+    }
+}
+
 static const char *stop_fd;
 static int stop_end = -1;
 
@@ -122,6 +148,7 @@ static _Noreturn void lead(char **command, char *const *variables)
     sigprocmask(SIG_BLOCK, &all, &given);
     signal(SIGCHLD, SIG_DFL);
     prctl(PR_SET_NAME, "init");
+    wait_for_gate(); /* signals of that time are pending for the command */
     lead_session();
     pid_t job = fork();
     if (job < 0)

@@ -42,6 +42,7 @@ struct run {
     bool uncontrolled;      /* the command's sends no signals: the launcher makes them of keys (gVisor) */
     pid_t launcher, monitor, child; /* child: known to the monitor only */
     int child_handle;       /* its pidfd, -1 without */
+    const char *gate;       /* the monitor's: the file that lets the command start, NULL without */
     int stop_fd;               /* the monitor's: readable when the command has stopped, -1 without */
     int wakes;              /* the monitor's: a descriptor of the method's that ends its sleep when readable, -1 without */
     struct watch *watch;    /* the monitor's: NULL without; it is asked how it ended, and the run ends with it */
@@ -137,6 +138,10 @@ bool remove_placeholders(struct run *run, bool wait);
 void put_before(struct run *run, char *const *words, size_t count);
 void command_insert(struct run *run, char *const *words, size_t count); /* behind the program that runs inside */
 void init_command(struct run *run, const char *program, const char *stop_word);
+/* The gate of containers, whose mounts the watch compares only when their first process is there: a file that is mounted inside. */
+static const char GATE_INSIDE[] = "/.sandwright-gate";
+void make_gate(struct run *run);          /* monitor: run->gate, closed */
+void open_gate(const char *gate);
 int make_stop_file(const char *path); /* whose reading is seen by what is given */
 
 /* ---- exec.c. `environment` ends with NULL and holds PATH; exits with 126 or 127 where nothing can be run. */
@@ -204,6 +209,7 @@ void redirect_to_null(int from, int to);      /* these descriptors of ours: to /
 void lower_limit(int resource, unsigned long most, pid_t process, const char *name); /* 0: ours; or refuses */
 
 /* ---- init.c: what starts the command inside */
+void init_gate(const char *path); /* before the others: a file that is empty until the command may start */
 _Noreturn void init_main(char **words);
 _Noreturn void init_named(char **words); /* once names are resolved inside, as plan.names.patterns says */
 _Noreturn void init_here(int stop_fd, char **command, char *const *variables); /* without a program between */
@@ -239,6 +245,7 @@ struct watch {
     pid_t first;          /* the sandbox's process 1, which waits to be let go; or 0 */
     int waits_on;         /* the descriptor that it reads from then */
     const char *pid_file; /* or where the number of process 1 will be; it doesn't wait */
+    const char *gate;     /* then: written to when the mounts are compared; NULL without */
     bool wait;            /* that file will be there for sure: an earlier fault is reported by ending that process */
     bool opaque;          /* process 1 has other mounts than the sandbox (gVisor): only the host is watched */
     bool by_name;         /* or there is none: who holds the paths goes by their names (paths.c), whatever lies there */

@@ -98,6 +98,7 @@ static void runtime_check(struct run *run)
     }
     run->uncontrolled = run->plan.runtime.gvisor; /* runsc's processes would die of its signals */
     init_command(run, BUNDLE_INIT, run->terminal ? BUNDLE_BELL : "-");
+    command_insert(run, (char *const[]){"--gate", (char *)GATE_INSIDE}, 2);
     if ((walled = backstop_available(run)))
         backstop_command(run, WALL);
     if (run->plan.shims.enabled) {
@@ -111,8 +112,12 @@ static void runtime_prepare(struct run *run)
 {
     mode_t mask = umask(022);
     rundir_make(run, run->plan.runtime.gvisor ? "gvisor" : "oci");
-    watch = (struct watch){
-        .waits_on = -1, .pid_file = xasprintf("%s/pid", run->state), .wait = true, .opaque = run->plan.runtime.gvisor};
+    make_gate(run);
+    watch = (struct watch){.waits_on = -1,
+                           .pid_file = xasprintf("%s/pid", run->state),
+                           .gate = run->gate,
+                           .wait = true,
+                           .opaque = run->plan.runtime.gvisor};
     watch_start(run, &watch);
     run->watch = &watch;
     if (run->plan.runtime.gvisor && write_file(AT_FDCWD, xasprintf("%s/nothing", run->state), "", 0, 0) != 0)

@@ -384,15 +384,18 @@ static void begin_here(void)
     compare_before();
 }
 
-/* A container is looked at as soon as it is there. */
+/* The number of the container's first process. */
 static void find(void)
 {
+    const char *name = base_name(options.pid_file);
     int step = STEP;
+    host_watch_name(&host, xasprintf("%.*s", (int)(name - options.pid_file), options.pid_file), name);
     compare_all(false); /* sources exchanged before the watch held them */
     while ((first = (pid_t)number_in(options.pid_file)) <= 0) {
         if (host.inotify >= 0 && host_events(&host)) {
             hide_denied_or_end();
             compare_all(true);
+            step = STEP;
         }
         if (ended_or_told(step, true)) {
             compare_all(true);
@@ -400,15 +403,11 @@ static void find(void)
         }
         step = step < LOOK ? step + step / 16 + 1 : LOOK;
     }
-    if (!sandbox_open(first, &sandbox)) {
-        sandbox.process = sandbox.mounts = -1;
-        return;
-    }
-    if (options.opaque) {
-        close(sandbox.mounts);
-        sandbox.mounts = -1;
-        return;
-    }
+}
+
+/* False when it has ended. */
+static bool compare_container(void)
+{
     for (long until = milliseconds() + GRACE;;) {
         char *where;
         open_again();
@@ -416,15 +415,30 @@ static void find(void)
         if (replaced != NULL)
             end(replaced->target, WAS_REPLACED);
         if (wrong == NULL && where == NULL)
-            return;
-        if (ended(STEP)) {
-            sandbox.mounts = -1;
-            return;
-        }
+            return true;
+        if (ended(STEP))
+            return false;
         if (milliseconds() > until)
             end(wrong != NULL ? wrong->target : where, " is not mounted as it was rendered");
         free(where);
     }
+}
+
+/* A container is looked at as soon as it is there, while its init waits for the gate. */
+static void begin_container(void)
+{
+    find();
+    bool seen = sandbox_open(first, &sandbox) && !options.opaque, ends = false;
+    if (seen)
+        ends = !compare_container();
+    else
+        compare_all(false);
+    if ((!seen || ends) && sandbox.mounts >= 0)
+        close(sandbox.mounts);
+    if (!seen || ends)
+        sandbox.mounts = -1;
+    if (options.gate != NULL && !ends)
+        open_gate(options.gate);
 }
 
 static void raise_limit(void)
@@ -470,7 +484,7 @@ static _Noreturn void watch_sandbox(const struct run *run)
     if (write(over, (char[]){MOUNTED}, 1) != 1)
         _exit(NOT_RUN);
     if (options.pid_file != NULL)
-        find();
+        begin_container();
     follow();
 }
 

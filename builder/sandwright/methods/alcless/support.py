@@ -25,6 +25,7 @@ DECLARATION = Declaration(
         "filesystem.protect-elsewhere": Support("exact", "changes there are not copied back"),
         "filesystem.links": Support("cannot", "a link that is replaced in the copy is copied back"),
         "filesystem.git-links": Support("partly", reasons.GIT_LINKS),
+        "filesystem.home": Support("cannot", "programs have the home directory of the account"),
         "filesystem.tmp-private": Support(
             "cannot", "TMPDIR is the account's own, but /tmp is every account's"
         ),

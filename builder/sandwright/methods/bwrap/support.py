@@ -21,6 +21,7 @@ DECLARATION = Declaration(
         "filesystem.protect-elsewhere": Support("partly", reasons.APPEARS),
         "filesystem.links": Support("cannot", reasons.LINKS),
         "filesystem.git-links": Support("exact", reasons.SUPERVISED_LINKS),
+        "filesystem.home": Support("exact"),
         "filesystem.tmp-private": Support("exact"),
         "filesystem.tmp-shared": Support("exact"),
         "network.none": Support("exact"),

@@ -38,6 +38,7 @@ DECLARATION = Declaration(
         "filesystem.protect-elsewhere": Support("partly", f"as filesystem.protect: {INSIDE}"),
         "filesystem.links": Support("cannot", reasons.LINKS),
         "filesystem.git-links": Support("partly", reasons.GIT_LINKS),
+        "filesystem.home": Support("cannot", "Landlock puts nothing in the place of a directory"),
         "filesystem.tmp-private": Support(
             "stricter", "a separate directory, to which TMPDIR points; /tmp is not accessible"
         ),

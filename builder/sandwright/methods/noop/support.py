@@ -21,6 +21,7 @@ DECLARATION = Declaration(
         "filesystem.protect-elsewhere": Support("cannot", "noop enforces nothing"),
         "filesystem.links": Support("cannot", "noop enforces nothing"),
         "filesystem.git-links": Support("cannot", "noop enforces nothing"),
+        "filesystem.home": Support("cannot", "noop enforces nothing"),
         "filesystem.tmp-private": Support("cannot", "noop enforces nothing"),
         "filesystem.tmp-shared": Support("exact"),
         "network.none": Support("cannot", "noop enforces nothing"),

@@ -25,6 +25,7 @@ DECLARATION = Declaration(
         "filesystem.protect-elsewhere": Support("exact"),
         "filesystem.links": Support("exact"),
         "filesystem.git-links": Support("partly", reasons.GIT_LINKS_MOVED),
+        "filesystem.home": Support("cannot", "Seatbelt puts nothing in the place of a directory"),
         "filesystem.tmp-private": Support(
             "exact", "one for each project below TMPDIR, kept between runs; /tmp is not writable"
         ),

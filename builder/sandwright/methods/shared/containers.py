@@ -24,6 +24,7 @@ SUPPORT: Mapping[str, Support] = {
     "filesystem.protect-elsewhere": Support("partly", reasons.APPEARS),
     "filesystem.links": Support("cannot", reasons.LINKS),
     "filesystem.git-links": Support("partly", reasons.GIT_LINKS),
+    "filesystem.home": Support("exact"),
     "filesystem.tmp-private": Support("exact"),
     "filesystem.tmp-shared": Support("exact"),
     "network.none": Support("exact"),

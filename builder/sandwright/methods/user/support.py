@@ -23,6 +23,7 @@ DECLARATION = Declaration(
         "filesystem.protect-elsewhere": Support("partly", reasons.APPEARS),
         "filesystem.links": Support("cannot", reasons.LINKS),
         "filesystem.git-links": Support("exact", reasons.SUPERVISED_LINKS),
+        "filesystem.home": Support("cannot", "programs have the home directory of the account"),
         "filesystem.tmp-private": Support("exact"),
         "filesystem.tmp-shared": Support("exact"),
         "network.none": Support("exact"),

@@ -87,6 +87,23 @@ def _grants(subject: ProofSubject) -> Iterator[Probe]:
             never=(mine,) if private else (),
             check=None if private else lambda: _removed(mine),
         )
+    yield from _home_probes(subject)
+
+
+def _home_probes(subject: ProofSubject) -> Iterator[Probe]:
+    """Of a home directory that is the sandbox's own."""
+    files = subject.policy.filesystem
+    if not subject.linux or files.home == "host":
+        return
+    home, name = Path(subject.policy.canonical(subject.policy.facts.home)), f".sandwright-{subject.word}"
+    made = Path(files.home_source, name)
+    yield _probe(
+        "home",
+        "the home directory is the sandbox's own: it is writable, and nothing reaches the user's",
+        step("home.write", "create", home / name, "x"),
+        never=(home / name,),
+        check=(lambda: _removed(made)) if files.home == "private" else None,
+    )
 
 
 def _denied_probes(subject: ProofSubject) -> Iterator[Probe]:

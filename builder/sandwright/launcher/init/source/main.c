@@ -2,6 +2,7 @@
  *   --backstop RULES OWN ... --      enters the second wall (backstop.c): a descriptor of its rules, and the sandbox's private directories
  *   --confine MODE CHANNEL FILTER    loads the filter; its listener goes to the supervisor (confine.c): connects or counts, and
  *                                    `,links` behind it where that makes links; descriptors
+ *   --gate FILE                      is for init: the command starts when that file is not empty
  *   --init STOP COMMAND ...          becomes the sandbox's init (init.c)
  *   --init-named STOP COMMAND ...    the same, once questions for names are answered inside
  *   COMMAND ...                      becomes it: what brings the bridge in, before init
@@ -38,6 +39,10 @@ int main(int count, char **words)
         words = backstop_enter(words + 1) + 1;
     if (*words != NULL && strcmp(*words, "--confine") == 0)
         words = confine_enter(words + 1);
+    if (*words != NULL && strcmp(*words, "--gate") == 0 && words[1] != NULL) {
+        init_gate(words[1]);
+        words += 2;
+    }
     if (*words == NULL)
         die("this part of the launcher runs inside the sandbox");
     if (strcmp(*words, "--init-named") == 0)

@@ -1,0 +1,66 @@
+"""Fetches what images are made of: packages, wheels, and bases in registries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandwright.image.baselock import BaseLock
+from sandwright.image.cache import Cache
+from sandwright.image.definition import ImageDefinition
+from sandwright.image.fetch import fetch
+from sandwright.image.lock import Lock, LockedPackage
+from sandwright.image.lockedwheel import LockedWheel
+from sandwright.image.mirrors import Mirrors
+from sandwright.image.packagestore import PackageStore, fetch_stored
+from sandwright.image.pip import PythonTarget, fetch_wheels
+from sandwright.image.registrybase import RegistryImage, fetch_base
+from sandwright.progress import Progress
+from sandwright.registry.settings import RegistrySettings
+
+Relock = Callable[[ImageDefinition], Lock | BaseLock]
+"""Locks an image again, writes its lock file, and gives the new lock."""
+
+
+@dataclass(frozen=True)
+class Fetcher:
+    """Fetches packages and bases. `mirrors` may be a function, called before the first download.
+
+    `relock` is called when a lock is missing or stale, or when a locked package is gone; None, as with
+    `--frozen`, makes that an error. `registry` returns the settings for registries, by default anonymous
+    ones. Packages come from `store`, and only those that it lacks from a mirror.
+    """
+
+    cache: Cache
+    mirrors: Mirrors | Callable[[], Mirrors]
+    relock: Relock | None = None
+    registry: Callable[[], RegistrySettings] | None = None
+    store: PackageStore | None = None
+
+    def fetch(self, packages: Sequence[LockedPackage], progress: Progress) -> dict[str, Path]:
+        """The files of packages by SHA-256, each verified even when it is cached."""
+        missing = [package for package in packages if not self.cache.has(package, verify=True)]
+        if missing and self.store is not None:
+            missing = fetch_stored(missing, self.store, self.cache, progress=progress)
+        if not missing:
+            return {package.sha256: self.cache.path(package.sha256) for package in packages}
+        mirrors = self.mirrors() if callable(self.mirrors) else self.mirrors
+        return fetch(packages, mirrors=mirrors, cache=self.cache, verify=True, progress=progress)
+
+    def wheels(
+        self, wheels: Sequence[LockedWheel], target: PythonTarget, progress: Progress
+    ) -> dict[str, Path]:
+        """The files of wheels by SHA-256. pip downloads those that neither cache nor store has."""
+        missing = [each for each in wheels if not self.cache.holds(each.sha256, each.size, verify=True)]
+        if missing and self.store is not None:
+            missing = fetch_stored(missing, self.store, self.cache, progress=progress)
+        if missing:
+            with progress.step(f"pip: {len(missing)} wheels", None):
+                fetch_wheels(missing, target, self.cache)
+        return {each.sha256: self.cache.path(each.sha256) for each in wheels}
+
+    def base(self, lock: BaseLock, platforms: Sequence[str], progress: Progress) -> RegistryImage:
+        """The base that a lock pins, each blob verified even when it is cached."""
+        settings = self.registry() if self.registry else RegistrySettings()
+        return fetch_base(lock, platforms, settings=settings, cache=self.cache, progress=progress)

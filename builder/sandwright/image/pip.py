@@ -1,0 +1,135 @@
+"""Locks and downloads Python packages with pip, which only downloads: nothing of a package is run.
+
+Only wheels are taken, and each must have a hash in the requirements. pip's own settings name the index.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from sandwright import process
+from sandwright.errors import CommandFailed, FetchError, IntegrityError, LockError
+from sandwright.image.cache import Cache
+from sandwright.image.definition import ImageDefinition
+from sandwright.image.lock import Lock, LockedPackage
+from sandwright.image.lockedwheel import LockedWheel, normalised
+
+_TIMEOUT = 1800.0
+_MACHINES = {"linux/amd64": "x86_64", "linux/arm64": "aarch64"}
+_OLD_TAGS = {
+    "linux/amd64": ("manylinux2014", "manylinux2010", "manylinux1"),
+    "linux/arm64": ("manylinux2014",),
+}
+_FIRST_GLIBC = {"linux/amd64": 5, "linux/arm64": 17}
+
+
+@dataclass(frozen=True)
+class PythonTarget:
+    """What wheels must fit: the image's version of Python, like 3.11, and of glibc, like 36 of 2.36."""
+
+    platform: str
+    python: str
+    glibc: int
+
+    @property
+    def options(self) -> list[str]:
+        """The options by which pip chooses wheels for it instead of for this machine."""
+        machine = _MACHINES[self.platform]
+        tags = [f"manylinux_2_{minor}" for minor in range(self.glibc, _FIRST_GLIBC[self.platform] - 1, -1)]
+        tags += [*_OLD_TAGS[self.platform], "linux"]
+        return [
+            "--implementation=cp",
+            f"--python-version={self.python}",
+            *(f"--abi={abi}" for abi in (f"cp{self.python.replace('.', '')}", "abi3", "none")),
+            *(f"--platform={tag}_{machine}" for tag in tags),
+        ]
+
+
+def python_target(platform: str, packages: Iterable[LockedPackage]) -> PythonTarget:
+    """The target of an image with these packages. Raise LockError if they have no Python."""
+    versions = {each.name: each.version for each in packages}
+    minimal = re.compile(r"libpython(3\.[0-9]+)-minimal")
+    pythons = [match[1] for name in versions if (match := minimal.fullmatch(name))]
+    glibc = re.match(r"2\.([0-9]+)", versions.get("libc6", ""))
+    if len(pythons) != 1 or glibc is None:
+        raise LockError("languages.pip: the image has no Python; add the package python3")
+    return PythonTarget(platform, pythons[0], int(glibc[1]))
+
+
+def with_wheels(definition: ImageDefinition, lock: Lock, cache: Cache) -> Lock:
+    """The lock with the wheels that the requirements of an image resolve to, which are added to the cache.
+
+    Raise LockError with what pip says, such as for a requirement without a hash or with another.
+    """
+    assert definition.languages.pip is not None
+    requirements = (definition.folder / definition.languages.pip).read_text(encoding="utf-8")
+    targets = {platform: python_target(platform, packages) for platform, packages in lock.platforms.items()}
+    wheels = {each: _resolve(definition, target, requirements, cache) for each, target in targets.items()}
+    return replace(lock, wheels=wheels)
+
+
+def _resolve(
+    definition: ImageDefinition, target: PythonTarget, requirements: str, cache: Cache
+) -> tuple[LockedWheel, ...]:
+    with tempfile.TemporaryDirectory(prefix="sandwright-pip-") as directory:
+        try:
+            found = _pip_download(target, requirements, Path(directory))
+        except CommandFailed as error:
+            what = f"image '{definition.name}': languages.pip: {target.platform}"
+            raise LockError(f"{what}: {error.stderr.strip()}") from error
+        return tuple(sorted(_cache_wheel(path, cache) for path in found))
+
+
+def fetch_wheels(wheels: Sequence[LockedWheel], target: PythonTarget, cache: Cache) -> None:
+    """Download wheels into the cache. Raise FetchError, IntegrityError."""
+    lines = [f"{each.name}=={each.version} --hash=sha256:{each.sha256}\n" for each in wheels]
+    with tempfile.TemporaryDirectory(prefix="sandwright-pip-") as directory:
+        try:
+            found = _pip_download(target, "".join(lines), Path(directory), "--no-deps")
+        except CommandFailed as error:
+            raise FetchError(f"pip: {error.stderr.strip()}") from error
+        there = {_cache_wheel(path, cache).sha256 for path in found}
+    for each in wheels:
+        if each.sha256 not in there:
+            raise IntegrityError(f"{each}: pip downloaded another file than the lock names")
+
+
+def _pip_download(target: PythonTarget, requirements: str, directory: Path, *options: str) -> Iterator[Path]:
+    """Let pip download wheels into a directory."""
+    listed, wheels = directory / "requirements.txt", directory / "wheels"
+    listed.write_text(requirements, encoding="utf-8")
+    wheels.mkdir()
+    program = process.find("pip3") or process.find("pip") or "pip3"
+    process.run(
+        program,
+        "download",
+        "--quiet",
+        "--no-input",
+        "--disable-pip-version-check",
+        "--require-hashes",
+        "--only-binary=:all:",
+        f"--dest={wheels}",
+        f"--requirement={listed}",
+        *target.options,
+        *options,
+        timeout=_TIMEOUT,
+    )
+    return iter(sorted(wheels.iterdir()))
+
+
+def _cache_wheel(path: Path, cache: Cache) -> LockedWheel:
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+        name, version, *_ = path.name.split("-")
+        wheel = LockedWheel(normalised(name), version, path.stat().st_size, digest, path.name)
+        if not cache.holds(digest, wheel.size, verify=True):
+            file.seek(0)
+            with cache.adding(digest) as copy:
+                while chunk := file.read(1 << 20):
+                    copy.write(chunk)
+    return wheel

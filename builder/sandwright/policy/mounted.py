@@ -1,0 +1,58 @@
+"""Restrictions hold at each path at which a mount shows the same: bind mounts, mounts of one file system."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from sandwright.inputs import LiveHost
+from sandwright.policy import spelling
+from sandwright.policy.facts import HostFacts
+from sandwright.policy.paths import follow, is_inside
+from sandwright.policy.rules import PathRule, PathRules
+
+
+def with_mount_aliases(facts: HostFacts, restricted: Iterable[str], inputs: LiveHost) -> HostFacts:
+    """The facts with the other paths of what the policy restricts, and those of repositories."""
+    if facts.os != "linux":
+        return facts
+    paths = sorted({path for each in restricted for path in _nameable(each, facts)} - {"/"})
+    aliases: dict[str, tuple[str, ...]] = {}
+    for path, answer in zip(paths, inputs.ask("aliases", *paths), strict=True):
+        others = (each for each in answer.split("\n") if each and each == spelling.plain_spelling(each))
+        outside = tuple(dict.fromkeys(each for each in others if not is_inside(each, path)))
+        if outside:
+            aliases[path] = outside
+    facts = replace(facts, mount_aliases=aliases)
+    return replace(
+        facts,
+        autorun=facts.with_aliases(facts.autorun),
+        git_directories=facts.with_aliases(facts.git_directories),
+        git_files={each: why for path, why in facts.git_files.items() for each in facts.with_aliases([path])},
+    )
+
+
+def _nameable(path: str, facts: HostFacts) -> Iterator[str]:
+    """The canonical path, if there is one that a rule can name."""
+    with contextlib.suppress(ValueError):
+        found = follow(path, facts)[0]
+        if found == spelling.plain_spelling(found):
+            yield found
+
+
+def alias_rules(
+    rules: Iterable[PathRule], before: PathRules, listed: Iterable[PathRule], facts: HostFacts
+) -> Iterator[PathRule]:
+    """The restrictions among rules at the other paths where mounts show the same, if `before` opens those.
+
+    What a policy grants by that very path is decided by the grant, as below a denied directory.
+    """
+    granted = {rule.path for rule in listed if rule.kind in ("read", "write")}
+    for rule in rules:
+        if rule.kind not in ("deny", "readonly") or rule.private:
+            continue
+        opens = before.shows_host if rule.kind == "deny" else before.changes_host
+        for path in facts.mount_aliases.get(rule.path, ()):
+            if path not in granted and opens(path):
+                yield replace(rule, path=path, why=f"a mount shows {rule.path} there", through=())

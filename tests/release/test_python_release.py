@@ -1,0 +1,89 @@
+"""An image with Python packages: what its SBOMs say, and its release made again without index and mirror."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sandwright.image.cache import Cache
+from sandwright.image.fetcher import Fetcher
+from sandwright.image.mirrors import Mirrors
+from sandwright.registry.reference import parse_reference
+from sandwright.registry.repository import open_repository
+from sandwright.registry.settings import RegistrySettings
+from sandwright.release.check import RebuildOptions, check_image
+from sandwright.release.publish import make_plan, publish
+from sandwright.release.subject import Release
+from sandwright.verify.verdict import Verdict
+from support.pythonworld import SITE, TOOL, PythonWorld, native
+from support.registryserver import Server, registry_server
+from support.releases import new_key, released
+
+pytestmark = [pytest.mark.needs("docker-registry", "pip3"), pytest.mark.timeout(300)]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with registry_server(tmp_path_factory.mktemp("registry")) as running:
+        yield running
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PythonWorld:
+    return PythonWorld(tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def release(place: PythonWorld) -> Release:
+    place.lock()
+    return released(place.world, place.world.build(), "base", store=True)
+
+
+def test_the_documents(release: Release) -> None:
+    documents = {each.name: json.loads(each.content) for each in release.documents if "SBOM" in each.name}
+    components = documents["SBOM cyclonedx linux/amd64"]["components"]
+    found = {each["purl"]: each for each in components if each.get("purl", "").startswith("pkg:pypi/")}
+    assert found.keys() == {"pkg:pypi/native@1.0", "pkg:pypi/some-tool@1.0"}
+    tool = found["pkg:pypi/some-tool@1.0"]
+    assert tool["hashes"] == [{"alg": "SHA-256", "content": hashlib.sha256(TOOL.build()).hexdigest()}]
+    owned = {each["name"] for each in tool["components"]}
+    assert {f"/{SITE}/tool/data.txt", "/usr/local/bin/tool"} <= owned
+    assert f"/{SITE}/Some.Tool-1.0.dist-info/RECORD" in owned
+    spdx = documents["SBOM spdx linux/amd64"]["packages"]
+    urls = [each["externalRefs"][0]["referenceLocator"] for each in spdx if "externalRefs" in each]
+    assert {"pkg:pypi/native@1.0", "pkg:pypi/some-tool@1.0"} <= set(urls)
+
+
+def test_the_provenance(release: Release) -> None:
+    (claim,) = (json.loads(each.payload) for each in release.claims if each.name == "provenance")
+    named = {each["name"]: each for each in claim["predicate"]["buildDefinition"]["resolvedDependencies"]}
+    wheel = native("linux/arm64")
+    assert named[wheel.file] == {
+        "name": wheel.file,
+        "uri": "pkg:pypi/native@1.0",
+        "digest": {"sha256": hashlib.sha256(wheel.build()).hexdigest()},
+    }
+    assert "base/files/requirements.txt" in named
+
+
+def test_made_again_from_the_store(
+    place: PythonWorld, release: Release, server: Server, tmp_path: Path
+) -> None:
+    reference = parse_reference(f"{server.host}/python/base:1")
+    key = new_key(tmp_path / "key")
+    with open_repository(reference, RegistrySettings(), push=True) as repository:
+        publish(repository, make_plan(repository, release, key.verifier, ["1"]), key)
+    shutil.rmtree(place.index)
+    shutil.rmtree(place.world.mirror)
+    supply = Fetcher(Cache(tmp_path / "empty"), Mirrors({}))
+    (tmp_path / "scratch").mkdir()
+    with open_repository(reference, RegistrySettings()) as repository:
+        again = RebuildOptions(supply)
+        findings = list(check_image(repository, "1", key.verifier, tmp_path / "scratch", again=again))
+    assert {each.verdict for each in findings} == {Verdict.PASS}, findings
+    assert findings[4].detail.endswith("; 11 packages in a store")

@@ -1,0 +1,92 @@
+"""What a policy denies or protects is closed at every path at which a mount shows it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from session.conftest import WAIT, Project
+from session.test_reserved_mounts import run_mounted
+from session.test_run_containers import busybox_root
+
+ATTACK = """
+cd "$1" || exit 9
+cat .netrc .ssh/id p/.env 2>/dev/null && echo READ
+for each in p/sandbox.yaml p/.git/config p/.git/hooks/x p/deep/.git/config p/ro/x p/.envrc .netrc .ssh/new; do
+    echo planted 2>/dev/null >"$each" && echo "WROTE $each"
+done
+echo fine >p/file && cat p/file
+"""
+
+METHODS = [
+    pytest.param("bwrap", marks=pytest.mark.needs("bwrap", "unshare")),
+    pytest.param("oci", marks=pytest.mark.needs("runc", "busybox", "unshare")),
+    pytest.param("gvisor", marks=pytest.mark.needs("runsc", "busybox", "unshare")),
+]
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
+
+
+@pytest.fixture
+def person() -> Iterator[Project]:
+    """A home that is not in /tmp, with secrets, and a project with repositories."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="sandwright-test-") as made:
+        project = Project(Path(made, "home", "p"), Path(made, "home"), Path(made, "run"))
+        project.runtime.mkdir(mode=0o700)
+        for name in (".ssh/id", "p/.env", "p/.git/config", "p/.git/hooks/x", "p/deep/.git/config", "p/ro/x"):
+            (project.home / name).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            (project.home / name).write_text("a secret\n")
+        for directory in ("p", "p/deep"):
+            (project.home / directory / ".git" / "config").write_text("")
+            (project.home / directory / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+            for name in ("objects", "refs"):
+                (project.home / directory / ".git" / name).mkdir()
+        (project.home / ".netrc").write_text("a secret\n")
+        project.environment["SANDWRIGHT_TRUST"] = "1"
+        yield project
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_at_a_second_mount(person: Project, method: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Also where the rendering was stored before there was the mount."""
+    alias = person.home.parent / "alias"
+    alias.mkdir()
+    image = ""
+    if method != "bwrap":
+        root = tmp_path_factory.mktemp("root")
+        busybox_root(root)
+        person.environment["SANDWRIGHT_ROOTFS"] = str(root)
+        image = "image: small\nenvironment: {set: {PATH: /bin}}\n"
+    person.policy.write_text(
+        f"schema: 1\nmethod: {method}\n{image}filesystem:\n"
+        f"  read: [{alias}]\n  write: [$PROJECT, {alias}/p]\n"
+        "  readonly: [$PROJECT/ro]\n  deny: [$PROJECT/.env, ~/.ssh, ~/.netrc]\n"
+    )
+    kept = {path: path.read_bytes() for path in person.home.rglob("*") if path.is_file()}
+    for _ in range(2):
+        assert person.run("true").returncode == 0
+        ended = run_mounted(person, person.home, alias, "sh", "-c", ATTACK, "sh", str(alias))
+        assert (ended.returncode, ended.stdout) == (0, b"fine\n"), ended.stderr
+        (person.root / "file").unlink()
+    assert {path: path.read_bytes() for path in kept} == kept
+
+
+@pytest.mark.needs("bwrap", "unshare")
+def test_explain_names_the_mount(person: Project) -> None:
+    alias = person.home.parent / "alias"
+    alias.mkdir()
+    person.policy.write_text("schema: 1\nmethod: bwrap\nfilesystem: {write: [$PROJECT], deny: [~/.ssh]}\n")
+    script = 'mount --bind "$1" "$2" && shift 2 && exec "$@"'
+    words = ["explain", "read", f"{alias}/.ssh/id"]
+    ended = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", script, "sh", person.home, alias, *person.command, *words],
+        cwd=person.root, env=person.environ, capture_output=True, timeout=WAIT, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stderr
+    assert b"denied by deny ~/.ssh" in ended.stdout
+    assert b"agrees" in ended.stdout

@@ -1,0 +1,107 @@
+"""`filesystem.home`: the sandbox's own home directory, kept by the project or new in each run."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from sandwright.policy.facts import persistent_directories
+from session.conftest import Project
+from session.test_run_containers import busybox_root
+
+POLICY = """schema: 1
+method: {}
+{}filesystem:
+  home: {}
+  read: [/, ~/.config/app]
+  write: [$PROJECT]
+  deny: [~/.config/app/key]
+"""
+METHODS = [
+    pytest.param("bwrap", marks=pytest.mark.needs("bwrap")),
+    pytest.param("oci", marks=pytest.mark.needs("runc", "busybox")),
+    pytest.param("gvisor", marks=pytest.mark.needs("runsc", "busybox")),
+]
+LOOK = 'cat ~/.note ~/.netrc ~/secret; cat ~/.config/app/key ~/.config/app/settings; echo "$0" > ~/.note'
+
+
+@pytest.fixture(params=METHODS)
+def method(request: pytest.FixtureRequest, project: Project, tmp_path: Path) -> str:
+    if request.param != "bwrap":
+        root = tmp_path / "root"
+        root.mkdir()
+        busybox_root(root)
+        project.environment["SANDWRIGHT_ROOTFS"] = str(root)
+    (project.home / "secret").write_text("secret")
+    (project.home / ".netrc").write_text("secret")
+    (project.home / ".config/app").mkdir(parents=True)
+    (project.home / ".config/app/key").write_text("secret")
+    (project.home / ".config/app/settings").write_text("settings\n")
+    return str(request.param)
+
+
+def _set(project: Project, method: str, home: str) -> None:
+    image = "" if method == "bwrap" else "image: small\nenvironment: {set: {PATH: /bin}}\n"
+    project.policy.write_text(POLICY.format(method, image, home))
+
+
+def _kept(project: Project) -> Path:
+    return Path(persistent_directories(str(project.home), str(project.root))["CACHE"], "home")
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="the runtimes are started as root here")
+def test_a_private_home_is_kept_and_shows_nothing_of_the_users(project: Project, method: str) -> None:
+    _set(project, method, "private")
+    for found, word in ((b"", "first"), (b"first\n", "second")):
+        ended = project.run("sh", "-c", LOOK, word)
+        assert ended.returncode == 0, ended.stderr
+        assert ended.stdout == found + b"settings\n", ended.stderr
+    assert not (project.home / ".note").exists()
+    assert (_kept(project) / ".note").read_text() == "second\n"
+    assert project.sandwright("cleanup", "--caches").returncode == 0
+    assert not _kept(project).exists()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="the runtimes are started as root here")
+def test_a_throwaway_home_is_empty_in_each_run(project: Project, method: str) -> None:
+    _set(project, method, "throwaway")
+    for word in ("first", "second"):
+        ended = project.run("sh", "-c", LOOK, word)
+        assert ended.returncode == 0, ended.stderr
+        assert ended.stdout == b"settings\n", ended.stderr
+    assert not (project.home / ".note").exists()
+    assert not _kept(project).exists()
+
+
+@pytest.mark.needs("bwrap")
+def test_names_that_the_default_preset_denies_can_be_written(project: Project) -> None:
+    """They are the sandbox's own: programs keep their settings there."""
+    project.policy.write_text("schema: 1\nmethod: bwrap\nextends: [own-home]\n")
+    script = "mkdir ~/.ssh && echo x > ~/.npmrc && echo x > ~/.bashrc && cat ~/.npmrc"
+    ended = project.run("sh", "-c", script)
+    assert (ended.returncode, ended.stdout) == (0, b"x\n"), ended.stderr
+    assert not any((project.home / name).exists() for name in (".ssh", ".npmrc", ".bashrc"))
+
+
+@pytest.mark.needs("bwrap")
+def test_a_link_in_place_of_the_kept_home_is_refused(project: Project) -> None:
+    """A sandbox with `write: [$CACHE]` could have left it there."""
+    project.policy.write_text("schema: 1\nmethod: bwrap\nfilesystem: {home: private}\n")
+    (project.home / "secret").mkdir()
+    _kept(project).parent.mkdir(parents=True)
+    _kept(project).symlink_to(project.home / "secret")
+    ended = project.run("sh", "-c", "echo x > ~/x")
+    assert ended.returncode == 125, ended.stderr
+    assert not (project.home / "secret/x").exists()
+
+
+@pytest.mark.needs("bwrap")
+@pytest.mark.parametrize("home", ["private", "throwaway"])
+def test_own_state_is_not_in_it(project: Project, home: str) -> None:
+    project.policy.write_text(f"schema: 1\nmethod: bwrap\nfilesystem: {{home: {home}}}\n")
+    script = "find ~ -not -path '*/p' -not -path '*/p/*'; test ! -e ~/.cache/sandwright"
+    ended = project.run("sh", "-c", script)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert b"sandwright" not in ended.stdout.replace(str(project.home).encode(), b"")
