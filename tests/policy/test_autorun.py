@@ -23,7 +23,9 @@ TRIED = """
 .helix/languages.toml .helix/config.toml .zed/settings.json .zed/tasks.json .nvimrc .dir-locals.el
 .gdbinit .lldbinit x.code-workspace .vs/tasks.vs.json .fleet/run.json .cargo/config.toml
 rust-toolchain.toml .yarnrc.yml .yarnrc .npmrc .pnpmfile.cjs .mvn/extensions.xml .mvn/jvm.config
-lefthook.yml .overcommit.yml .bash_aliases .pdbrc .config/fish/conf.d/x.fish .config/git/config
+lefthook.yml .overcommit.yml .bash_aliases .pdbrc .Rprofile .Renviron .RData
+.irbrc irb.rc _irbrc .pryrc .byebugrc .iex.exs .ghci .ocamlinit .octaverc .perldb
+.config/fish/conf.d/x.fish .config/git/config
 .config/nvim/init.lua .config/systemd/user/x.service .config/autostart/x.desktop .local/bin/git
 .pam_environment .tmux.conf .xprofile .kiro/settings/mcp.json .kiro/hooks/x.kiro.hook .windsurf/mcp.json
 .roo/mcp.json .continue/config.yaml .amazonq/mcp.json .qwen/settings.json .factory/settings.json

@@ -80,7 +80,7 @@ def test_what_is_made_is_reported(project: Project) -> None:
     held = ("sandbox.yaml", ".sandbox", ".config/", ".claude/")
     names = [name for name in names if not name.startswith(held)]
     reported = set()
-    for some in (names[:40], names[40:]):  # of more than 50 only the number is said
+    for some in (names[:40], names[40:80], names[80:]):  # of more than 50 only the number is said
         ended = project.run("sh", "-c", WRITE.format("\n".join(some)))
         assert ended.stdout.decode().split() == some, ended.stderr
         lines = [line for line in ended.stderr.decode().splitlines() if "new or changed" in line]

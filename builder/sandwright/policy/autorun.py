@@ -42,6 +42,7 @@ _STEERS = "instructions for agents, which agents also write; the file starts no 
 _ABSENT = "in the sandbox, the agent would treat a placeholder as a broken file"
 _DATA = "it names a server, but no program"
 _OWN = "part of the project, and executed when the project is built or tested"
+_SAVED = "part of the work, which sessions in the sandbox save, too"
 _HOME = "the tool reads it only in the home directory, which few policies make writable"
 
 PROTECTED = (
@@ -141,6 +142,18 @@ EXISTING = (
     (".gdbinit", "gdb", "commands at startup in this directory, if it is trusted", _RARE),
     (".lldbinit", "lldb", "the same", _RARE),
     (".pdbrc", "Python's pdb", "Python code at startup in this directory", _RARE),
+    (".Rprofile", "R", "R code at startup in this directory", _RARE),
+    (".Renviron", "R", "environment at startup in this directory, such as R_PROFILE_USER", _RARE),
+    (".irbrc", "irb", "Ruby code at startup in this directory", _RARE),
+    ("irb.rc", "irb", "the same", _RARE),
+    ("_irbrc", "irb", "the same", _RARE),
+    (".pryrc", "pry", "Ruby code at startup in this directory", _RARE),
+    (".byebugrc", "byebug", "commands at startup in this directory", _RARE),
+    (".iex.exs", "iex", "Elixir code at startup in this directory", _RARE),
+    (".ghci", "ghci", "commands at startup in this directory", _RARE),
+    (".ocamlinit", "OCaml", "OCaml code at startup in this directory", _RARE),
+    (".octaverc", "Octave", "commands at startup in this directory", _RARE),
+    (".perldb", "Perl's debugger", "Perl code at startup in this directory", _RARE),
     (".kiro", "Kiro", "hooks and MCP servers", _RARE),
     (".windsurf", "Windsurf", "MCP servers, hooks", _RARE),
     (".roo", "Roo Code", "MCP servers", _RARE),
@@ -215,6 +228,7 @@ REPORTED = (
     (".eslintrc.js", "ESLint", "JavaScript at each check, also in an editor", _BUILD),
     (".eslintrc.cjs", "ESLint", "the same", _BUILD),
     (".prettierrc.js", "Prettier", "JavaScript at each check, also in an editor", _BUILD),
+    (".RData", "R", "objects at startup in this directory; a function `.First` among them runs", _SAVED),
     (".github/workflows", "GitHub Actions", "jobs with the repository's secrets, after a push", _OWN),
     (".gitlab-ci.yml", "GitLab CI", "the same", _OWN),
     (".claude/rules", "Claude Code", "nothing", _STEERS),
