@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from sandwright.policy.facts import persistent_directories
-from session.conftest import Project
+from session.conftest import WAIT, Project
 from session.test_run_containers import busybox_root
 
 POLICY = """schema: 1
@@ -112,6 +113,27 @@ def test_no_mount_point_is_made_through_a_link_of_an_earlier_run(project: Projec
     assert not victim.exists()
     (_kept(project) / name).unlink()
     assert project.run("true").returncode == 0
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="the runtimes are started as root here")
+def test_a_rendered_launcher_mounts_no_other_directory_as_the_home(project: Project, method: str) -> None:
+    """gVisor's mounts can't be compared: only the host's paths can."""
+    _set(project, method, "private")
+    assert project.run("true").returncode == 0
+    assert project.sandwright("render").returncode == 0
+    _kept(project).rename(_kept(project).with_name("moved"))
+    _kept(project).symlink_to(project.home)
+    ended = subprocess.run(
+        [project.root / ".sandbox" / method / "launch", "sh", "-c", "cat ~/secret; echo x > ~/made"],
+        cwd=project.root,
+        env=project.environ,
+        capture_output=True,
+        timeout=WAIT,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout) == (125, b""), ended.stderr
+    assert b"home is a link, and was none" in ended.stderr
+    assert not (project.home / "made").exists()
 
 
 @pytest.mark.needs("bwrap")
