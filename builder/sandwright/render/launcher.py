@@ -138,5 +138,5 @@ def _expected_kinds(plan: MountPlan) -> dict[str, EntryKind]:
             if inside or mount.target in writable or mount.kind == "mask":
                 found[mount.target] = mount.entry
             if mount.source and mount.rule is not None and mount.rule.origin == "home":
-                found[mount.source] = "directory"  # a program that writes $CACHE could put a link there
+                found[mount.source] = "directory"  # gVisor would follow a link
     return found
