@@ -87,6 +87,17 @@ def test_names_that_the_default_preset_denies_can_be_written(project: Project) -
 
 
 @pytest.mark.needs("bwrap")
+def test_secrets_in_the_directories_of_tools_are_not_shown(project: Project) -> None:
+    secrets = [".local/share/uv/credentials/x", ".dotnet/corefx/x509stores/my/x", ".npm-global/etc/npmrc"]
+    for name in (*secrets, ".dotnet/sdk/x"):
+        (project.home / name).parent.mkdir(parents=True, exist_ok=True)
+        (project.home / name).write_text(f"{name}\n")
+    project.policy.write_text("schema: 1\nmethod: bwrap\nextends: [own-home]\n")
+    ended = project.run("sh", "-c", 'cd && cat "$@"', "sh", *secrets, ".dotnet/sdk/x")
+    assert ended.stdout == b".dotnet/sdk/x\n", ended.stderr
+
+
+@pytest.mark.needs("bwrap")
 def test_a_link_in_place_of_the_kept_home_is_refused(project: Project) -> None:
     project.policy.write_text("schema: 1\nmethod: bwrap\nfilesystem: {home: private}\n")
     (project.home / "secret").mkdir()
