@@ -56,6 +56,15 @@ def test_its_output_and_status_are_in_its_log(detached: Project) -> None:
 
 
 @pytest.mark.needs("bwrap")
+def test_notes_before_the_start_are_shown(detached: Project) -> None:
+    detached.policy.unlink()
+    ended = detached.sandwright("run", "--detach", "--name", "web", "--", "true")
+    assert (ended.returncode, ended.stdout) == (0, b"web\n")
+    assert b"taking preset default" in ended.stderr
+    assert b"ended with status" in _log(detached, "--follow", "web").encode()
+
+
+@pytest.mark.needs("bwrap")
 def test_the_log_is_invisible_inside(detached: Project) -> None:
     _start(detached, "echo secret; sleep 60", "--name", "web")
     (log,) = (detached.home / ".cache/sandwright/sessions/logs").iterdir()

@@ -13,7 +13,7 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -29,6 +29,9 @@ from sandwright.visible import notify
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 _ID = re.compile(r"[0-9a-f]{16}")
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_APPEND | os.O_CLOEXEC
+_OURS = "sandwright: "
+"""Begins a line that is not the command's."""
+
 _KEEP = 7 * 24 * 3600.0
 _POLL = 0.02
 """Seconds."""
@@ -54,14 +57,20 @@ def start(request: RunRequest, run: Callable[[], int], write: Callable[[str], No
         os._exit(_run_in_background(run, file))
     os.close(file)
     status = _wait_for_start(child, request.session)
+    lines = log.read_text(errors="surrogateescape").splitlines()
     if status != LAUNCHER_FAILED:  # it runs, or has run already
+        _repeat(line for line in lines if line.startswith(_OURS))
         write(address)
         return 0
-    *lines, _ = log.read_text(errors="surrogateescape").splitlines() or [""]
-    for line in lines:
-        notify(line.removeprefix("sandwright: "))
+    _repeat(lines[:-1])
     log.unlink()
     return LAUNCHER_FAILED
+
+
+def _repeat(lines: Iterable[str]) -> None:
+    """Write lines of a log to standard error."""
+    for line in lines:
+        notify(line.removeprefix(_OURS))
 
 
 def _run_in_background(run: Callable[[], int], log: int) -> int:
