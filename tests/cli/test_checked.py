@@ -19,7 +19,20 @@ from sandwright.errors import VerdictError
 from support import layouts
 
 CHECK_NOTHING = {
-    *("init", "run", "fleet", "learn", "explain", "doctor", "status", "cleanup", "setup", "lock-diff"),
+    *(
+        "init",
+        "run",
+        "fleet",
+        "learn",
+        "explain",
+        "doctor",
+        "status",
+        "logs",
+        "stop",
+        "cleanup",
+        "setup",
+        "lock-diff",
+    ),
     *(
         "init-image",
         "prune-images",
@@ -32,7 +45,16 @@ CHECK_NOTHING = {
         "facts",
         "schema",
     ),
-    *("sbpl-eval", "seccomp-eval", "shim-eval", "trust", "account-setup", "account-remove", "bridge"),
+    *(
+        "sbpl-eval",
+        "seccomp-eval",
+        "shim-eval",
+        "trust",
+        "account-setup",
+        "account-remove",
+        "uninstall",
+        "bridge",
+    ),
     "completion",
 }
 """Commands that make, start or show something. Each command of the table is either here or below."""

@@ -85,12 +85,31 @@ def test_other_requirements_make_the_lock_stale(shop: PythonWorld) -> None:
         (lambda text: text.replace("==", ">="), "must have their versions pinned"),
         (lambda text: f"{text}absent==1 --hash=sha256:{'0' * 64}\n", "absent"),
     ],
-    ids=["a wrong hash", "no hash", "an incomplete file", "no version", "not in the index"],
+    ids=[
+        "a wrong hash",
+        "no hash",
+        "an incomplete file",
+        "no version",
+        "not in the index",
+    ],
 )
 def test_requirements_that_are_refused(shop: PythonWorld, change: Callable[[str], str], message: str) -> None:
     with pytest.raises(LockError, match=r"image 'base': languages\.pip: linux/") as caught:
         shop.lock(change(shop.requirements))
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("option", ["--no-binary=:all:", "-r other.txt", "--index-url https://x", "-e ."])
+def test_options_in_requirements_are_refused(shop: PythonWorld, option: str) -> None:
+    """With one of them, pip would build what it downloads, which runs it."""
+    with pytest.raises(LockError, match=f"{option}: an option; name the index"):
+        shop.lock(f"{shop.requirements}{option}\n")
+
+
+def test_hashes_may_stand_on_lines_of_their_own(shop: PythonWorld) -> None:
+    """As `pip-compile --generate-hashes` writes them."""
+    lines = shop.requirements.replace(" --hash", " \\\n    --hash")
+    assert shop.lock(lines).wheels == shop.lock().wheels
 
 
 def test_a_source_distribution_is_refused(shop: PythonWorld) -> None:
@@ -173,6 +192,11 @@ def installed(
     }
 
 
+def test_metadata_in_other_letters(tmp_path: Path) -> None:
+    found = installed(tmp_path, Wheel("some", info="Some-1.0.dist-info"))
+    assert f"{SITE}/Some-1.0.dist-info/METADATA" in found
+
+
 def test_the_schemes_of_data(tmp_path: Path) -> None:
     data = {
         "scripts/run": "#!python\nprint()\n",
@@ -213,6 +237,7 @@ HOSTILE = {
         Wheel("some", programs="[console_scripts]\nx = a:b;print()\n"),
         "entry_points.txt: x = a:b;print()",
     ),
+    "no metadata": (Wheel("some", info=""), "it has 0 directories *.dist-info"),
     "two files for a program": (
         Wheel("some", files={"some-1.0.data/scripts/x": ""}, programs="[console_scripts]\nx = a:b\n"),
         "/usr/local/bin/x is there twice",

@@ -144,6 +144,43 @@ def test_all_is_well_and_made_again(world: World, stage: Stage) -> None:
     assert found[5].detail.startswith("26 files of linux/amd64, as cyclonedx and spdx list them")
 
 
+VEX = """\
+schema: 1
+author: Team
+updated: 2026-11-{day}
+statements:
+  - vulnerability: CVE-2026-{day}
+    products: [pkg:deb/debian/libthing1]
+    status: {status}
+    expires: 2099-12-31
+"""
+
+
+def test_statements_about_vulnerabilities_are_named(
+    server: Server, key: SigningKey, tmp_path: Path, stage: Stage
+) -> None:
+    """Those of the newest publication, and none that another key has signed."""
+    assert "VEX" not in _evidence_detail(stage)
+    world = small_world(tmp_path / "world")
+    built = world.build(platforms=["linux/amd64"])
+    for day, status, signer in (
+        (28, "under_investigation", key),
+        (29, "fixed", key),
+        (30, "affected", new_key(tmp_path / "other")),
+    ):
+        text = VEX.format(day=day, status=status)
+        action = "    action: Update.\n" if status == "affected" else ""
+        (world.images / "app/vex.yaml").write_text(text + action)
+        replace(stage, key=signer).bring(released(world, built))
+    assert _evidence_detail(stage).endswith("; VEX linux/amd64: CVE-2026-29 fixed")
+
+
+def _evidence_detail(stage: Stage) -> str:
+    (found,) = (each for each in stage.check() if each.check == "evidence")
+    assert found.verdict is Verdict.PASS
+    return found.detail
+
+
 def test_made_again_for_a_platform_that_it_is_not_for(world: World, stage: Stage) -> None:
     """Nothing would be made, and nothing compared."""
     check, said = stage.failed(again=RebuildOptions(supply(world), ["linux/none"]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import http.server
 import json
 import shutil
@@ -17,20 +18,23 @@ import pytest
 from sandwright.image.cache import Cache
 from sandwright.image.fetcher import Fetcher
 from sandwright.image.layoutrepository import LayoutRepository
-from sandwright.image.lock import LockedPackage, load_lock
+from sandwright.image.lock import Lock, LockedPackage, load_lock
 from sandwright.image.mirrors import Mirrors
 from sandwright.image.packagestore import PackageStore
 from sandwright.image.remote import open_layout, pull_layout
+from sandwright.progress import SILENT
 from sandwright.registry.reference import parse_reference
 from sandwright.registry.referrer import referrers
 from sandwright.registry.repository import Repository, open_repository
 from sandwright.registry.settings import RegistrySettings
 from sandwright.release.check import RebuildOptions, check_image
-from sandwright.release.packagestore import STORE_TYPE
+from sandwright.release.packagestore import STORE_TYPE, package_store
 from sandwright.release.publish import make_plan, publish
 from sandwright.release.signing import SigningKey
 from sandwright.release.subject import Release
+from sandwright.rootfs.descriptor import Descriptor
 from sandwright.verify.verdict import ProbeFinding, Verdict
+from support.apks import Apk
 from support.localhttp import listening
 from support.registryserver import Server, registry_server
 from support.releases import new_key, released
@@ -200,3 +204,30 @@ def test_an_interrupted_publication_is_finished(shop: Shop) -> None:
     shutil.rmtree(shop.server.blob(f"sha256:{shop.packages[0].sha256}").parent)
     sent = shop.bring(release)
     assert sent == (f"sha256:{shop.packages[0].sha256}",)
+
+
+def test_packages_of_alpine(tmp_path: Path) -> None:
+    """Their names do not say the architecture; each has a file of its own all the same."""
+    cache, platforms = Cache(tmp_path), {"linux/amd64": "x86_64", "linux/arm64": "aarch64"}
+    locked = {}
+    for platform, architecture in platforms.items():
+        content = Apk("musl", architecture=architecture).build()
+        digest = hashlib.sha256(content).hexdigest()
+        with cache.adding(digest) as file:
+            file.write(content)
+        path = f"v3.23/main/{architecture}/musl-1.apk"
+        locked[platform] = (
+            LockedPackage("musl", "1", architecture, len(content), digest, "alpine", path, "musl", "1", 1),
+        )
+    subject = Descriptor("application/vnd.oci.image.index.v1+json", f"sha256:{'0' * 64}", 2)
+    lock = Lock("sha256:0", "v3.23", 0, locked)
+    store = package_store(subject, lock, list(platforms), Fetcher(cache, Mirrors({})), SILENT)
+    layers = store.graph.root.document["layers"]
+    assert {each["annotations"]["org.opencontainers.image.title"]: each["digest"] for each in layers} == {
+        f"{package.architecture}/musl-1.apk": f"sha256:{package.sha256}"
+        for listed in locked.values()
+        for package in listed
+    }
+    for blob in store.graph.blobs:
+        with store.open_blob(blob) as file:
+            assert f"sha256:{hashlib.sha256(file.read()).hexdigest()}" == blob.digest

@@ -32,13 +32,15 @@ class Wheel:
     executable: tuple[str, ...] = ()
     links: Mapping[str, str] = field(default_factory=dict)
     format: str = "1.0"
+    info: str | None = None
+    """The directory of its metadata, which has the name of the wheel by default."""
 
     @property
     def file(self) -> str:
         return f"{self.name}-{self.version}-{self.tag}.whl"
 
     def build(self) -> bytes:
-        info = f"{self.name}-{self.version}.dist-info"
+        info = f"{self.name}-{self.version}.dist-info" if self.info is None else self.info
         requires = "".join(f"Requires-Dist: {each}\n" for each in self.requires)
         contents = {
             **self.files,

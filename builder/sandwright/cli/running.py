@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
-from sandwright.errors import HostError, SandwrightError
+from sandwright.errors import HostError, SandwrightError, UsageError
 from sandwright.session.request import RunRequest
 from sandwright.session.run import LAUNCHER_FAILED
 from sandwright.session.run import run as run_request
@@ -18,8 +19,23 @@ _NESTED = (
 
 def run(*, words: Sequence[str], **options: str | bool | list[str]) -> int:
     """Run a command in the sandbox of a policy; give the exit status: 125 when nothing was run."""
+    return _with_status(partial(_run, words, **options))
+
+
+def _run(words: Sequence[str], **options: str | bool | list[str]) -> int:
+    request = request_of(words, **options)  # type: ignore[arg-type]  # by the table
+    if request.detach:
+        from sandwright.cli.detaching import detach  # noqa: PLC0415 - few runs are detached
+
+        return detach(request, lambda: _with_status(partial(run_request, request, notify=notify)))
+    if request.name:
+        raise UsageError("--name names a detached run: add --detach")
+    return run_request(request, notify=notify)
+
+
+def _with_status(function: Callable[[], int]) -> int:
     try:
-        return run_request(request_of(words, **options), notify=notify)  # type: ignore[arg-type]  # by the table
+        return function()
     except KeyboardInterrupt:
         return 130
     except Exception as error:
@@ -49,6 +65,8 @@ def request_of(
     explain_denials: bool = False,
     trust_policy: bool = False,
     rendered: bool = False,
+    detach: bool = False,
+    name: str = "",
 ) -> RunRequest:
     """The request that the options make. Without `policy` the file is looked for, and need not be there."""
     return RunRequest(
@@ -67,4 +85,6 @@ def request_of(
         explained=explain_denials,
         trusted=trust_policy,
         rendered=rendered,
+        detach=detach,
+        name=name,
     )

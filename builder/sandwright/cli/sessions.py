@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json as encoder
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from time import time as time_now
 
 from sandwright.checked import Checked
 from sandwright.cli import console
 from sandwright.documents.model import plain
 from sandwright.errors import HostError, IntegrityError, SandwrightError
 from sandwright.policy.declaration import REFUSED, Refused
-from sandwright.session import state
+from sandwright.policy.values import duration
+from sandwright.session import detached, state
 from sandwright.session.audit_check import check_audit_log
 from sandwright.session.cleanup import foreign_sessions, leftover_lines, leftovers, remove_leftover
 from sandwright.session.doctor import Diagnosis, Instead, Rung, diagnose, unusable_directories
@@ -34,12 +37,13 @@ def doctor(
     if json:
         console.lines(encoder.dumps(found.as_data(), indent=2))
     else:
-        _print_diagnosis(found)
+        _print_diagnosis(found, unreported=bool(method))
     for error in unusable_directories():
         raise error
 
 
-def _print_diagnosis(found: Diagnosis) -> None:
+def _print_diagnosis(found: Diagnosis, *, unreported: bool) -> None:
+    """Print what was found; with `unreported` also which refusals no run of these methods reports."""
     console.line(f"this is a {found.surroundings.kind}")
     for restriction in found.surroundings.restrictions:
         console.line(f"  {restriction}")
@@ -48,7 +52,7 @@ def _print_diagnosis(found: Diagnosis) -> None:
     rows = [[each.method, each.code, each.message, each.remedy] for each in found.methods]
     console.table(["method", "state", "what was found", "what helps"], rows)
     for line in (
-        *_unreported_lines(found.untold),
+        *(_unreported_lines(found.untold) if unreported else ()),
         *_ladder(found.ladder),
         *_other_forms(found.fallback),
         *_untried_lines(found.untried),
@@ -112,10 +116,35 @@ def status(*, json: bool = False) -> None:
         console.line("no session runs")
         return
     rows = [
-        [each.session, each.method, str(each.pid), each.command, each.project, _enforced(each.enforced)]
+        [
+            f"{each.name} ({each.session})" if each.name else each.session,
+            *(_elapsed(each.began), each.method, str(each.pid), each.command, each.project),
+            _enforced(each.enforced),
+        ]
         for each in running
     ]
-    console.table(["session", "method", "pid", "command", "project", "enforced"], rows)
+    console.table(["session", "age", "method", "pid", "command", "project", "enforced"], rows)
+
+
+def logs(*, session: str, follow: bool = False) -> None:
+    """Print what a detached run has written. Raise UsageError for a session without a log."""
+    detached.copy_log(session, sys.stdout.buffer, follow=follow)
+
+
+def stop(*, session: str, time: str = "") -> None:
+    """End a running session. Raise UsageError where none of that name or ID runs."""
+    seconds = duration(time) if time else 10
+    if not detached.stop(session, seconds):
+        console.warn(f"session {session} did not end within {seconds} s, and was killed")
+
+
+def _elapsed(began: float) -> str:
+    """`45 s`, `12 min`, `3 h`, `2 d`."""
+    seconds = max(0, int(time_now() - began))
+    for length, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * length:
+            return f"{seconds // length} {unit}"
+    return f"{seconds} s"
 
 
 def _enforced(enforced: Enforced) -> str:

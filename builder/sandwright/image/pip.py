@@ -67,7 +67,11 @@ def with_wheels(definition: ImageDefinition, lock: Lock, cache: Cache) -> Lock:
     Raise LockError with what pip says, such as for a requirement without a hash or with another.
     """
     assert definition.languages.pip is not None
-    requirements = (definition.folder / definition.languages.pip).read_text(encoding="utf-8")
+    path = definition.folder / definition.languages.pip
+    requirements = path.read_text(encoding="utf-8")
+    # `--no-binary` would make pip build, and so run, what it downloads
+    if option := re.search(r"^\s*-(?!-hash\b).*", requirements.replace("\\\n", " "), re.MULTILINE):
+        raise LockError(f"{path}: {option[0].strip()}: an option; name the index in pip's own settings")
     targets = {platform: python_target(platform, packages) for platform, packages in lock.platforms.items()}
     wheels = {each: _resolve(definition, target, requirements, cache) for each, target in targets.items()}
     return replace(lock, wheels=wheels)

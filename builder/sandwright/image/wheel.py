@@ -80,8 +80,11 @@ class _Wheel:
         self._headers = f"{_PREFIX}/include/python{python}/{wheel.name}"
         self._sources: dict[str, zipfile.ZipInfo] = {}
         self._made: dict[str, tuple[bytes, int]] = {}
-        stem = "-".join(wheel.file.split("-")[:2])
-        self._info, self._data = f"{stem}.dist-info", f"{stem}.data"
+        tops = {name.partition("/")[0] for name in archive.namelist()}
+        stems = [top.removesuffix(".dist-info") for top in tops if top.endswith(".dist-info")]
+        if len(stems) != 1:
+            raise ValueError(f"it has {len(stems)} directories *.dist-info")
+        self._info, self._data = f"{stems[0]}.dist-info", f"{stems[0]}.data"
 
     def install(self, overlay: Overlay) -> None:
         members = [each for each in self._archive.infolist() if not each.is_dir()]

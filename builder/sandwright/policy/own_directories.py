@@ -66,8 +66,8 @@ def _links_in_reserved(facts: HostFacts, inputs: LiveHost) -> Iterator[str]:
     """The links in reserved directories: the repository that holds their targets may be a project."""
     for rule in reserved_rules(facts):
         for name in inputs.ask("listing", rule.path) if rule.kind == "readonly" else ():
-            path = f"{rule.path}/{name}"
-            if inputs.link(path) is not None and path == spelling.plain_spelling(path):
+            path = f"{rule.path}/{name}"  # a directory's name ends with a slash
+            if path == spelling.plain_spelling(path) and inputs.link(path) is not None:
                 yield path
 
 

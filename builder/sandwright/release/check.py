@@ -23,7 +23,7 @@ from sandwright.progress import SILENT, Progress
 from sandwright.registry.failure import NotFound, RegistryError
 from sandwright.registry.pull import pull_pinned
 from sandwright.registry.repository import Repository
-from sandwright.release import evidence, provenance, sources, statement
+from sandwright.release import evidence, provenance, sources, statement, vex
 from sandwright.release.attach import LARGEST_BUNDLE, attached_documents, fetch
 from sandwright.release.bundle import BUNDLE, NotSigned, Verifier
 from sandwright.release.contents import read_contents
@@ -211,7 +211,7 @@ class _Check:
             if parameters.image not in catalogue:
                 raise ArchiveRefused(f"{where}: no definition of {parameters.image} is in them")
             locked = sources.lock_of_image(catalogue, parameters.image)
-            _compare_digests(
+            provenance.compare_digests(
                 provenance.materials(published, locked, parameters.platforms), found.made.dependencies, where
             )
             written.append((published, locked))
@@ -246,7 +246,15 @@ class _Check:
                 if each.artifact_type in (evidence.SMOKE_TYPE, evidence.MATRIX_TYPE):
                     where = f"{self._name}: {each.name} {each.digest}"
                     lines.append(f"{each.name}: {evidence.check_published(raw, subjects, where)}")
-        return "; ".join(dict.fromkeys(lines))
+        return "; ".join(dict.fromkeys([*lines, *self._vex_lines()]))
+
+    def _vex_lines(self) -> Iterator[str]:
+        """What the newest signed statements about vulnerabilities say, for each platform that has any."""
+        for platform, digest in self._platforms.items():
+            found, _ = self._find_statements(digest, vex.PREDICATE)
+            if found:
+                predicates = [each.predicate for each in found]
+                yield f"VEX {platform}: {vex.summarize_openvex(predicates, self._name)}"
 
     def rebuild(self, again: RebuildOptions) -> str:
         """Made again from the published sources, it is the same."""
@@ -278,6 +286,14 @@ class _Check:
 
     def _signed_statements(self, digest: str, kind: str) -> list[InTotoStatement]:
         """The statements of a kind about a manifest that the key has signed. Raise NotSigned for none."""
+        found, why = self._find_statements(digest, kind)
+        if not found:
+            what = "signature" if kind == SIGNATURE else "signed provenance"
+            raise NotSigned(f"{self._name}: {digest}: there is no {what} by {self._verifier}{why}")
+        return found
+
+    def _find_statements(self, digest: str, kind: str) -> tuple[list[InTotoStatement], str]:
+        """The same, perhaps none, and why others don't count."""
         there, others = attached_documents(self._repository, digest, {BUNDLE})
         found, reasons = [], []
         for each in there:
@@ -291,11 +307,8 @@ class _Check:
                 continue
             if signed_statement.predicate_type == kind and digest in signed_statement.subjects:
                 found.append(signed_statement)
-        if not found:
-            what = "signature" if kind == SIGNATURE else "signed provenance"
-            why = f": {'; '.join(reasons[:3])}" if reasons else f" among {len(there) + others} attached to it"
-            raise NotSigned(f"{self._name}: {digest}: there is no {what} by {self._verifier}{why}")
-        return found
+        why = f": {'; '.join(reasons[:3])}" if reasons else f" among {len(there) + others} attached to it"
+        return found, why
 
     def _signed_index(self, manifest: Descriptor) -> Descriptor:
         """The index that a signature names beside a platform's manifest."""
@@ -329,11 +342,3 @@ class _Check:
                 f"{self._name}: the provenance names documents of {digest}, which is no part"
             )
         return digest
-
-
-def _compare_digests(expected: Mapping[str, str], stated: Mapping[str, str], where: str) -> None:
-    """Raise IntegrityError unless sources and provenance name the same, with the first that they don't."""
-    for name in sorted(expected.keys() | stated.keys()):
-        if expected.get(name) != stated.get(name):
-            what = f"{expected.get(name, 'missing')}, and the provenance says {stated.get(name, 'nothing')}"
-            raise IntegrityError(f"{where}: {name}: it is {what}")

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import sandwright
-from sandwright.errors import ArchiveRefused
+from sandwright.errors import ArchiveRefused, IntegrityError
 from sandwright.image.baselock import BaseLock
 from sandwright.image.lock import Lock, LockedPackage
 from sandwright.image.plan import builder_checksum
@@ -163,6 +163,14 @@ def materials(sources: Sources, lock: Lock | BaseLock, platforms: Sequence[str])
     named = {path: sha256_digest(content) for path, content in sources.files.items()}
     listed = {str(each["name"]): resource_digest(each, "lock") for each in _materials(lock, platforms)}
     return {**named, **listed}
+
+
+def compare_digests(expected: Mapping[str, str], stated: Mapping[str, str], where: str) -> None:
+    """Raise IntegrityError unless sources and provenance name the same, with the first that they don't."""
+    for name in sorted(expected.keys() | stated.keys()):
+        if expected.get(name) != stated.get(name):
+            what = f"{expected.get(name, 'missing')}, and the provenance says {stated.get(name, 'nothing')}"
+            raise IntegrityError(f"{where}: {name}: it is {what}")
 
 
 def byproduct(

@@ -6,7 +6,7 @@ products are that image; the packages are subcomponents, with the package URLs t
 
 import datetime
 import hashlib
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -20,7 +20,7 @@ from sandwright.errors import HostError, IntegrityError
 from sandwright.image.fields import Line
 from sandwright.reading import read_start
 from sandwright.release.packageurl import parse_package_url
-from sandwright.rootfs.descriptor import canonical
+from sandwright.rootfs.descriptor import canonical, mapping, sequence
 
 FILE = "vex.yaml"
 PREDICATE = "https://openvex.dev/ns"
@@ -170,6 +170,20 @@ def openvex(vexes: Sequence[Vex], image: str, packages: Collection[str]) -> dict
     }
     identifier = hashlib.sha256(canonical(content)).hexdigest()
     return {"@context": _CONTEXT, "@id": f"urn:sandwright:vex:{identifier}", **content}
+
+
+def summarize_openvex(documents: Sequence[Mapping[str, Any]], where: str) -> str:
+    """The statements of the newest document: `CVE-2026-1 not_affected, CVE-2026-2 fixed`.
+
+    Raise ArchiveRefused, which begins with `where`, for a document that is not OpenVEX.
+    """
+    newest = max(documents, key=lambda each: (str(each.get("timestamp")), str(each.get("version"))))
+    found = []
+    for number, each in enumerate(sequence(newest.get("statements"), f"{where}: statements")):
+        at = f"{where}: statements[{number}]"
+        name = mapping(mapping(each, at).get("vulnerability"), f"{at}: vulnerability").get("name")
+        found.append(f"{name} {each.get('status')}")
+    return ", ".join(found)
 
 
 def _openvex_statement(applied: AppliedStatement, image: str) -> dict[str, Any]:

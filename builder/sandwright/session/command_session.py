@@ -84,6 +84,7 @@ class CommandSession:
     def can_exec_launcher(self) -> bool:
         """Whether no process of ours has to run beside the launcher."""
         supervised = is_traced() or self.log is not None or self.request.recording is not None
+        supervised = supervised or bool(self.request.session)  # a detached run's status goes into its log
         return self.prepared.runs_alone and not supervised and can_exec_post_run(state.directory())
 
     def exec_launcher(self, notify: Callable[[str], None]) -> int:
@@ -127,7 +128,7 @@ class CommandSession:
 
 def _record(request: RunRequest, prepared: CachedSandbox, began: float) -> SessionRecord:
     """The record of a run that begins now."""
-    clock, process, session = Clock(), identity(), state.new_id()
+    clock, process, session = Clock(), identity(), request.session or state.new_id()
     sandbox = prepared.record
     return SessionRecord(
         session=session,
@@ -139,6 +140,7 @@ def _record(request: RunRequest, prepared: CachedSandbox, began: float) -> Sessi
         began=began,
         clock=(clock.began, clock.ticks),
         command=os.path.basename(request.argv[0]),  # noqa: PTH119 - a word
+        name=request.name,
         method=sandbox.method,
         project=sandbox.project,
         policy=sandbox.policy,

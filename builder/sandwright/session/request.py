@@ -28,7 +28,8 @@ class RunRequest:
     what was refused, which `quiet` leaves out of standard error. `audit` is the audit log (`session.audit`),
     which the sandbox is denied. `recording` selects the run's recording, None for none. With
     `explained` refused paths are reported. `rendered` requires that the project holds the artifacts
-    that the policy renders to.
+    that the policy renders to. With `detach` the run goes on in the background, by a `name` if it has one,
+    and with the ID that `session` is given.
     """
 
     __slots__ = (
@@ -45,7 +46,7 @@ class RunRequest:
             "settings",
             "telemetry",
         ),
-        *("explained", "quiet", "recording", "rendered", "trusted"),
+        *("detach", "explained", "name", "quiet", "recording", "rendered", "session", "trusted"),
     )
 
     def __init__(
@@ -67,6 +68,8 @@ class RunRequest:
         explained: bool = False,
         trusted: bool = False,
         rendered: bool = False,
+        detach: bool = False,
+        name: str = "",
         recording: Recording | None = None,
     ) -> None:
         """Paths are relative to `cwd`, by default the current directory."""
@@ -90,6 +93,9 @@ class RunRequest:
         self.trusted = trusted
         self.rendered = rendered
         self.recording = recording
+        self.detach = detach
+        self.name = name
+        self.session = ""
 
     def _placed(self, path: str) -> str:
         """A name in the directory where that really is."""

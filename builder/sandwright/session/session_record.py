@@ -73,7 +73,10 @@ class SandboxRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class SessionRecord(SandboxRecord):
-    """One session. `clock` is its start, on the file systems' clock and on one that can't be set."""
+    """One session. `clock` is its start, on the file systems' clock and on one that can't be set.
+
+    `name` is that of a detached run, empty without one.
+    """
 
     session: str
     pid: int
@@ -82,6 +85,7 @@ class SessionRecord(SandboxRecord):
     began: float
     clock: tuple[int, ...]
     command: str
+    name: str = ""
 
     @property
     def process(self) -> ProcessIdentity:

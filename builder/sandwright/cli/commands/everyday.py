@@ -75,6 +75,8 @@ COMMANDS = (
                 "append this run to an audit log that the sandbox cannot write",
                 written=True,
             ),
+            Option("detach", "", "start the command in the background, and print its name or ID", short="d"),
+            Option("name", "NAME", "name of a detached run, for logs and stop"),
             TRUST,
             Option(
                 "rendered", "", "refuse unless .sandbox holds what the policy renders to (also if CI=true)"
@@ -276,7 +278,8 @@ COMMANDS = (
             Option("fresh", "", "start each sandbox again, even if nothing has changed since the last time"),
             JSON,
         ),
-        details="Starts a real sandbox of each method.",
+        details="Starts a real sandbox of each method. With --method, also lists the refusals that a run does"
+        " not report.",
         example="sandwright doctor --method podman",
     ),
     Command(
@@ -285,6 +288,23 @@ COMMANDS = (
         "List this user's running sessions and what each enforces.",
         options=(JSON,),
         example="sandwright status --json",
+    ),
+    Command(
+        "logs",
+        GROUP,
+        "Print what a detached run has written to its standard output and error.",
+        positional=(Option("session", "SESSION", "name or ID of the run", required=True),),
+        options=(Option("follow", "", "go on until the run has ended", short="f"),),
+        details="Logs are kept for a week after the end of a run.",
+        example="sandwright logs --follow web",
+    ),
+    Command(
+        "stop",
+        GROUP,
+        "End a running session: SIGTERM, then SIGKILL.",
+        positional=(Option("session", "SESSION", "name or ID of the session", required=True),),
+        options=(Option("time", "TIME", "time before SIGKILL (default: 10s)", short="t"),),
+        example="sandwright stop web",
     ),
     Command(
         "cleanup",

@@ -29,6 +29,7 @@ static const char *find_place(void)
 
 static void make_directories(const char *path)
 {
+    mode_t mask = umask(077); /* the caller's may take this user's rights, too */
     char *each = xasprintf("%s", path);
     for (char *slash = strchr(each + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
@@ -36,6 +37,7 @@ static void make_directories(const char *path)
         *slash = '/';
     }
     mkdir(each, 0700);
+    umask(mask);
 }
 
 /* Not one that others could have made. */
@@ -86,7 +88,10 @@ int rundir_locks(const char *name)
         return -1;
     make_directories(place);
     close_to_others(place);
-    return open(xasprintf("%s/%s", place, name), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    mode_t mask = umask(077);
+    int lock = open(xasprintf("%s/%s", place, name), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    umask(mask);
+    return lock;
 }
 
 /* With its start a process's number is that process. */
@@ -112,9 +117,11 @@ static const char *counted_in(void)
 void rundir_make(struct run *run, const char *method)
 {
     const char *owner = xasprintf("%s\n%s%s%s", method, signed_by(run->launcher), signed_by(getpid()), counted_in());
+    mode_t mask = umask(077);
     if (mkdir(run->state, 0700) != 0 ||
         write_file(AT_FDCWD, xasprintf("%s/owner", run->state), owner, strlen(owner), 0600) != 0)
         die_errno("no directory can be made for the run");
+    umask(mask);
 }
 
 const char *rundir_make_ignored(const struct run *run)

@@ -1,0 +1,171 @@
+"""Runs that go on without the terminal: `run --detach`, and the logs of what they print.
+
+A detached run is a child in a session of its own (setsid(2)), which supervises its launcher. Its output goes
+to a file in the cache, which no sandbox sees: `logs/NAME.SESSION`. The file stays when the run has ended,
+for at most a week.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from sandwright import user_dirs
+from sandwright.errors import UsageError
+from sandwright.session import state
+from sandwright.session.request import RunRequest
+from sandwright.session.run import LAUNCHER_FAILED
+from sandwright.session.session_record import SessionRecord
+from sandwright.signalling import kill, liveness
+from sandwright.visible import notify
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
+_ID = re.compile(r"[0-9a-f]{16}")
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_APPEND | os.O_CLOEXEC
+_KEEP = 7 * 24 * 3600.0
+_POLL = 0.02
+"""Seconds."""
+
+
+def start(request: RunRequest, run: Callable[[], int], write: Callable[[str], None]) -> int:
+    """Start the run of a request in the background; give an exit status.
+
+    It is 0 once the session has begun, whose name or ID is written then. It is 125 where nothing was started;
+    then the reasons go to standard error. Raise UsageError for a name that is none or in use, HostError where
+    the log can't be written.
+    """
+    _check_name(request.name)
+    request.session = state.new_id()
+    address = request.name or request.session
+    _sweep_logs()
+    log = Path(_logs(), f"{address}.{request.session}")
+    file = os.open(log, _NEW, 0o600)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    child = os.fork()
+    if child == 0:
+        os._exit(_run_in_background(run, file))
+    os.close(file)
+    status = _wait_for_start(child, request.session)
+    if status != LAUNCHER_FAILED:  # it runs, or has run already
+        write(address)
+        return 0
+    *lines, _ = log.read_text(errors="surrogateescape").splitlines() or [""]
+    for line in lines:
+        notify(line.removeprefix("sandwright: "))
+    log.unlink()
+    return LAUNCHER_FAILED
+
+
+def _run_in_background(run: Callable[[], int], log: int) -> int:
+    """The child: give its exit status."""
+    os.setsid()
+    with Path(os.devnull).open("rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
+    for stream in (1, 2):
+        os.dup2(log, stream)
+    status = LAUNCHER_FAILED
+    try:
+        status = run()
+        notify(f"the command ended with status {status}")
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    return status
+
+
+def _wait_for_start(child: int, session: str) -> int | None:
+    """Wait until the session is recorded; the exit status where the run ended before that."""
+    try:
+        while state.read(session) is None:
+            ended, status = os.waitpid(child, os.WNOHANG)
+            if ended:
+                return os.waitstatus_to_exitcode(status)
+            time.sleep(_POLL)
+    except KeyboardInterrupt:
+        os.kill(child, signal.SIGTERM)
+        raise
+    return None
+
+
+def _check_name(name: str) -> None:
+    if not name:
+        return
+    if not _NAME.fullmatch(name) or _ID.fullmatch(name):
+        raise UsageError(f"{name!r} is no name: use letters, digits, - and _, but no 16 hexadecimal digits")
+    if any(each.name == name for each in _running()):
+        raise UsageError(f"a session named {name} runs; stop it with `sandwright stop {name}`")
+
+
+def _running() -> Iterator[SessionRecord]:
+    return (each for each in state.read_all() if liveness(each.process) == "running")
+
+
+def find_running(address: str) -> SessionRecord:
+    """The running session of a name or an ID. Raise UsageError where there is none."""
+    for each in _running():
+        if address in (each.session, each.name):
+            return each
+    raise UsageError(f"no session {address} runs; `sandwright status` lists those that do")
+
+
+def stop(address: str, within: float) -> bool:
+    """End a session: SIGTERM, and SIGKILL after some seconds. Give whether SIGTERM was enough.
+
+    Raise UsageError where no such session runs.
+    """
+    record = find_running(address)
+    for number, seconds in ((signal.SIGTERM, within), (signal.SIGKILL, 5.0)):
+        kill(record.pid, number, sure=lambda: liveness(record.process) == "running")
+        deadline = time.monotonic() + seconds
+        while liveness(record.process) == "running" and time.monotonic() < deadline:
+            time.sleep(_POLL)
+        if liveness(record.process) != "running":
+            return number == signal.SIGTERM
+    raise user_dirs.error(f"session {address} (PID {record.pid}) does not end")
+
+
+def copy_log(address: str, output: BinaryIO, *, follow: bool) -> None:
+    """Write what a detached run has printed; with `follow`, until it has ended.
+
+    Raise UsageError where there is no log.
+    """
+    log, session = _find_log(address)
+    with log.open("rb") as file:
+        while True:
+            ended = state.liveness_of(session) == "ended"
+            while chunk := file.read(1 << 16):
+                output.write(chunk)
+            output.flush()
+            if ended or not follow:
+                return
+            time.sleep(_POLL * 5)
+
+
+def _find_log(address: str) -> tuple[Path, str]:
+    """The newest log of a name or an ID, with the session."""
+    found = [each for each in Path(_logs()).iterdir() if address in each.name.split(".")]
+    if not found:
+        raise UsageError(f"no detached run {address} has a log")
+    newest = max(found, key=lambda each: each.lstat().st_ctime)
+    return newest, newest.name.rpartition(".")[2]
+
+
+def _logs() -> str:
+    return user_dirs.private(f"{user_dirs.private(user_dirs.cache())}/logs")
+
+
+def _sweep_logs() -> None:
+    """Remove the logs of runs that ended a week ago."""
+    for log in Path(_logs()).iterdir():
+        with contextlib.suppress(FileNotFoundError):  # another run sweeps too
+            old = time.time() - log.lstat().st_mtime > _KEEP
+            if old and state.liveness_of(log.name.rpartition(".")[2]) == "ended":
+                log.unlink()

@@ -1,0 +1,170 @@
+"""`run --detach`, `logs` and `stop`."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import time
+
+import pytest
+
+from session.conftest import WAIT, Project, eventually
+
+TRAPPING = "trap '' TERM; echo up; while :; do sleep 0.1; done"
+
+
+@pytest.fixture
+def detached(project: Project) -> Project:
+    project.policy.write_text("schema: 1\nmethod: bwrap\nfilesystem: {write: [$PROJECT]}\n")
+    return project
+
+
+def _start(project: Project, script: str, *options: str) -> str:
+    ended = project.sandwright("run", "--detach", *options, "--", "sh", "-c", script)
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout.decode().strip()
+
+
+def _sessions(project: Project) -> list[dict[str, object]]:
+    found: list[dict[str, object]] = json.loads(project.sandwright("status", "--json").stdout)["sessions"]
+    return found
+
+
+def _log(project: Project, *words: str) -> str:
+    ended = project.sandwright("logs", *words)
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout.decode()
+
+
+@pytest.mark.needs("bwrap")
+def test_its_output_and_status_are_in_its_log(detached: Project) -> None:
+    script = "echo out; echo err >&2; while [ ! -e go ]; do sleep 0.05; done; exit 3"
+    assert _start(detached, script, "--name", "web") == "web"
+    (found,) = _sessions(detached)
+    assert (found["name"], found["command"]) == ("web", "sh")
+    eventually(lambda: _log(detached, "web") == "out\nerr\n", "the output is not in the log")
+    assert _log(detached, str(found["session"])) == "out\nerr\n"
+    again = detached.sandwright("run", "--detach", "--name", "web", "--", "true")
+    assert (again.returncode, again.stdout) == (125, b"")
+    assert b"a session named web runs" in again.stderr
+    (detached.root / "go").touch()
+    assert _log(detached, "--follow", "web").endswith("the command ended with status 3\n")
+    assert _sessions(detached) == []
+    assert _start(detached, "true", "--name", "web") == "web"
+
+
+@pytest.mark.needs("bwrap")
+def test_the_log_is_invisible_inside(detached: Project) -> None:
+    _start(detached, "echo secret; sleep 60", "--name", "web")
+    (log,) = (detached.home / ".cache/sandwright/sessions/logs").iterdir()
+    eventually(lambda: log.read_text() == "secret\n", "the output is not in the log")
+    ended = detached.run("cat", str(log))
+    assert ended.returncode != 0
+    assert ended.stdout == b""
+    assert detached.sandwright("stop", "web").returncode == 0
+
+
+@pytest.mark.needs("bwrap")
+def test_stop_kills_what_ignores_it(detached: Project) -> None:
+    name = _start(detached, TRAPPING)
+    eventually(lambda: _log(detached, name) == "up\n", "the program does not run")
+    ended = detached.sandwright("stop", "--time", "1s", name)
+    assert ended.returncode == 0
+    assert b"did not end within 1 s" in ended.stderr
+    assert _sessions(detached) == []
+    assert detached.run("true").returncode == 0
+    eventually(lambda: _sessions(detached) == [] and detached.records() == [], "a record is left")
+
+
+@pytest.mark.needs("bwrap")
+def test_stop_ends_a_run_in_the_foreground(detached: Project) -> None:
+    running = detached.start("sleep", "300")
+    try:
+        eventually(lambda: len(_sessions(detached)) == 1, "the run does not start")
+        ended = detached.sandwright("stop", str(_sessions(detached)[0]["session"]))
+        assert ended.returncode == 0, ended.stderr
+        assert running.wait(timeout=WAIT) == 128 + signal.SIGTERM
+    finally:
+        running.kill()
+        running.communicate()
+
+
+@pytest.mark.needs("bwrap")
+def test_it_outlives_the_terminal(detached: Project) -> None:
+    """A closed terminal ends its session leader's programs (SIGHUP)."""
+    words = [*detached.command, "run", "--detach", "--name", "web", "--", "sh", "-c", "echo up; sleep 300"]
+    child, terminal = pty.fork()
+    if child == 0:
+        os.chdir(detached.root)
+        os.execvpe(words[0], words, detached.environ)
+    try:
+        eventually(lambda: len(_sessions(detached)) == 1, "the run does not start")
+        os.waitpid(child, 0)
+    finally:
+        os.close(terminal)
+    time.sleep(0.5)
+    assert len(_sessions(detached)) == 1
+    assert _log(detached, "web") == "up\n"
+    assert detached.sandwright("stop", "web").returncode == 0
+
+
+@pytest.mark.needs("bwrap")
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("run", "--name", "x", "--", "true"), "--name names a detached run"),
+        (("run", "--detach", "--name", "../x", "--", "true"), "is no name"),
+        (("run", "--detach", "--name", "0" * 16, "--", "true"), "is no name"),
+        (("run", "--detach", "--set", "network.mode=nope", "--", "true"), "network.mode"),
+        (("run", "--detach"), "give a command to run"),
+    ],
+)
+def test_refused(detached: Project, words: tuple[str, ...], message: str) -> None:
+    ended = detached.sandwright(*words)
+    assert (ended.returncode, ended.stdout) == (125, b""), ended.stderr
+    assert message.encode() in ended.stderr
+    logs = detached.home / ".cache/sandwright/sessions/logs"
+    assert not logs.exists() or list(logs.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", ["logs", "stop"])
+def test_an_unknown_session_is_an_error(detached: Project, command: str) -> None:
+    ended = detached.sandwright(command, "web")
+    assert ended.returncode not in (0, 1)
+    assert b"web" in ended.stderr
+
+
+@pytest.mark.needs("bwrap")
+def test_logs_go_after_a_week(detached: Project) -> None:
+    name = _start(detached, "true")
+    _log(detached, "--follow", name)
+    (log,) = (detached.home / ".cache/sandwright/sessions/logs").iterdir()
+    os.utime(log, (0, 0))
+    other = _start(detached, "true")
+    _log(detached, "--follow", other)
+    assert not log.exists()
+
+
+@pytest.mark.needs("bwrap")
+def test_a_killed_supervisor_leaves_nothing(detached: Project) -> None:
+    before = detached.tree()
+    _start(detached, "sleep 300")
+    (found,) = _sessions(detached)
+    os.kill(int(str(found["pid"])), signal.SIGKILL)
+    assert detached.run("true").returncode == 0
+    eventually(lambda: detached.tree() == before, "something is left in the project")
+    eventually(lambda: detached.records() == [], "a record is left")
+
+
+@pytest.mark.needs("bwrap")
+def test_uninstall_refuses_while_it_runs(detached: Project) -> None:
+    started = detached.sandwright("run", "--detach", "--name", "web", "--", "sleep", "300")
+    assert started.returncode == 0, started.stderr
+    refused = detached.sandwright("uninstall", "--yes")
+    assert refused.returncode == 13
+    assert b"sessions run" in refused.stderr
+    assert detached.sandwright("stop", "web").returncode == 0
+    assert detached.sandwright("uninstall", "--yes").returncode == 0
+    assert not (detached.home / ".cache/sandwright").exists()
