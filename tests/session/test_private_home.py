@@ -169,3 +169,15 @@ def test_own_state_is_not_in_it(project: Project, home: str) -> None:
     ended = project.run("sh", "-c", script)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert b"sandwright" not in ended.stdout.replace(str(project.home).encode(), b"")
+
+
+@pytest.mark.needs("bwrap")
+def test_the_preset_reports_no_directories_that_a_machine_lacks(project: Project) -> None:
+    """It lists the usual directories of tools; what a user lists is reported."""
+    project.policy.unlink(missing_ok=True)
+    ended = project.sandwright("run", "--preset", "own-home", "--", "true")
+    assert ended.returncode == 0, ended.stderr
+    assert b"own-home" in ended.stderr
+    assert b"grants nothing" not in ended.stderr
+    ended = project.sandwright("run", "--set", "filesystem.read=[/usr, /nowhere]", "--", "true")
+    assert b"/nowhere grants nothing" in ended.stderr

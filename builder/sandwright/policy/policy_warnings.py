@@ -66,7 +66,7 @@ def _ineffective_rules(policy: ResolvedPolicy) -> Iterator[str]:
 def _missing_paths(policy: ResolvedPolicy) -> Iterator[str]:
     tree, facts = policy.filesystem.tree, policy.facts
     for rule in policy.filesystem.rules:
-        listed = rule.origin == "listed" and not rule.source.layer.startswith("preset ")
+        listed = rule.origin == "listed" and not rule.source.is_shipped
         if not listed or rule.kind not in ("read", "write") or facts.kind(rule.path) is not None:
             continue
         parent = rule.path.rpartition("/")[0] or "/"
@@ -76,7 +76,7 @@ def _missing_paths(policy: ResolvedPolicy) -> Iterator[str]:
 
 def _linked_paths(policy: ResolvedPolicy) -> Iterator[str]:
     for rule in policy.filesystem.rules:
-        listed = rule.origin == "listed" and not rule.source.layer.startswith("preset ")
+        listed = rule.origin == "listed" and not rule.source.is_shipped
         if not listed or rule.kind not in ("read", "write") or not rule.through:
             continue
         link = rule.through[-1]
@@ -173,8 +173,6 @@ def _exposed_ports(policy: ResolvedPolicy) -> Iterator[str]:
 
 def _hosts_without_proxy(policy: ResolvedPolicy) -> Iterator[str]:
     """Only the proxy reads the list. A preset's list is left to the mode of the policy that extends it."""
-    listed = [
-        item for item in policy.settings.items("network.allow") if not item.source.layer.startswith("preset ")
-    ]
+    listed = [item for item in policy.settings.items("network.allow") if not item.source.is_shipped]
     if policy.network.mode == "none" and listed:
         yield f"{listed[0].source}: network.allow has no effect with mode: none; set network.mode: proxy"

@@ -38,6 +38,11 @@ class PolicySource:
         """The height of the layer: a later one has the greater."""
         return LAYERS.index(self.layer.partition(" ")[0])
 
+    @property
+    def is_shipped(self) -> bool:
+        """Whether it stands in a preset, below the layers (`extends`) or above them (`--preset`)."""
+        return self.layer.startswith("preset ") or (self.layer == "run" and self.file.startswith("presets/"))
+
 
 BUILT_IN = PolicySource("built-in")
 """What holds always, without standing in a document."""
