@@ -106,6 +106,41 @@ def test_options_in_requirements_are_refused(shop: PythonWorld, option: str) -> 
         shop.lock(f"{shop.requirements}{option}\n")
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "evil @ file://{archive} --hash=sha256:{digest}",
+        "{archive} --hash=sha256:{digest}",
+        "evil.tar.gz --hash=sha256:{digest}",
+        "file://{archive} --hash=sha256:{digest}",
+        "./evil.tar.gz --hash=sha256:{digest}",
+        "# a comment\f-r other.txt",
+        "# coding: utf-7\nevil +AEA- file://{archive} --hash=sha256:{digest}",
+        "${{HOME}} --hash=sha256:{digest}",
+    ],
+)
+def test_nothing_that_requirements_name_is_built(
+    shop: PythonWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    """pip prefers no wheel where a requirement is a path or an address."""
+    source = tmp_path / "evil"
+    source.mkdir()
+    ran = tmp_path / "ran"
+    (source / "backend.py").write_text(f"open({str(ran)!r}, 'w')\n")
+    (source / "pyproject.toml").write_text(
+        '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+    )
+    archive = tmp_path / "evil.tar.gz"
+    process.run("tar", "-czf", archive, "-C", tmp_path, "evil")
+    monkeypatch.chdir(tmp_path)
+    digest = hashlib.sha256(archive.read_bytes()).hexdigest()
+    with pytest.raises(
+        LockError, match=r"not the name of a package|an option; name the index|languages\.pip"
+    ):
+        shop.lock(line.format(archive=archive, digest=digest) + f"\n{shop.requirements}")
+    assert not ran.exists()
+
+
 def test_hashes_may_stand_on_lines_of_their_own(shop: PythonWorld) -> None:
     """As `pip-compile --generate-hashes` writes them."""
     lines = shop.requirements.replace(" --hash", " \\\n    --hash")

@@ -119,7 +119,8 @@ def test_every_caller_has_them(project: Path, caller: str) -> None:
 
 
 def test_no_caller_can_resolve_without_them() -> None:
-    assert set(inspect.signature(resolving.resolve).parameters) == {"settings", "facts", "floor", "files"}
+    parameters = {"settings", "facts", "floor", "files", "compared"}
+    assert set(inspect.signature(resolving.resolve).parameters) == parameters
 
 
 @pytest.mark.parametrize("variable", ["", "XDG_DATA_HOME"])

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from sandwright import process
 from sandwright.errors import IntegrityError
 from sandwright.session.prepare import start_bridge
 from sandwright.session.request import RunRequest
@@ -168,6 +169,19 @@ def test_what_the_user_accepts_may_show_it(stranger: Project) -> None:
     stranger.environment["KUBECONFIG"] = str(stranger.home / "other")
     stranger.policy.write_text(HEAD + "filesystem: {deny: ['${KUBECONFIG}']}\n")
     assert str(stranger.home / "other") in stranger.sandwright("facts").stdout.decode()
+
+
+def test_a_bare_repository_is_accepted_by_the_project_with_a_word(stranger: Project) -> None:
+    """The preset, with which the policy is compared, refuses such a project."""
+    process.run("git", "init", "-q", "--bare", stranger.root)
+    stranger.policy.write_text(HEAD)
+    assert b"can be a bare repository" in stranger.run("true", options=("--trust-policy",)).stderr
+    stranger.policy.write_text(HEAD + "filesystem: {unprotect: [{path: $PROJECT/HEAD, reason: it is one}]}\n")
+    refused = stranger.run("true")
+    assert refused.returncode == 125
+    assert b"writes $PROJECT/HEAD" in refused.stderr
+    ended = stranger.run("true", options=("--trust-policy",))
+    assert ended.returncode == 0, ended.stderr
 
 
 def test_the_word_for_one_run(stranger: Project) -> None:

@@ -25,6 +25,11 @@ _OLD_TAGS = {
     "linux/amd64": ("manylinux2014", "manylinux2010", "manylinux1"),
     "linux/arm64": ("manylinux2014",),
 }
+_REQUIREMENT = re.compile(
+    r"([a-z0-9][\w.-]*\s*(\[[\w., -]*\])?\s*([=<>!~][\w.*+!,=<>~ ]*)?(;[\w.+'\"<>=!~(), -]*?)?)?"
+    r"(\s*--hash=\w+:\w+)*",
+    re.IGNORECASE | re.ASCII,
+)
 _FIRST_GLIBC = {"linux/amd64": 5, "linux/arm64": 17}
 
 
@@ -68,13 +73,26 @@ def with_wheels(definition: ImageDefinition, lock: Lock, cache: Cache) -> Lock:
     """
     assert definition.languages.pip is not None
     path = definition.folder / definition.languages.pip
-    requirements = path.read_text(encoding="utf-8")
-    # `--no-binary` would make pip build, and so run, what it downloads
-    if option := re.search(r"^\s*-(?!-hash\b).*", requirements.replace("\\\n", " "), re.MULTILINE):
-        raise LockError(f"{path}: {option[0].strip()}: an option; name the index in pip's own settings")
+    requirements = _checked_requirements(path.read_text(encoding="utf-8"), path)
     targets = {platform: python_target(platform, packages) for platform, packages in lock.platforms.items()}
     wheels = {each: _resolve(definition, target, requirements, cache) for each, target in targets.items()}
     return replace(lock, wheels=wheels)
+
+
+def _checked_requirements(text: str, path: Path) -> str:
+    """Requirements by name, without comments: one of them could state another encoding.
+
+    pip would build, and so run, what it downloads for a path or an address, or with `--no-binary`.
+    """
+    found = []
+    for line in re.sub(r"\\\r?\n", " ", text).splitlines():  # pip ends lines where `splitlines` does
+        requirement = re.sub(r"(^|\s+)#.*", "", line).strip()
+        if re.match(r"-(?!-hash\b)", requirement):
+            raise LockError(f"{path}: {requirement}: an option; name the index in pip's own settings")
+        if not _REQUIREMENT.fullmatch(requirement):
+            raise LockError(f"{path}: {requirement}: not the name of a package, with a version and hashes")
+        found.append(f"{requirement}\n")
+    return "".join(found)
 
 
 def _resolve(
@@ -122,6 +140,7 @@ def _pip_download(target: PythonTarget, requirements: str, directory: Path, *opt
         *target.options,
         *options,
         timeout=_TIMEOUT,
+        cwd=directory,  # an archive of a requirement's name in the working directory would be built
     )
     return iter(sorted(wheels.iterdir()))
 

@@ -73,6 +73,7 @@ def bare_protection(
     *,
     excepted: Collection[str],
     rules: Sequence[PathRule],
+    compared: bool = False,
 ) -> Protection:
     """The names at a project's root that can't be made, so that nothing there becomes a repository.
 
@@ -80,11 +81,14 @@ def bare_protection(
     `project` is canonical, `excepted` are the paths of exceptions. `HEAD` is the last choice: while something
     of this name lies in a work tree, Git calls `HEAD` in a command ambiguous.
 
-    Raise UsageError where all that makes a repository is there, and can be written.
+    Raise UsageError where all that makes a repository is there, and can be written. `compared`: the policy is
+    what another one is compared with, which accepts that; then it keeps `HEAD` as it is.
     """
     if not names or below(project, "HEAD") in excepted:
         return Protection((), (project,))
     chosen = _names_to_prevent(project, facts, excepted)
+    if not chosen and compared:
+        chosen = ("HEAD",)
     if not chosen and PathRules(rules, key=same_name(facts)).changes_host(below(project, "HEAD")):
         raise UsageError(
             f"the project {project} can be a bare repository: its content decides what Git runs there; "

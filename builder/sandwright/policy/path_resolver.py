@@ -280,6 +280,8 @@ def protections(
     facts: HostFacts,
     exceptions: Sequence[Unprotected],
     faults: Faults,
+    *,
+    compared: bool = False,
 ) -> tuple[Protection, ...]:
     """The protected names: below each writable path, and those of Git below each of its directories.
 
@@ -307,7 +309,12 @@ def protections(
             Protection(tuple(remaining), roots, excepted),
             Protection(_git_relative_names(remaining), facts.git_directories, excepted),
             git_protection.bare_protection(
-                _git_relative_names(remaining), project, facts, excepted=excepted, rules=rules
+                _git_relative_names(remaining),
+                project,
+                facts,
+                excepted=excepted,
+                rules=rules,
+                compared=compared,
             ),
             *git_protection.git_protections(_git_relative_names(remaining), facts, excepted),
         ]

@@ -61,10 +61,12 @@ def resolve(
     *,
     floor: MergedSettings | None = None,
     files: Sequence[str] = (),
+    compared: bool = False,
 ) -> ResolvedPolicy:
     """Put merged settings on a host. `files` are the policy's own, which stay read-only inside.
 
-    So does the seccomp profile that it takes from a file. sandwright's own paths can't be granted.
+    So does the seccomp profile that it takes from a file. sandwright's own paths can't be granted. Nothing
+    runs under settings that are `compared` with others.
 
     Raise UsageError for a project that is a home or system directory, DocumentError for paths that can't be
     what they say here, and for attempts to loosen the floor.
@@ -74,7 +76,7 @@ def resolve(
     secrets = _secret_sources(settings)
     resolver = PathResolver(facts, faults, secrets=secrets)
     process, taken = _process(settings, resolver)
-    filesystem = _filesystem(settings, resolver, faults, [*files, *taken])
+    filesystem = _filesystem(settings, resolver, faults, [*files, *taken], compared=compared)
     network = _resolve_network(settings, resolver, filesystem.tree, faults)
     if floor is not None:
         check_paths(floor, filesystem, resolver, faults)
@@ -120,7 +122,12 @@ def _method_choice(settings: MergedSettings) -> tuple[str, ...]:
 
 
 def _filesystem(
-    settings: MergedSettings, resolver: PathResolver, faults: Faults, files: Sequence[str]
+    settings: MergedSettings,
+    resolver: PathResolver,
+    faults: Faults,
+    files: Sequence[str],
+    *,
+    compared: bool,
 ) -> Filesystem:
     facts = resolver.facts
     tmp = settings.values.get("filesystem.tmp") or Sourced("private", BUILT_IN)
@@ -138,7 +145,7 @@ def _filesystem(
     everywhere, own_home = [*rules], resolver.home(home)
     rules = without_private(rules, own_home, facts)
     lost_writes(listed, [rule for rule in rules if rule.origin in ("own", "home")], faults)
-    names = protections(settings, rules, facts, unprotected, faults)
+    names = protections(settings, rules, facts, unprotected, faults, compared=compared)
     startup = tuple(resolver.startup())
     key = same_name(facts)
     before = PathRules(rules, startup=startup, key=key)

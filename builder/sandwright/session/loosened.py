@@ -35,7 +35,7 @@ def loosened(
 
     def here(each: MergedPolicy) -> ResolvedPolicy:
         facts = collect_facts(each, project=project, cwd=cwd, inputs=inputs, compared=mine)
-        return resolve(each.settings, facts)
+        return resolve(each.settings, facts, compared=each is not mine)
 
     mine, others = without_command_line(policy), trusted_layers(policy)
     found: tuple[Loosening, ...] = ()
