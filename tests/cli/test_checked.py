@@ -45,7 +45,16 @@ CHECK_NOTHING = {
         "facts",
         "schema",
     ),
-    *("sbpl-eval", "seccomp-eval", "shim-eval", "trust", "account-setup", "account-remove", "bridge"),
+    *(
+        "sbpl-eval",
+        "seccomp-eval",
+        "shim-eval",
+        "trust",
+        "account-setup",
+        "account-remove",
+        "uninstall",
+        "bridge",
+    ),
     "completion",
 }
 """Commands that make, start or show something. Each command of the table is either here or below."""

@@ -201,3 +201,15 @@ def test_a_killed_supervisor_leaves_nothing(detached: Project) -> None:
     assert detached.run("true").returncode == 0
     eventually(lambda: detached.tree() == before, "something is left in the project")
     eventually(lambda: detached.records() == [], "a record is left")
+
+
+@pytest.mark.needs("bwrap")
+def test_uninstall_refuses_while_it_runs(detached: Project) -> None:
+    started = detached.sandwright("run", "--detach", "--name", "web", "--", "sleep", "300")
+    assert started.returncode == 0, started.stderr
+    refused = detached.sandwright("uninstall", "--yes")
+    assert refused.returncode == 13
+    assert b"sessions run" in refused.stderr
+    assert detached.sandwright("stop", "web").returncode == 0
+    assert detached.sandwright("uninstall", "--yes").returncode == 0
+    assert not (detached.home / ".cache/sandwright").exists()

@@ -220,16 +220,19 @@ def test_a_link_that_appears_is_seen_by_the_next_run(project: Project) -> None:
     assert json.dumps(ended.returncode) != "0"
 
 
-@pytest.mark.parametrize("name", ["sandbox.yaml", ".git/config"])
+@pytest.mark.parametrize("name", ["sandbox.yaml", ".git/config", "../.config/sandwright/policy.yaml"])
 def test_another_name_of_what_decides_is_refused(project: Project, name: str) -> None:
     """A hard link in something writable is written through; a run after one without it refuses, too."""
     project.policy.write_text(BASE)
+    user = project.home / ".config/sandwright/policy.yaml"
+    user.parent.mkdir(parents=True, exist_ok=True)
+    user.write_text("schema: 1\n")
     assert project.run("true").returncode == 0
     (project.root / "second").hardlink_to(project.root / name)
     for words in (("run", "--", "sh", "-c", "echo evil >second"), ("render",)):
         ended = project.sandwright(*words)
         assert ended.returncode != 0
-        assert f"{project.root / name} has 2 names (hard links)".encode() in ended.stderr
+        assert f"{(project.root / name).resolve()} has 2 names (hard links)".encode() in ended.stderr
     assert "evil" not in (project.root / name).read_text()
 
 

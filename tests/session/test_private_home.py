@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from sandwright.policy.facts import persistent_directories
-from session.conftest import Project
+from sandwright.policy.facts import persistent_directories, private_home
+from session.conftest import WAIT, Project
 from session.test_run_containers import busybox_root
 
 POLICY = """schema: 1
@@ -48,7 +49,7 @@ def _set(project: Project, method: str, home: str) -> None:
 
 
 def _kept(project: Project) -> Path:
-    return Path(persistent_directories(str(project.home), str(project.root))["CACHE"], "home")
+    return Path(private_home(str(project.home), str(project.root)))
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="the runtimes are started as root here")
@@ -86,8 +87,18 @@ def test_names_that_the_default_preset_denies_can_be_written(project: Project) -
 
 
 @pytest.mark.needs("bwrap")
+def test_secrets_in_the_directories_of_tools_are_not_shown(project: Project) -> None:
+    secrets = [".local/share/uv/credentials/x", ".dotnet/corefx/x509stores/my/x", ".npm-global/etc/npmrc"]
+    for name in (*secrets, ".dotnet/sdk/x"):
+        (project.home / name).parent.mkdir(parents=True, exist_ok=True)
+        (project.home / name).write_text(f"{name}\n")
+    project.policy.write_text("schema: 1\nmethod: bwrap\nextends: [own-home]\n")
+    ended = project.run("sh", "-c", 'cd && cat "$@"', "sh", *secrets, ".dotnet/sdk/x")
+    assert ended.stdout == b".dotnet/sdk/x\n", ended.stderr
+
+
+@pytest.mark.needs("bwrap")
 def test_a_link_in_place_of_the_kept_home_is_refused(project: Project) -> None:
-    """A sandbox with `write: [$CACHE]` could have left it there."""
     project.policy.write_text("schema: 1\nmethod: bwrap\nfilesystem: {home: private}\n")
     (project.home / "secret").mkdir()
     _kept(project).parent.mkdir(parents=True)
@@ -108,10 +119,46 @@ def test_no_mount_point_is_made_through_a_link_of_an_earlier_run(project: Projec
     (_kept(project) / name).symlink_to(f"/oldroot{victim}")
     ended = project.run("true")
     assert ended.returncode == 125, ended.stderr
-    assert f"home/{name} is a link".encode() in ended.stderr
+    assert f"{_kept(project)}/{name} is a link".encode() in ended.stderr
     assert not victim.exists()
     (_kept(project) / name).unlink()
     assert project.run("true").returncode == 0
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="the runtimes are started as root here")
+def test_a_rendered_launcher_mounts_no_other_directory_as_the_home(project: Project, method: str) -> None:
+    """gVisor's mounts can't be compared: only the host's paths can."""
+    _set(project, method, "private")
+    assert project.run("true").returncode == 0
+    assert project.sandwright("render").returncode == 0
+    _kept(project).rename(_kept(project).with_name("moved"))
+    _kept(project).symlink_to(project.home)
+    ended = subprocess.run(
+        [project.root / ".sandbox" / method / "launch", "sh", "-c", "cat ~/secret; echo x > ~/made"],
+        cwd=project.root,
+        env=project.environ,
+        capture_output=True,
+        timeout=WAIT,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout) == (125, b""), ended.stderr
+    assert f"{_kept(project)} is a link, and was none".encode() in ended.stderr
+    assert not (project.home / "made").exists()
+
+
+@pytest.mark.needs("bwrap")
+def test_a_program_that_writes_the_cache_does_not_reach_it(project: Project) -> None:
+    """It could exchange it with a link while another sandbox of the project starts."""
+    project.policy.write_text(
+        "schema: 1\nmethod: bwrap\nfilesystem: {home: private, write: [$PROJECT, $CACHE]}\n"
+    )
+    cache = Path(persistent_directories(str(project.home), str(project.root))["CACHE"])
+    cache.mkdir(parents=True)
+    script = 'echo x > ~/note; echo x > "$1/reached"; ls -A "$1"'
+    ended = project.run("sh", "-c", script, "sh", str(cache))
+    assert (ended.returncode, ended.stdout) == (0, b"reached\n"), ended.stderr
+    assert (_kept(project) / "note").exists()
+    assert not _kept(project).is_relative_to(cache)
 
 
 @pytest.mark.needs("bwrap")

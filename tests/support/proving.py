@@ -60,7 +60,8 @@ def unwatched(weaken: Weaken, *, walled: bool = False) -> Weaken:
 
     `walled`: the second wall stays.
     """
-    says_so = "char said;\n    while (write(over, (char[]){MOUNTED}, 1) == 1 && read(over, &said, 1) > 0);"
+    says_so = "if (options.gate != NULL)\n        open_gate(options.gate);\n    "
+    says_so += "char said;\n    while (write(over, (char[]){MOUNTED}, 1) == 1 && read(over, &said, 1) > 0);"
     unwatching = launcher(
         "watch.c", "    raise_limit();\n", f"    raise_limit();\n    {says_so}\n    _exit(0);\n"
     )

@@ -42,6 +42,7 @@ FUNCTIONS: Mapping[str, str] = {
     "logs": ".sessions:logs",
     "stop": ".sessions:stop",
     "cleanup": ".sessions:cleanup",
+    "uninstall": ".uninstall:uninstall",
     "account-setup": ".accounts:account_setup",
     "account-remove": ".accounts:account_remove",
     "bridge": ".bridge:bridge",

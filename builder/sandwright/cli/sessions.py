@@ -37,12 +37,13 @@ def doctor(
     if json:
         console.lines(encoder.dumps(found.as_data(), indent=2))
     else:
-        _print_diagnosis(found)
+        _print_diagnosis(found, unreported=bool(method))
     for error in unusable_directories():
         raise error
 
 
-def _print_diagnosis(found: Diagnosis) -> None:
+def _print_diagnosis(found: Diagnosis, *, unreported: bool) -> None:
+    """Print what was found; with `unreported` also which refusals no run of these methods reports."""
     console.line(f"this is a {found.surroundings.kind}")
     for restriction in found.surroundings.restrictions:
         console.line(f"  {restriction}")
@@ -51,7 +52,7 @@ def _print_diagnosis(found: Diagnosis) -> None:
     rows = [[each.method, each.code, each.message, each.remedy] for each in found.methods]
     console.table(["method", "state", "what was found", "what helps"], rows)
     for line in (
-        *_unreported_lines(found.untold),
+        *(_unreported_lines(found.untold) if unreported else ()),
         *_ladder(found.ladder),
         *_other_forms(found.fallback),
         *_untried_lines(found.untried),

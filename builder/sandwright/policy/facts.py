@@ -57,9 +57,20 @@ def persistent_directories(home: str, project: str) -> dict[str, str]:
     Programs of the host look for nothing in either of them.
     """
     base = f"{home}/{KEPT}"
+    return {"STATE": f"{base}/state", "CACHE": f"{base}/caches/{_directory_name(project)}"}
+
+
+def private_home(home: str, project: str) -> str:
+    """The directory that a project's sandboxes have as home with `filesystem.home: private`.
+
+    It is not in `$CACHE`, where a program could replace it by a link while another sandbox starts.
+    """
+    return f"{home}/{KEPT}/homes/{_directory_name(project)}"
+
+
+def _directory_name(project: str) -> str:
     digest = hashlib.sha256(project.encode("utf-8", "surrogateescape")).hexdigest()
-    name = f"{project.rpartition('/')[2][:40]}-{digest[:12]}"
-    return {"STATE": f"{base}/state", "CACHE": f"{base}/caches/{name}"}
+    return f"{project.rpartition('/')[2][:40]}-{digest[:12]}"
 
 
 @dataclass(frozen=True)
@@ -209,7 +220,7 @@ class HostFacts:
     @property
     def private_home(self) -> str:
         """The directory that sandboxes have as home with `filesystem.home: private`."""
-        return f"{self.variables['CACHE']}/home"
+        return private_home(self.home, self.project)
 
     @property
     def homes(self) -> tuple[str, ...]:

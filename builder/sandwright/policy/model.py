@@ -140,10 +140,10 @@ class FilesystemSection:
     """The home directory: `host`, the user's, `private`, one of the project, or `throwaway`, an empty one.
 
     With `private` and `throwaway` the user's home is not visible, except for the paths below it that the
-    policy grants, such as the project. Programs can write anywhere else in it. `private` is kept in
-    `$CACHE/home` until `sandwright cleanup --caches`; `throwaway` is in memory, and each run has a new one.
-    The preset `own-home` shows the tools that are installed in the user's home. Absent: inherited; built in
-    is `host`.
+    policy grants, such as the project. Programs can write anywhere else in it. `private` is kept below
+    `~/.local/state/sandwright/homes` until `sandwright cleanup --caches`; `throwaway` is in memory, and each
+    run has a new one. The preset `own-home` shows the tools that are installed in the user's home. Absent:
+    inherited; built in is `host`.
     """
 
     tmp: TmpMode | None = None

@@ -6,6 +6,7 @@ import functools
 import unicodedata
 from collections.abc import Callable, Iterator
 
+from sandwright import user_dirs
 from sandwright.errors import UsageError
 from sandwright.inputs import LiveHost
 from sandwright.mountinfo import file_system_type
@@ -88,6 +89,13 @@ def _linked_paths(policy: ResolvedPolicy) -> Iterator[str]:
 
 def _second_names(policy: ResolvedPolicy, inputs: LiveHost) -> Iterator[str]:
     """A mount hides or holds a name, not the file: by another hard link it stays what it is."""
+    user = f"{user_dirs.config()}/policy.yaml"
+    count = inputs.status(user).names
+    if count > 1:
+        raise UsageError(
+            f"{user} has {count} names (hard links), and a sandbox could write it by another one: make it a "
+            "separate file, with `cp -p` and `mv`"
+        )
     for rule in policy.filesystem.rules:
         if rule.kind not in ("deny", "readonly") or policy.facts.kind(rule.path) != "file":
             continue

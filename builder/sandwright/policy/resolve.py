@@ -23,7 +23,14 @@ from sandwright.policy.path_resolver import (
     with_exceptions,
     without_private,
 )
-from sandwright.policy.paths import ancestors, canonical, canonical_with_links, depth, is_inside, same_name
+from sandwright.policy.paths import (
+    ancestors,
+    below,
+    canonical,
+    canonical_with_links,
+    depth,
+    same_name,
+)
 from sandwright.policy.provenance import BUILT_IN, Faults, Sourced
 from sandwright.policy.reserved import reserved_faults, reserved_rules, rules_in_force
 from sandwright.policy.resolved import (
@@ -172,12 +179,12 @@ def _filesystem(
 
 
 def _home_source(mode: Sourced[str], facts: HostFacts, faults: Faults) -> str:
-    """The directory that a private home shows. One that a sandbox has replaced by a link is a fault."""
+    """The directory that a private home shows. A link in its place is a fault."""
     if mode.value != "private":
         return ""
     path, links = canonical_with_links(facts.private_home, facts)
-    cache = canonical(facts.variables["CACHE"], facts)
-    if any(is_inside(link, cache) for link in links):
+    above, _, name = facts.private_home.rpartition("/")
+    if below(canonical(above, facts), name) in links:
         faults.add(mode.source, f"{facts.private_home} is a link; remove it")
     return path
 

@@ -137,4 +137,6 @@ def _expected_kinds(plan: MountPlan) -> dict[str, EntryKind]:
             found.update(dict.fromkeys(reversed(above[: inside[-1]] if inside else ()), "directory"))
             if inside or mount.target in writable or mount.kind == "mask":
                 found[mount.target] = mount.entry
+            if mount.source and mount.rule is not None and mount.rule.origin == "home":
+                found[mount.source] = "directory"  # gVisor would follow a link
     return found

@@ -16,7 +16,7 @@ from sandwright import process, user_dirs
 from sandwright.errors import CommandFailed
 from sandwright.methods.contract import Leftover
 from sandwright.policy import spelling
-from sandwright.policy.facts import KEPT, persistent_directories
+from sandwright.policy.facts import KEPT, persistent_directories, private_home
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.paths import is_inside
 from sandwright.session import state
@@ -46,7 +46,8 @@ def _entries_to_make(policy: MergedPolicy, project: str) -> Iterator[tuple[str, 
     """Paths with the root that they are spelled with, and whether they are files."""
     values = persistent_directories(user_dirs.home(), project)
     if policy.settings.value("filesystem.home") == "private":
-        yield values["CACHE"], f"{values['CACHE']}/home", False
+        path = private_home(user_dirs.home(), project)
+        yield str(PurePosixPath(path).parent), path, False
     for name, is_file in (("filesystem.write", False), ("filesystem.readonly", True)):
         for item in policy.settings.items(name):
             root = next(
@@ -83,10 +84,9 @@ def _make_entry(root: str, path: str, *, is_file: bool) -> None:
 
 
 def unused_caches() -> list[Leftover]:
-    """The caches of all projects in which nothing runs."""
-    home = user_dirs.home()
-    folder = Path(home, KEPT, "caches")
-    found = sorted(map(str, folder.iterdir())) if folder.is_dir() else []
+    """The caches and private homes of all projects in which nothing runs."""
+    folders = [Path(user_dirs.home(), KEPT, name) for name in ("caches", "homes")]
+    found = sorted(str(path) for folder in folders if folder.is_dir() for path in folder.iterdir())
     used = _used_caches()
     return [Leftover("session", "cache", path) for path in found if path not in used]
 
@@ -95,9 +95,10 @@ def _used_caches() -> set[str]:
     """Those of projects in which a session may go on."""
     home, records = user_dirs.home(), state.read_all()
     return {
-        persistent_directories(home, each.project)["CACHE"]
+        path
         for each in records
         if liveness(each.process) != "ended"
+        for path in (persistent_directories(home, each.project)["CACHE"], private_home(home, each.project))
     }
 
 

@@ -278,7 +278,8 @@ COMMANDS = (
             Option("fresh", "", "start each sandbox again, even if nothing has changed since the last time"),
             JSON,
         ),
-        details="Starts a real sandbox of each method.",
+        details="Starts a real sandbox of each method. With --method, also lists the refusals that a run does"
+        " not report.",
         example="sandwright doctor --method podman",
     ),
     Command(

@@ -41,6 +41,15 @@ COMMANDS = (
         example="sandwright account-remove --yes",
     ),
     Command(
+        "uninstall",
+        GROUP,
+        "Remove what sandwright keeps in your home directory: caches, state, images, approvals.",
+        options=(YES,),
+        details="Without --yes, lists the directories with their sizes and exits with 3. Refuses while"
+        " sessions run.",
+        example="sandwright uninstall --yes",
+    ),
+    Command(
         "bridge",
         GROUP,
         "Run a rendered launcher, such as .sandbox/bwrap/launch, together with a bridge.",

@@ -1,5 +1,5 @@
 # What the policy says, for the scripts beside this file.
-sw_profile=044098b87befc5c49c6747646ce0207d7f07e8d008f6c5b628e4d0de019bf579
+sw_profile=6d44c4521b6e318e6338bf925330c835556be28a44e3302fd79b8f197ece4197
 inside() {
     "$@" \
         /Users/ada/-v \

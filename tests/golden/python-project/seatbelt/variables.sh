@@ -1,5 +1,5 @@
 # What the policy says, for the scripts beside this file.
-sw_profile=bfe9f81bda443e1186004361a6ce56c301458e2d55bdf17c3968017afea828b6
+sw_profile=237dc8ced743ce6f41f17cf2d74e0b5b5b741b119012a32f6078154c3d0e2e65
 inside() {
     "$@" \
         /Users/ada/project \

@@ -1,0 +1,74 @@
+"""`sandwright uninstall`: removes what sandwright keeps in the user's home and in the runtime directory."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from sandwright import process, user_dirs
+from sandwright.cli import console
+from sandwright.errors import CommandFailed, HostError
+from sandwright.methods.user.render import ACCOUNTS
+from sandwright.session import state
+from sandwright.signalling import liveness
+
+NOT_DONE = 3
+"""The exit status after only listing."""
+
+
+def uninstall(*, yes: bool = False) -> int:
+    """List the user's files of sandwright; with `yes`, remove them. Raise HostError while sessions run."""
+    recorded = state.read_all() if Path(user_dirs.runtime()).is_dir() else []  # reading makes the directory
+    running = [each.session for each in recorded if liveness(each.process) != "ended"]
+    if running:
+        raise HostError(f"sessions run: {', '.join(running)}; end them with `sandwright stop SESSION`")
+    found = list(_removable_directories())
+    for path, purpose in found:
+        console.line(f"{path}: {purpose}, {console.size(_bytes_in(path))}")
+    for line in _other_remains():
+        console.line(line)
+    if not found:
+        console.line("nothing of sandwright is in your home directory")
+        return 0
+    if not yes:
+        console.warn("nothing was removed; add --yes to remove these directories")
+        return NOT_DONE
+    for path, _ in found:
+        try:
+            process.remove_tree(path)
+        except CommandFailed as error:
+            raise HostError(f"{path} can't be removed: {error}") from error
+    console.line(f"removed {console.counted(len(found), 'directory')}")
+    return 0
+
+
+def _removable_directories() -> Iterator[tuple[Path, str]]:
+    """The directories that exist, each with its purpose. No link is followed."""
+    home = Path(user_dirs.home())
+    named = {
+        Path(user_dirs.cache()).parent: "rendered sandboxes, downloads, unpacked images, logs",
+        Path(user_dirs.runtime()): "records of sessions",
+        home / user_dirs.STATE: "state of agents, caches and home directories of projects, keys",
+        home / ".local/share/sandwright": "images that were built without a checkout",
+        Path(user_dirs.config()): "your policy and approvals",
+    }
+    for path, purpose in named.items():
+        if path.is_dir() and not path.is_symlink():
+            yield path, purpose
+
+
+def _bytes_in(directory: Path) -> int:
+    found = 0
+    for path in directory.rglob("*"):
+        with contextlib.suppress(OSError):  # another process removed it
+            found += path.lstat().st_blocks * 512
+    return found
+
+
+def _other_remains() -> Iterator[str]:
+    """What stays, with the way to remove it."""
+    with contextlib.suppress(OSError):
+        if any(Path(ACCOUNTS).iterdir()):
+            yield f"{ACCOUNTS} stays: remove each account with `sandwright account-remove` in its project"
+    yield "sandbox.yaml and .sandbox of projects, images in engines and registries, and the program stay"

@@ -1,0 +1,52 @@
+"""`sandwright uninstall`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from sandwright.cli.program import main
+
+NAMES = (".cache/sandwright", ".local/state/sandwright", ".local/share/sandwright", ".config/sandwright")
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    home = tmp_path / "home"
+    for name in NAMES:
+        (home / name / "closed").mkdir(parents=True)
+        (home / name / "closed/file").write_bytes(bytes(100_000))
+        (home / name / "closed").chmod(0o500)
+    for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    runtime = tmp_path / "run"
+    (runtime / "sandwright").mkdir(parents=True)
+    (runtime / "sandwright").chmod(0o700)
+    runtime.chmod(0o700)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
+    return home
+
+
+def test_it_lists_and_removes_what_is_kept(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["uninstall"]) == 3
+    listed = capsys.readouterr().out
+    assert all(f"{home}/{name}: " in listed for name in NAMES)
+    assert all(re.search(rf"{re.escape(name)}: .*, 10\d\.\d kB$", listed, re.M) for name in NAMES)
+    assert all((home / name).is_dir() for name in NAMES)
+    assert main(["uninstall", "--yes"]) in (0, None)
+    assert not any((home / name).exists() for name in NAMES)
+    assert sorted(each.name for each in home.iterdir()) == [".cache", ".config", ".local"]
+    capsys.readouterr()
+    assert main(["uninstall"]) in (0, None)
+    assert "nothing of sandwright" in capsys.readouterr().out
+
+
+def test_a_link_is_not_followed(home: Path, tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    (home / ".local/share/sandwright").rename(target)
+    (home / ".local/share/sandwright").symlink_to(target)
+    assert main(["uninstall", "--yes"]) in (0, None)
+    assert (target / "closed/file").exists()
