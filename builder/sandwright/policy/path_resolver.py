@@ -165,7 +165,7 @@ class PathResolver:
         if rule is None:
             return None
         lifetime = "kept by the project" if mode.value == "private" else "empty in each run"
-        why = f"a home directory of the sandbox, {lifetime}"
+        why = f"a home directory of the sandbox, {lifetime}; the user's is not visible"
         return PathRule(rule.path, "write", "home", mode.source, "~", why, rule.through, private=True)
 
     def cloud(self, source: PolicySource) -> Iterator[PathRule]:
