@@ -39,7 +39,7 @@ def test_it_lists_and_removes_what_is_kept(home: Path, capsys: pytest.CaptureFix
     assert main(["uninstall", "--yes"]) in (0, None)
     assert not any((home / name).exists() for name in NAMES)
     assert sorted(each.name for each in home.iterdir()) == [".cache", ".config", ".local"]
-    capsys.readouterr()
+    assert re.search(r"^removed \d directories$", capsys.readouterr().out, re.M)
     assert main(["uninstall"]) in (0, None)
     assert "nothing of sandwright" in capsys.readouterr().out
 

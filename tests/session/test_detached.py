@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import signal
+import subprocess
 import time
 
 import pytest
@@ -62,6 +63,50 @@ def test_notes_before_the_start_are_shown(detached: Project) -> None:
     assert (ended.returncode, ended.stdout) == (0, b"web\n")
     assert b"taking preset default" in ended.stderr
     assert b"ended with status" in _log(detached, "--follow", "web").encode()
+
+
+@pytest.mark.needs("bwrap")
+def test_of_two_starts_with_one_name_one_fails(detached: Project) -> None:
+    words = [*detached.command, "run", "--detach", "--name", "web", "--", "sleep", "300"]
+    starts = [
+        subprocess.Popen(
+            words, cwd=detached.root, env=detached.environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        for _ in range(4)
+    ]
+    ends = [(*each.communicate(timeout=WAIT), each.returncode) for each in starts]
+    assert sorted(code for *_, code in ends) == [0, 125, 125, 125], ends
+    assert all(b"web" in error for _, error, code in ends if code)
+    assert [each["name"] for each in _sessions(detached)] == ["web"]
+    assert detached.sandwright("stop", "web").returncode == 0
+
+
+@pytest.mark.needs("bwrap")
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_stopped_start_leaves_nothing(detached: Project, number: signal.Signals, code: int) -> None:
+    words = [*detached.command, "run", "--detach", "--name", "web", "--", "sleep", "300"]
+    start = subprocess.Popen(
+        words, cwd=detached.root, env=detached.environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    logs = detached.home / ".cache/sandwright/sessions/logs"
+    eventually(lambda: logs.exists() and list(logs.iterdir()) != [], "no log is made")
+    start.send_signal(number)
+    assert (*start.communicate(timeout=WAIT), start.returncode) == (b"", b"", code)
+    time.sleep(0.5)
+    eventually(lambda: _sessions(detached) == [], "the run goes on")
+    assert list(logs.iterdir()) == []
+
+
+@pytest.mark.needs("bwrap")
+def test_what_the_start_reports_is_shown(detached: Project) -> None:
+    detached.policy.write_text(
+        "schema: 1\nmethod: bwrap\nextends: []\nfilesystem: {read: [/usr, /nowhere], write: [$PROJECT]}\n"
+    )
+    ended = detached.sandwright("run", "--detach", "--name", "web", "--", "sleep", "300")
+    assert ended.returncode == 0, ended.stderr
+    assert b"/nowhere grants nothing" in ended.stderr
+    assert "/nowhere grants nothing" in _log(detached, "web")
+    assert detached.sandwright("stop", "web").returncode == 0
 
 
 @pytest.mark.needs("bwrap")

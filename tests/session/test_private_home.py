@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from sandwright.policy.facts import persistent_directories, private_home
+from sandwright.policy.load import presets
 from session.conftest import WAIT, Project
 from session.test_run_containers import busybox_root
 
@@ -61,7 +62,11 @@ def test_a_private_home_is_kept_and_shows_nothing_of_the_users(project: Project,
         assert ended.stdout == found + b"settings\n", ended.stderr
     assert not (project.home / ".note").exists()
     assert (_kept(project) / ".note").read_text() == "second\n"
-    assert project.sandwright("cleanup", "--caches").returncode == 0
+    removed = project.sandwright("cleanup", "--caches")
+    assert (removed.returncode, f"removed home directory {_kept(project)}" in removed.stdout.decode()) == (
+        0,
+        True,
+    )
     assert not _kept(project).exists()
 
 
@@ -181,3 +186,15 @@ def test_the_preset_reports_no_directories_that_a_machine_lacks(project: Project
     assert b"grants nothing" not in ended.stderr
     ended = project.sandwright("run", "--set", "filesystem.read=[/usr, /nowhere]", "--", "true")
     assert b"/nowhere grants nothing" in ended.stderr
+
+
+@pytest.mark.needs("bwrap")
+def test_caches_are_in_the_home(project: Project) -> None:
+    """Without the preset, `build` leads them to the temporary directory of the run."""
+    names = presets(("build",))[-1].policy.environment.set
+    words = ("--set", "network.mode=none", "--", "sh", "-c", f"env | grep -E '^({'|'.join(names)})='")
+    project.policy.unlink(missing_ok=True)
+    ended = project.sandwright("run", "--preset", "build", *words)
+    assert len(ended.stdout.splitlines()) == len(names) > 0, ended.stderr
+    ended = project.sandwright("run", "--preset", "build", "--preset", "own-home", *words)
+    assert (ended.returncode, ended.stdout) == (1, b""), ended.stderr

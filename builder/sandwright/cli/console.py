@@ -58,8 +58,9 @@ def warn(text: str) -> None:
 
 
 def counted(number: int, noun: str) -> str:
-    """`1 run`, `2 runs`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    """`1 run`, `2 runs`, `2 directories`."""
+    plural = f"{noun.removesuffix('y')}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{number} {noun if number == 1 else plural}"
 
 
 def size(count: int) -> str:

@@ -50,9 +50,12 @@ _EXPORT = re.compile(
 def unwritable_directories(policy: ResolvedPolicy, environ: Mapping[str, str]) -> Iterator[str]:
     """A line for each variable that reaches the sandbox and names a directory that can't be written there."""
     for name, holds in DIRECTORIES.items():
+        entries = policy.settings.entries.get("environment.set", {})
+        item = entries.get(name) if name in policy.environment.set else None  # null removes it
         value = policy.environment.set.get(name, environ.get(name, ""))
-        chosen = name in policy.environment.set or policy.environment.passes(name)
-        if not chosen or not value.startswith("/") or "\0" in value:
+        if item and item.source.is_shipped:
+            continue  # presets name directories that programs create
+        if not (item or policy.environment.passes(name)) or not value.startswith("/") or "\0" in value:
             continue
         seen = with_path_facts(policy, value)
         path = seen.canonical(value)
@@ -63,9 +66,9 @@ def unwritable_directories(policy: ResolvedPolicy, environ: Mapping[str, str]) -
             why = f"is not there inside, where {rule.path} is the sandbox's own"
         else:
             continue
-        field = "set" if name in policy.environment.set else "pass"
+        source = item.source if item else policy.source("environment.pass")
         yield (
-            f"{policy.source(f'environment.{field}')}: {name} is {value}, which {why}: programs fail over "
+            f"{source}: {name} is {value}, which {why}: programs fail over "
             f"{holds} there; set it to one that can be written: environment.set: {{{name}: $CACHE/…}}"
         )
 

@@ -95,7 +95,7 @@ def _remove_leftover(leftover: Leftover) -> bool:
         case "run's directory":
             if not rundirs.remove_unowned(Path(leftover.name)):
                 raise HostError(f"{leftover.name} can't be removed")
-        case "cache":
+        case "cache" | "home directory":
             return persistent.remove_cache(leftover.name)
         case "bridge":
             sweep_bridges(Path(leftover.name).parent)

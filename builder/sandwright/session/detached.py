@@ -15,10 +15,12 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from types import FrameType
 from typing import BinaryIO
 
 from sandwright import user_dirs
 from sandwright.errors import UsageError
+from sandwright.locking import exclusive
 from sandwright.session import state
 from sandwright.session.request import RunRequest
 from sandwright.session.run import LAUNCHER_FAILED
@@ -29,48 +31,80 @@ from sandwright.visible import notify
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 _ID = re.compile(r"[0-9a-f]{16}")
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_APPEND | os.O_CLOEXEC
-_OURS = "sandwright: "
-"""Begins a line that is not the command's."""
-
 _KEEP = 7 * 24 * 3600.0
 _POLL = 0.02
 """Seconds."""
+_ENDING = (signal.SIGINT, signal.SIGTERM)
+_REPORTS = b"sandwright: "
+_ENDED = "the command ended with status"
 
 
 def start(request: RunRequest, run: Callable[[], int], write: Callable[[str], None]) -> int:
     """Start the run of a request in the background; give an exit status.
 
-    It is 0 once the session has begun, whose name or ID is written then. It is 125 where nothing was started;
-    then the reasons go to standard error. Raise UsageError for a name that is none or in use, HostError where
-    the log can't be written.
+    It is 0 once the session has begun, whose name or ID is written then. It is 125 where nothing was started.
+    Until then, what the start reports goes to standard error too. Raise UsageError for a name that is none or
+    in use, HostError where the log can't be written.
     """
-    _check_name(request.name)
     request.session = state.new_id()
     address = request.name or request.session
-    _sweep_logs()
-    log = Path(_logs(), f"{address}.{request.session}")
-    file = os.open(log, _NEW, 0o600)
+    _check_name(request.name)
+    with exclusive(Path(_logs(), address), within=0) as free:
+        if not free:
+            raise UsageError(f"another run named {address} is starting")
+        if request.name and any(each.name == request.name for each in _running()):
+            raise UsageError(f"a session named {address} runs; stop it with `sandwright stop {address}`")
+        _sweep_logs()
+        log = Path(_logs(), f"{address}.{request.session}")
+        status = _fork(request.session, run, log)
+    if status == 0:
+        write(address)
+    else:
+        log.unlink()
+    return status
+
+
+def _fork(session: str, run: Callable[[], int], log: Path) -> int:
+    """Run in a child; wait until its session has begun, which gives 0."""
     sys.stdout.flush()
     sys.stderr.flush()
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)  # until they can be passed on
+    file = os.open(log, _NEW, 0o600)
     child = os.fork()
     if child == 0:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         os._exit(_run_in_background(run, file))
     os.close(file)
-    status = _wait_for_start(child, request.session)
-    lines = log.read_text(errors="surrogateescape").splitlines()
-    if status != LAUNCHER_FAILED:  # it runs, or has run already
-        _repeat(line for line in lines if line.startswith(_OURS))
-        write(address)
-        return 0
-    _repeat(lines[:-1])
-    log.unlink()
-    return LAUNCHER_FAILED
+    with log.open("rb") as output, _passing_signals(child, mask) as received:
+        status = _wait_for_start(child, session, output)
+    if received:
+        return 128 + received[0]
+    if status is not None and status < 0:
+        notify(f"the start was ended by signal {-status}")
+        return LAUNCHER_FAILED
+    return LAUNCHER_FAILED if status == LAUNCHER_FAILED else 0  # any other: it has run already
 
 
-def _repeat(lines: Iterable[str]) -> None:
-    """Write lines of a log to standard error."""
-    for line in lines:
-        notify(line.removeprefix(_OURS))
+@contextlib.contextmanager
+def _passing_signals(child: int, mask: Iterable[int]) -> Iterator[list[int]]:
+    """End the child when this process is to end; yield a list of the signals that came.
+
+    `mask` is the signal mask from then on.
+    """
+    received: list[int] = []
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        received.append(number)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, signal.SIGTERM)
+
+    before = {number: signal.signal(number, end) for number in _ENDING}
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    try:
+        yield received
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _run_in_background(run: Callable[[], int], log: int) -> int:
@@ -83,34 +117,38 @@ def _run_in_background(run: Callable[[], int], log: int) -> int:
     status = LAUNCHER_FAILED
     try:
         status = run()
-        notify(f"the command ended with status {status}")
+        notify(f"{_ENDED} {status}")
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
     return status
 
 
-def _wait_for_start(child: int, session: str) -> int | None:
+def _wait_for_start(child: int, session: str, log: BinaryIO) -> int | None:
     """Wait until the session is recorded; the exit status where the run ended before that."""
-    try:
-        while state.read(session) is None:
-            ended, status = os.waitpid(child, os.WNOHANG)
-            if ended:
-                return os.waitstatus_to_exitcode(status)
-            time.sleep(_POLL)
-    except KeyboardInterrupt:
-        os.kill(child, signal.SIGTERM)
-        raise
-    return None
+    rest = b""
+    while True:
+        begun = state.read(session) is not None
+        ended, status = (0, 0) if begun else os.waitpid(child, os.WNOHANG)
+        code = os.waitstatus_to_exitcode(status) if ended else None
+        *lines, rest = (rest + log.read()).split(b"\n")
+        for line in lines:
+            if code == LAUNCHER_FAILED or line.startswith(_REPORTS):
+                _show(line)
+        if begun or ended:
+            return code
+        time.sleep(_POLL)
+
+
+def _show(line: bytes) -> None:
+    text = line.decode(errors="surrogateescape")
+    if not text.startswith(f"sandwright: {_ENDED}"):
+        notify(text.removeprefix("sandwright: "))
 
 
 def _check_name(name: str) -> None:
-    if not name:
-        return
-    if not _NAME.fullmatch(name) or _ID.fullmatch(name):
+    if name and (not _NAME.fullmatch(name) or _ID.fullmatch(name)):
         raise UsageError(f"{name!r} is no name: use letters, digits, - and _, but no 16 hexadecimal digits")
-    if any(each.name == name for each in _running()):
-        raise UsageError(f"a session named {name} runs; stop it with `sandwright stop {name}`")
 
 
 def _running() -> Iterator[SessionRecord]:

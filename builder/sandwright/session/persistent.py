@@ -88,7 +88,8 @@ def unused_caches() -> list[Leftover]:
     folders = [Path(user_dirs.home(), KEPT, name) for name in ("caches", "homes")]
     found = sorted(str(path) for folder in folders if folder.is_dir() for path in folder.iterdir())
     used = _used_caches()
-    return [Leftover("session", "cache", path) for path in found if path not in used]
+    kinds = {"caches": "cache", "homes": "home directory"}
+    return [Leftover("session", kinds[Path(path).parent.name], path) for path in found if path not in used]
 
 
 def _used_caches() -> set[str]:

@@ -311,7 +311,11 @@ COMMANDS = (
         GROUP,
         "Remove leftovers of killed sessions.",
         options=(
-            Option("caches", "", "also remove the caches of projects (`cache` in a policy)"),
+            Option(
+                "caches",
+                "",
+                "also remove the caches and home directories of projects (`cache`, `filesystem.home`)",
+            ),
             Option("dry-run", "", "only list what would be removed"),
             JSON,
         ),
