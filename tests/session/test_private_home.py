@@ -191,7 +191,8 @@ def test_the_preset_reports_no_directories_that_a_machine_lacks(project: Project
 @pytest.mark.needs("bwrap")
 def test_caches_are_in_the_home(project: Project) -> None:
     """Without the preset, `build` leads them to the temporary directory of the run."""
-    names = presets(("build",))[-1].policy.environment.set
+    section = presets(("build",))[-1].policy.environment
+    names = list((section.set if section else None) or ())
     words = ("--set", "network.mode=none", "--", "sh", "-c", f"env | grep -E '^({'|'.join(names)})='")
     project.policy.unlink(missing_ok=True)
     ended = project.sandwright("run", "--preset", "build", *words)
