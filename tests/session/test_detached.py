@@ -8,9 +8,12 @@ import pty
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
+from sandwright.session import detached as detached_runs
+from sandwright.session.request import RunRequest
 from session.conftest import WAIT, Project, eventually
 
 TRAPPING = "trap '' TERM; echo up; while :; do sleep 0.1; done"
@@ -222,3 +225,17 @@ def test_uninstall_refuses_while_it_runs(detached: Project) -> None:
     assert detached.sandwright("stop", "web").returncode == 0
     assert detached.sandwright("uninstall", "--yes").returncode == 0
     assert not (detached.home / ".cache/sandwright").exists()
+
+
+def test_a_bug_before_the_start_is_no_success(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The child ends with 125, and never returns into the caller's code."""
+    for name, variable in (("home", "HOME"), ("run", "XDG_RUNTIME_DIR")):
+        (tmp_path / name).mkdir(mode=0o700)
+        monkeypatch.setenv(variable, str(tmp_path / name))
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    written: list[str] = []
+    assert detached_runs.start(RunRequest(["true"]), lambda: 1 // 0, written.append) == 125
+    assert written == []
+    assert "ZeroDivisionError" in capfd.readouterr().err

@@ -220,7 +220,7 @@ def lost_writes(listed: Iterable[PathRule], private: Iterable[PathRule], faults:
             shared = ", or set filesystem.tmp: shared" if private_paths[rule.path].written == "$TMP" else ""
             text = f"the sandbox has a private {rule.path}, and files written there are lost: leave it out"
             if private_paths[rule.path].origin == "home":
-                text = f"the sandbox has a home directory of its own at {rule.path}: leave it out"
+                text = f"the sandbox has a separate home directory at {rule.path}: leave it out"
             faults.add(rule.source, text + shared)
 
 

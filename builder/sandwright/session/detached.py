@@ -1,6 +1,6 @@
 """Runs that go on without the terminal: `run --detach`, and the logs of what they print.
 
-A detached run is a child in a session of its own (setsid(2)), which supervises its launcher. Its output goes
+A detached run is a child in a new session (setsid(2)), which supervises its launcher. Its output goes
 to a file in the cache, which no sandbox sees: `logs/NAME.SESSION`. The file stays when the run has ended,
 for at most a week.
 """
@@ -13,6 +13,7 @@ import re
 import signal
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import FrameType
@@ -118,6 +119,8 @@ def _run_in_background(run: Callable[[], int], log: int) -> int:
     try:
         status = run()
         notify(f"{_ENDED} {status}")
+    except BaseException:  # noqa: BLE001 - the child never returns into its copy of the caller
+        traceback.print_exc()
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
