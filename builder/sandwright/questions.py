@@ -6,14 +6,17 @@ docs/front.md describes every kind; `front/source/questions.c` compares the answ
 
 from __future__ import annotations
 
+import functools
 import os
 import stat
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Literal
 
 from sandwright import digests
 from sandwright.git.index import MODE, MOST, shared_indexes
+from sandwright.landlock import landlock_version
 from sandwright.mount_aliases import aliases, read_mounts
 from sandwright.nested import check_listed, check_passable, find_names
 
@@ -216,12 +219,17 @@ def digest_of(size: int, content: bytes | None) -> Answer:
 
 
 def _machine(_: str) -> Answer:
-    """Bytes of this machine's memory, in whole MiB (0: unknown); our user, group and further groups."""
+    """Bytes of memory, in whole MiB (0: unknown); Landlock's version (0: none); our user, group and further groups."""
     try:
         memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20 << 20
     except (OSError, ValueError):
         memory = 0
-    return tuple(map(str, (memory, os.getuid(), os.getgid(), *os.getgroups())))
+    return tuple(map(str, (memory, _landlock(), os.getuid(), os.getgid(), *os.getgroups())))
+
+
+@functools.cache
+def _landlock() -> int:
+    return landlock_version() if sys.platform == "linux" else 0
 
 
 def _minute(_: str) -> Answer:

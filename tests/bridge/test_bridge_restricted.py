@@ -12,7 +12,8 @@ import pytest
 from sandwright import process
 from sandwright.bridge.repository import bare_environment
 from sandwright.bridge.restricted import RestrictedGit, write_restriction
-from sandwright.launcher.restrict import PORTS, landlock_version
+from sandwright.landlock import landlock_version
+from sandwright.launcher.restrict import PORTS
 from support.bridges import world
 
 pytestmark = pytest.mark.needs("git")

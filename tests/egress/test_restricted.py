@@ -13,7 +13,8 @@ from sandwright import process
 from sandwright.egress import proxy
 from sandwright.egress.plan import plan_proxy
 from sandwright.egress.squid_settings import find_squid
-from sandwright.launcher.restrict import PORTS, landlock_version
+from sandwright.landlock import landlock_version
+from sandwright.launcher.restrict import PORTS
 from sandwright.render.proxyfacts import DIRECTORY, LISTEN, SECCOMP
 from support.egressing import ask, get, policy
 

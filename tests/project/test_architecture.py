@@ -38,6 +38,7 @@ FLOORS = (
         "streams",
         "foreground",
         "inputs",
+        "landlock",
         "reading",
         "host",
         "git",

@@ -171,6 +171,7 @@ class LaunchPlan:
     project: str | None = None
     placeholder_directories: Words = ()
     placeholder_files: Pairs = ()
+    uncreatable: Pairs = ()
     ignored: Words = ()
     repositories: Words = ()
     time: int | None = None

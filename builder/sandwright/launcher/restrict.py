@@ -7,13 +7,10 @@ does. Where the kernel's Landlock is older or off, it holds what it can; the fil
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-
-_CREATE_RULESET, _QUERY_VERSION = 444, 1
 
 PORTS = 4
 """The version that restricts TCP ports."""
@@ -83,12 +80,6 @@ def script_interpreter(program: Path) -> tuple[str, ...]:
         if line.startswith(b"#!"):
             return tuple(os.fsdecode(word) for word in line[2:].split()[:1] if word.startswith(b"/"))
     return ()
-
-
-def landlock_version() -> int:
-    """The version of the kernel's Landlock (landlock_create_ruleset(2)); 0 where it is off or isn't there."""
-    call = ctypes.CDLL(None).syscall
-    return max(0, int(call(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint(_QUERY_VERSION))))
 
 
 def connect_ports(ports: Iterable[int]) -> tuple[str, ...]:

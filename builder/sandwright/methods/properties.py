@@ -61,6 +61,9 @@ class Properties:
     placeholders: bool = False
     """Mounts need mount points, which the launcher creates in the project for a run."""
 
+    supervises_creation: bool = False
+    """Where the kernel has Landlock, missing names need no placeholders, as the supervisor creates the others."""
+
     records: bool = False
     """The launcher can record accesses of programs (`learn`)."""
 

@@ -51,6 +51,7 @@ def machine_facts(
         kernel=os.uname().release,
         case_sensitive=system == "linux" or not _ignores_case(home),
         memory=int(inputs.ask("machine")[0]),
+        landlock=int(inputs.ask("machine")[1]),
         controllers=_controllers(inputs) if system == "linux" else (),
         environment={name: environ[name] for name in sorted(variables & environ.keys())},
     )

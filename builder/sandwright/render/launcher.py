@@ -35,10 +35,11 @@ def common_plan(policy: ResolvedPolicy, plan: MountPlan, method: str) -> LaunchP
     never = (*sorted({*sandbox_environment(policy), *environment.secret}), *LOADERS)
     there = _expected_kinds(plan)
     covered = {placeholder.path for placeholder in plan.placeholders}
+    uncreatable = [each.path for each in plan.uncreatable]
     return LaunchPlan(
         method=method,
-        absent=tuple(appearing(policy, covered)),
-        denied_names=tuple(denied_names(policy, covered)),
+        absent=tuple(dict.fromkeys((*appearing(policy, covered), *uncreatable))),
+        denied_names=tuple(dict.fromkeys((*denied_names(policy, covered), *((each, "") for each in uncreatable)))),
         there_directories=tuple(path for path, entry in there.items() if entry == "directory"),
         there_files=tuple(path for path, entry in there.items() if entry != "directory"),
         mount_ways=tuple(_mount_ways(policy, plan)),

@@ -20,7 +20,13 @@ from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.rules import PathRule
 from sandwright.policy.tree import PathTree
 from sandwright.questions import EntryKind
-from sandwright.render.placeholders import Placeholder, files_in_the_way, git_directories, placeholders
+from sandwright.render.placeholders import (
+    Placeholder,
+    files_in_the_way,
+    git_directories,
+    placeholders,
+    uncreatable,
+)
 
 Root = Literal["host", "image"]
 """What lies at `/`: the host's root (all of it, or an empty one with what may be read), or an image's, which
@@ -60,7 +66,8 @@ class MountPlan:
     """Mounts in order, and what must lie under them.
 
     `missing` are granted paths that don't exist, `repositories` Git's directories
-    that may be written, without those in others.
+    that may be written, without those in others, `uncreatable` the names that need no
+    placeholder, since the sandbox cannot create them.
     """
 
     root: Root
@@ -68,12 +75,16 @@ class MountPlan:
     placeholders: tuple[Placeholder, ...]
     missing: tuple[PathRule, ...]
     repositories: tuple[str, ...] = ()
+    uncreatable: tuple[Placeholder, ...] = ()
 
 
-def mount_plan(policy: ResolvedPolicy, *, root: Root, user_namespace: bool = False) -> MountPlan:
+def mount_plan(
+    policy: ResolvedPolicy, *, root: Root, user_namespace: bool = False, supervised: bool = False
+) -> MountPlan:
     """The mounts that make a policy true over a root. Takes time in proportion to the number of rules.
 
-    With `user_namespace`, who mounts has no capabilities over files of other users, not even as root.
+    With `user_namespace`, who mounts has no capabilities over files of other users, not even as root. With
+    `supervised`, a launcher's supervisor creates names where the policy restricts missing ones.
     Raise RenderError for a policy that grants what every sandbox hides of /proc and /sys.
     """
     _check_grants(policy)
@@ -89,16 +100,18 @@ def mount_plan(policy: ResolvedPolicy, *, root: Root, user_namespace: bool = Fal
     planning.hold_files()
     planning.hold_main_index()
     planning.settle()
-    needed = planning.placeholders()
+    missing = planning.placeholders()
+    refused = uncreatable(policy, missing) if supervised else ()
     repositories = planning.hold_repositories()
-    planning.pin((*(placeholder.path for placeholder in needed), *repositories))
+    planning.pin((*(placeholder.path for placeholder in missing), *repositories))
     mounts = sorted(planning.mounts.values(), key=lambda mount: (depth(mount.target), mount.target))
     return MountPlan(
         root=root,
         mounts=tuple(mounts),
-        placeholders=needed,
+        placeholders=tuple(each for each in missing if each not in refused),
         missing=tuple(planning.missing),
         repositories=repositories,
+        uncreatable=refused,
     )
 
 

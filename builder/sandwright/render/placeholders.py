@@ -14,7 +14,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from sandwright.landlock import BACKSTOP
 from sandwright.policy.facts import HostFacts
+from sandwright.policy.names import SECCOMP_PROFILES
 from sandwright.policy.paths import ancestors, below, canonical_with_links, is_inside
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.rules import PathRule
@@ -58,6 +60,25 @@ def placeholders(policy: ResolvedPolicy, writable: Callable[[str], bool]) -> tup
             found.setdefault(placeholder.path, placeholder)
     inner = {path for path in found if not found.keys().isdisjoint(ancestors(path))}
     return tuple(found[path] for path in sorted(found.keys() - inner))
+
+
+def uncreatable(policy: ResolvedPolicy, found: Iterable[Placeholder]) -> tuple[Placeholder, ...]:
+    """Those of the placeholders that a launcher of bubblewrap needs not create: the sandbox cannot create the name.
+
+    Landlock refuses to create anything in their directories, and the launcher's supervisor creates other names
+    there (`launcher/source/creation.c`). That takes the second wall. A rule for a private directory would hold
+    for what is mounted below it, too. The files in Git directories remain: git(1) expects them.
+    """
+    if policy.facts.landlock < BACKSTOP or policy.process.seccomp not in SECCOMP_PROFILES:
+        return ()
+    private = [rule.path for rule in policy.filesystem.rules if rule.private and rule.writable]
+    return tuple(
+        each
+        for each in found
+        if each.entry == "directory"
+        and not each.closes
+        and not any(is_inside(each.path, path) for path in private)
+    )
 
 
 def ignored_directories(placeholders: Iterable[Placeholder]) -> tuple[str, ...]:

@@ -11,7 +11,8 @@ from typing import Any
 from sandwright import user_dirs
 from sandwright.errors import HostError
 from sandwright.host import MachineFacts, collect_host
-from sandwright.launcher.restrict import PORTS, landlock_version
+from sandwright.landlock import landlock_version
+from sandwright.launcher.restrict import PORTS
 from sandwright.methods import registry
 from sandwright.methods.contract import Backend, Preflight
 from sandwright.methods.shared.escapes import escapes

@@ -368,7 +368,10 @@ def _placeholder_paths(resolved: ResolvedPolicy, properties: Properties) -> tupl
     """The files that its launcher puts into the project for the time of a run."""
     if not properties.placeholders:
         return ()
-    return tuple(each.path for each in mount_plan(resolved, root=properties.root).placeholders)
+    supervised = properties.supervises_creation
+    return tuple(
+        each.path for each in mount_plan(resolved, root=properties.root, supervised=supervised).placeholders
+    )
 
 
 def _launcher_argv(backend: Backend, directory: Path, *, terminal: bool) -> tuple[str, ...]:

@@ -124,6 +124,12 @@ _TABLE: Mapping[str, _Row] = {
         "the placeholder for the missing protected name is a mount point",
         "EISDIR EBUSY EXDEV",
     ),
+    "covered.move": _Row(
+        "filesystem.protect",
+        "the placeholder for the missing protected name cannot be renamed",
+        "EBUSY",
+        like="readonly.move",
+    ),
     "covered.inside": _Row(
         "filesystem.protect",
         "the placeholder for the missing protected name is empty and read-only",

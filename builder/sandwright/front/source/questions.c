@@ -1,6 +1,7 @@
 /* Asks the host what a recording asks, and compares the answers. questions.py has the same kinds; docs/front.md describes them. */
 #define _GNU_SOURCE
 
+#include "landlock.h"
 #include "launch.h"
 
 enum { SMALL = 1 << 20, LARGE = 1 << 28 };
@@ -65,6 +66,7 @@ static void ask_machine(const struct strv *subject, struct strv *found)
     gid_t groups[1 << 16];
     int count = getgroups(sizeof groups / sizeof *groups, groups);
     strv_push(found, xasprintf("%lld", (long long)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE) >> 20 << 20));
+    strv_push(found, xasprintf("%d", landlock_version() > 0 ? landlock_version() : 0));
     strv_push(found, xasprintf("%u", getuid()));
     strv_push(found, xasprintf("%u", getgid()));
     for (int index = 0; subject->count == 1 && index < count; index++)

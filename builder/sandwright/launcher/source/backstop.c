@@ -6,6 +6,7 @@
  * grant, and hold for all below: mounts alone enforce denied or read-only paths in a granted directory. */
 #define _GNU_SOURCE
 
+#include "closed.h"
 #include "landlock.h"
 #include "launch.h"
 
@@ -27,7 +28,9 @@ int backstop_make(const struct run *run, const struct strv *shown)
     int ruleset = landlock_make(&all);
     for (size_t index = 0; index < run->plan.backstop.paths.count; index += 2) {
         bool writes = strcmp(run->plan.backstop.paths.at[index], "write") == 0;
-        grant_outside(ruleset, (writes ? BACKSTOP_WRITES : BACKSTOP_READS) & all.files, run->plan.backstop.paths.at[index + 1]);
+        const char *path = run->plan.backstop.paths.at[index + 1];
+        if (!writes || !closed_grant(ruleset, BACKSTOP_WRITES & all.files, path))
+            grant_outside(ruleset, (writes ? BACKSTOP_WRITES : BACKSTOP_READS) & all.files, path);
     }
     for (size_t index = 0; index < shown->count; index++)
         grant_outside(ruleset, BACKSTOP_READS & all.files, shown->at[index]);

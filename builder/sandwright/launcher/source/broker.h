@@ -72,6 +72,8 @@ int socket_broker_connect_ip(const struct broker *broker, uint64_t id, pid_t thr
 
 /* ---- links.c. `first` is a process of the sandbox's. */
 bool links_is_probe(const char *target);
+const char *links_base(int number, const char *path, char base[32]); /* the rest of the path, from `base` for open_as */
+size_t links_above_last(const char *path); /* its length without the last name */
 void links_begin(struct broker *broker, pid_t first);
 /* 0, the error, or -1 as above; the caller is one that is_link or io_uring_setup(2) let ask. */
 int links_answer(const struct broker *broker, const struct seccomp_notif *call);
@@ -95,6 +97,7 @@ bool has_signal(const char *status); /* by /proc/PID/status */
 
 /* ---- lookup.c: what a path means to a process, `process` being its directory in /proc */
 int open_as(int process, const char *base, const char *path); /* O_PATH, from `base` (cwd, fd/N); -1 and errno */
+int open_cached_as(int process, const char *base, const char *path); /* the same, without waiting for a file system (EAGAIN) */
 bool device_in(const char *mountinfo, unsigned long mount, uint32_t *device); /* of a mount, by its number */
 bool device_of(int process, int file, uint32_t *device);  /* the file system's, where fstat(2) tells another (btrfs) */
 uint32_t kernel_device(dev_t device);                     /* as the kernel has it (linux/kdev_t.h) */

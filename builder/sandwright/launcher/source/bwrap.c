@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
+#include "closed.h"
 #include "landlock.h"
 #include "launch.h"
 #include "vm_ports.h"
@@ -94,6 +95,7 @@ static void bwrap_check(struct run *run)
     walled = !has_kernel(run) && backstop_available(run);
     if (walled)
         backstop_command(run, WALL);
+    closed_check(run);
 }
 
 static void bwrap_prepare(struct run *run)
@@ -103,6 +105,7 @@ static void bwrap_prepare(struct run *run)
         die_errno("no pipe can be made");
     run->stop_fd = stop_fd[0];
     run->wakes = says[0];
+    closed_prepare(run);
     if (is_supervised(run))
         notify_start(run);
 }

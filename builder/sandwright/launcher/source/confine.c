@@ -87,6 +87,39 @@ static struct sock_filter links_first[] = {
 
 _Static_assert((sizeof asks + sizeof links_first) / sizeof *asks <= ASKS, "room for them");
 
+/* Where the supervisor creates names (creation.c): before those. The 32-bit ABI's calls go to the kernel, where Landlock refuses. */
+#if defined(__x86_64__)
+#define PLAIN(call) SYS_##call
+#else
+#define PLAIN(call) -1
+#endif
+static struct sock_filter creates_first[] = {
+    /*  0 */ LOAD(arch),
+    /*  1 */ IS(NATIVE, 0, 21),
+    /*  2 */ LOAD(nr),
+    /*  3 */ BPF_STMT(BPF_ALU | BPF_AND | BPF_K, ~0x40000000U),
+    /*  4 */ IS(SYS_openat, 13, 0),
+    /*  5 */ IS(PLAIN(open), 14, 0),
+    /*  6 */ IS(PLAIN(creat), 15, 0),
+    /*  7 */ IS(PLAIN(mkdir), 14, 0),
+    /*  8 */ IS(SYS_mkdirat, 13, 0),
+    /*  9 */ IS(PLAIN(mknod), 12, 0),
+    /* 10 */ IS(SYS_mknodat, 11, 0),
+    /* 11 */ IS(PLAIN(symlink), 10, 0),
+    /* 12 */ IS(SYS_symlinkat, 9, 0),
+    /* 13 */ IS(PLAIN(link), 8, 0),
+    /* 14 */ IS(SYS_linkat, 7, 0),
+    /* 15 */ IS(PLAIN(rename), 6, 0),
+    /* 16 */ IS(SYS_renameat, 5, 0),
+    /* 17 */ IS(SYS_renameat2, 4, 5),
+    /* 18 */ LOAD(args[2]),
+    /* 19 */ BPF_STMT(BPF_JMP | BPF_JA, 1),
+    /* 20 */ LOAD(args[1]),
+    /* 21 */ BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, O_CREAT, 0, 1),
+    /* 22 */ GIVE(SECCOMP_RET_USER_NOTIF),
+};
+_Static_assert((sizeof asks + sizeof links_first + sizeof creates_first) / sizeof *asks <= ASKS, "room for them");
+
 /* Where the supervisor connects nothing. */
 static struct sock_filter keeps[] = {
     /*  0 */ LOAD(arch),
@@ -213,15 +246,23 @@ static void load_asking(const struct program *filters, size_t count)
     }
 }
 
-void confine_self(int channel, const struct program *filters, size_t count, enum confining what, bool links)
+static void add(struct program *whole, const struct sock_filter *part, size_t count)
+{
+    memcpy(whole->at + whole->count, part, count * sizeof *part);
+    whole->count += count;
+}
+
+void confine_self(int channel, const struct program *filters, size_t count, enum confining what, unsigned with)
 {
     const struct program firsts[] = {{keeps, sizeof keeps / sizeof *keeps}, {asks, sizeof asks / sizeof *asks},
                                      {makes, sizeof makes / sizeof *makes}, {keeps, sizeof keeps / sizeof *keeps}};
     struct sock_filter joined[ASKS];
-    struct program first = {joined, links ? sizeof links_first / sizeof *links_first : 0};
-    memcpy(joined, links_first, first.count * sizeof *joined);
-    memcpy(joined + first.count, firsts[what].at, firsts[what].count * sizeof *joined);
-    first.count += firsts[what].count;
+    struct program first = {joined, 0};
+    if ((with & WITH_CREATION) != 0)
+        add(&first, creates_first, sizeof creates_first / sizeof *creates_first);
+    if ((with & WITH_LINKS) != 0)
+        add(&first, links_first, sizeof links_first / sizeof *links_first);
+    add(&first, firsts[what].at, firsts[what].count);
     struct program whole = filters_joined(&first, filters, count);
     bool able = whole.at != NULL && can_hand_over(filters, count);
     if (able && count > 1)
@@ -231,8 +272,8 @@ void confine_self(int channel, const struct program *filters, size_t count, enum
         errno = fault != 0 ? fault : errno;
         if (what == ASK_NAMES)
             die_errno("cannot supervise the files of the command (seccomp(2))");
-        if (links && what == ASK_REFUSALS)
-            die_errno("cannot prevent links in Git directories (seccomp(2))");
+        if (with != 0 && what == ASK_REFUSALS)
+            die_errno("cannot supervise the creation of %s (seccomp(2))", with == WITH_LINKS ? "links in Git directories" : "files");
         if (what != ASK_REFUSALS)
             die_errno("connections can't be supervised, as network.own_sockets and unix_sockets need it (seccomp(2))");
         warn("cannot report denials: %s (seccomp(2))", strerror(errno));
@@ -258,14 +299,15 @@ char **confine_enter(char **words)
 {
     int files[2]; /* the supervisor's channel, the sandbox's own filter */
     bool connects = words[0] != NULL && strncmp(words[0], "connects", strlen("connects")) == 0;
-    bool links = words[0] != NULL && strchr(words[0], ',') != NULL;
+    unsigned with = words[0] == NULL ? 0 : (strstr(words[0], ",links") != NULL ? WITH_LINKS : 0) |
+                                               (strstr(words[0], ",creation") != NULL ? WITH_CREATION : 0);
     for (int index = 0; index < 2; index++) {
         files[index] = words[0] == NULL || words[index + 1] == NULL ? -1 : atoi(words[index + 1]);
         if (files[index] < 3 || fcntl(files[index], F_SETFD, FD_CLOEXEC) != 0)
             die("this part of the launcher runs inside the sandbox");
     }
     struct program filter = read_filter(files[1]);
-    confine_self(files[0], &filter, 1, connects ? ASK_CONNECT : ASK_REFUSALS, links);
+    confine_self(files[0], &filter, 1, connects ? ASK_CONNECT : ASK_REFUSALS, with);
     for (int index = 0; index < 2; index++)
         close(files[index]);
     return words + 3;

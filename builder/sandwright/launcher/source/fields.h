@@ -16,6 +16,7 @@ FIELD(WORDS, never)                   /* the same, of those that are never passe
 FIELD(WORD, project)
 FIELD(WORDS, placeholder_directories)
 FIELD(PAIRS, placeholder_files)       /* path and its only line */
+FIELD(PAIRS, uncreatable)             /* directory and name: what programs inside can't create, as Landlock and the supervisor refuse it */
 FIELD(WORDS, ignored)                 /* placeholders over which a directory lies inside whose .gitignore says `*`; docker and podman: the
                                          fields of --mount that say where one is seen */
 FIELD(WORDS, repositories)            /* Git's directories, in which programs inside make no links: mounts of their own */

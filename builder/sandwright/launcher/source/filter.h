@@ -14,7 +14,7 @@ enum { NATIVE = AUDIT_ARCH_X86_64 };
 #else
 enum { NATIVE = AUDIT_ARCH_AARCH64 };
 #endif
-enum { MOST_INSTRUCTIONS = 4096 /* BPF_MAXINSNS */, ASKS = 64 /* room for those of confine.c */ };
+enum { MOST_INSTRUCTIONS = 4096 /* BPF_MAXINSNS */, ASKS = 96 /* room for those of confine.c */ };
 
 struct program {
     struct sock_filter *at;
@@ -34,9 +34,10 @@ int filters_refusal(const struct program *filters, size_t count, const struct se
 struct program filters_joined(const struct program *first, const struct program *filters, size_t count);
 
 /* ---- confine.c: loads the filters and hands their listener to `channel`. Without a listener, it warns that refusals
- * can't be reported, and loads them as they are; refuses where the supervisor is to connect, or to make `links`. `no_new_privs` is set. */
+ * can't be reported, and loads them as they are; refuses where the supervisor is to do something else. `no_new_privs` is set. */
 enum confining { ASK_REFUSALS, ASK_CONNECT, ASK_SOCKETS, ASK_NAMES }; /* the further calls (socket_broker.c); paths.c */
-void confine_self(int channel, const struct program *filters, size_t count, enum confining what, bool links);
+enum { WITH_LINKS = 1, WITH_CREATION = 2 };                           /* and calls that the supervisor makes (links.c, creation.c) */
+void confine_self(int channel, const struct program *filters, size_t count, enum confining what, unsigned with);
 /* The same in a separate process, by words of notify_command after `--confine`; returns the words after them. */
 char **confine_enter(char **words);
 struct program read_filter(int file);                              /* refuses */

@@ -21,11 +21,18 @@ enum {
     MAY_READ = 1 << 2,
     MAY_LIST = 1 << 3,
     MAY_MAKE_CHARACTER_DEVICE = 1 << 6,
+    MAY_MAKE_DIRECTORY = 1 << 7,
+    MAY_MAKE_FILE = 1 << 8,
+    MAY_MAKE_FIFO = 1 << 10,
     MAY_MAKE_BLOCK_DEVICE = 1 << 11,
+    MAY_MAKE_LINK = 1 << 12, /* a symbolic one */
     MAY_REFER = 1 << 13, /* links and moves between directories: every domain denies it unless a rule grants it */
     MAY_TRUNCATE = 1 << 14,
     MAY_CONTROL_DEVICE = 1 << 15,
     ALL_FILES = (1 << 16) - 1, /* of version 5 */
+    /* A name for something that can be read or entered. */
+    CREATION = MAY_MAKE_CHARACTER_DEVICE | MAY_MAKE_DIRECTORY | MAY_MAKE_FILE | MAY_MAKE_FIFO | MAY_MAKE_BLOCK_DEVICE |
+               MAY_MAKE_LINK | MAY_REFER,
 };
 enum { MAY_BIND = 1 << 0, MAY_CONNECT = 1 << 1, ALL_PORTS = 3 };
 enum { SCOPE_ABSTRACT = 1 << 0, SCOPE_SIGNALS = 1 << 1, ALL_SCOPES = 3 };

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "broker.h"
+#include "closed.h"
 #include "launch.h"
 #include "paths.h"
 #include "watch.h"
@@ -46,7 +47,7 @@ static bool may_hold_links(const struct broker *broker, int process, int directo
 }
 
 /* What a path is relative to, in the caller's directory in /proc. `self` in a path would mean us. */
-static const char *take_base(int number, const char *path, char base[32])
+const char *links_base(int number, const char *path, char base[32])
 {
     static const char *const own[] = {"/proc/self/", "/proc/thread-self/"};
     snprintf(base, 32, number == AT_FDCWD ? "cwd" : "fd/%d", number);
@@ -64,7 +65,7 @@ static const char *take_base(int number, const char *path, char base[32])
 }
 
 /* Splits off the last name, with the slashes behind it, of which the kernel thinks something. */
-static size_t above_last(const char *path)
+size_t links_above_last(const char *path)
 {
     size_t end = strlen(path);
     while (end > 0 && path[end - 1] == '/')
@@ -79,8 +80,8 @@ static int make_link(const struct broker *broker, const struct seccomp_notif *ca
 {
     char base[32], above[PATH_MAX];
     struct stat there;
-    path = take_base(number, path, base);
-    size_t length = above_last(path);
+    path = links_base(number, path, base);
+    size_t length = links_above_last(path);
     snprintf(above, sizeof above, "%.*s", (int)length, length == 0 ? "." : path);
     if (path[0] != '/' && fstatat(process, base, &there, AT_SYMLINK_NOFOLLOW) != 0) /* access(2) would ask as the real user */
         return EBADF;
@@ -90,6 +91,8 @@ static int make_link(const struct broker *broker, const struct seccomp_notif *ca
         return -1; /* the opened file may be another's */
     if (fault == 0 && !links_is_probe(target) && !may_hold_links(broker, process, directory))
         fault = EPERM; /* "does not support the creation of symbolic links" (symlink(2)), for which programs are prepared */
+    if (fault == 0 && creation_is_restricted(directory, path + length))
+        fault = EACCES;
     if (fault == 0 && symlinkat(target, directory, path[length] == '\0' ? path : path + length) != 0)
         fault = errno;
     return fault;

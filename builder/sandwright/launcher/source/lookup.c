@@ -8,7 +8,7 @@
 #include "broker.h"
 #include "launch.h"
 
-enum { TRIES = 8, MOST = 1 << 24 };
+enum { TRIES = 8, MOST = 1 << 24, CACHED = 0x20 /* RESOLVE_CACHED, Linux 5.12 */ };
 
 /* EAGAIN: names were changed on the way. */
 static int open_below(int process, const char *name, const char *path, unsigned long long resolve)
@@ -18,20 +18,20 @@ static int open_below(int process, const char *name, const char *path, unsigned 
     int file = -1;
     if (above < 0)
         return -1;
-    for (int tries = 0; file < 0 && tries < TRIES; tries++)
+    for (int tries = (resolve & CACHED) != 0 ? TRIES - 1 : 0; file < 0 && tries < TRIES; tries++)
         if ((file = (int)syscall(SYS_openat2, above, path, &how, sizeof how)) < 0 && errno != EAGAIN)
             break;
     return file;
 }
 
 /* A relative path that leads up, or through an absolute link, is looked for from the root (EXDEV: openat2(2)). */
-int open_as(int process, const char *base, const char *path)
+static int open_path_as(int process, const char *base, const char *path, unsigned long long resolve)
 {
     char whole[2 * PATH_MAX], root[PATH_MAX];
     ssize_t length, above;
     if (path[0] == '/')
-        return open_below(process, "root", path, RESOLVE_IN_ROOT);
-    int file = open_below(process, base, path, RESOLVE_BENEATH);
+        return open_below(process, "root", path, RESOLVE_IN_ROOT | resolve);
+    int file = open_below(process, base, path, RESOLVE_BENEATH | resolve);
     if (file >= 0 || errno != EXDEV || (length = readlinkat(process, base, whole, PATH_MAX)) <= 0)
         return file;
     if (length == PATH_MAX) {
@@ -43,7 +43,17 @@ int open_as(int process, const char *base, const char *path)
         errno = ENOENT;
         return -1;
     }
-    return open_below(process, "root", whole + (above > 1 ? above : 0), RESOLVE_IN_ROOT); /* it was changed, as by chroot(2) */
+    return open_below(process, "root", whole + (above > 1 ? above : 0), RESOLVE_IN_ROOT | resolve); /* it was changed, as by chroot(2) */
+}
+
+int open_as(int process, const char *base, const char *path)
+{
+    return open_path_as(process, base, path, 0);
+}
+
+int open_cached_as(int process, const char *base, const char *path)
+{
+    return open_path_as(process, base, path, CACHED);
 }
 
 uint32_t kernel_device(dev_t device)

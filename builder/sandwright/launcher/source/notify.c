@@ -12,10 +12,16 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
+#include "closed.h"
 #include "landlock.h"
 #include "launch.h"
 #include "notify.h"
 #include "record.h"
+
+#ifndef SECCOMP_IOCTL_NOTIF_SET_FLAGS
+#define SECCOMP_IOCTL_NOTIF_SET_FLAGS SECCOMP_IOW(4, __u64)
+#endif
+enum { SYNC_WAKE_UP = 1 /* Linux 6.6 */ };
 
 static struct served served = {.broker = {.listener = -1, .inside = -1, .outside = -1}};
 static int ends[2] = {-1, -1}, handle = -1;
@@ -115,8 +121,12 @@ static void serve(int channel, bool own)
         _exit(0); /* it has ended */
     if (served.recording)
         record_begin(served.broker.listener, first);
-    if (served.broker.repositories->count > 0)
+    if (served.broker.repositories->count > 0 || served.creates)
         links_begin(&served.broker, first);
+    if (served.creates)
+        creation_begin(first);
+    if (served.creates || served.recording) /* many calls: we run where the caller did */
+        ioctl(served.broker.listener, SECCOMP_IOCTL_NOTIF_SET_FLAGS, (uint64_t)SYNC_WAKE_UP);
     if (served.connects)
         look_into(first, own);
     else
@@ -153,6 +163,7 @@ static void stand_apart(void)
 static _Noreturn void supervise(const struct run *run)
 {
     served.broker.repositories = &run->plan.repositories;
+    served.creates = run->plan.uncreatable.count > 0;
     ignore_signals();
     stand_apart();
     if (served.connects)
@@ -298,8 +309,9 @@ void notify_command(struct run *run, int descriptor)
         recorded_share();
     served.connects = run->plan.sockets.supervised;
     at = descriptor;
-    const char *mode = served.connects ? "connects" : "counts", *links = run->plan.repositories.count > 0 ? ",links" : "";
-    char *const words[] = {"--confine", xasprintf("%s%s", mode, links), xasprintf("%d", at), xasprintf("%d", at + 1)};
+    const char *mode = served.connects ? "connects" : "counts", *links = run->plan.repositories.count > 0 ? ",links" : "",
+               *creation = run->plan.uncreatable.count > 0 ? ",creation" : "";
+    char *const words[] = {"--confine", xasprintf("%s%s%s", mode, links, creation), xasprintf("%d", at), xasprintf("%d", at + 1)};
     command_insert(run, words, sizeof words / sizeof *words);
 }
 
@@ -360,7 +372,7 @@ int notify_asking(void)
 void notify_confine(bool links)
 {
     confine_self(ends[1], served.filters, served.filter_count,
-                 served.broker.names ? ASK_NAMES : served.broker.keeps ? ASK_SOCKETS : ASK_REFUSALS, links);
+                 served.broker.names ? ASK_NAMES : served.broker.keeps ? ASK_SOCKETS : ASK_REFUSALS, links ? WITH_LINKS : 0);
     close(ends[1]);
 }
 

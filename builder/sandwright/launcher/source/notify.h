@@ -13,6 +13,7 @@ struct served {
     size_t filter_count;
     bool connects; /* for programs inside */
     bool recording;
+    bool creates;  /* names in closed directories, for programs inside */
 };
 
 bool notify_threads_start(struct served *served); /* starts the threads; false: there is none */

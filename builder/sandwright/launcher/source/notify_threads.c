@@ -7,6 +7,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
+#include "closed.h"
 #include "launch.h"
 #include "notify.h"
 #include "paths.h"
@@ -187,6 +188,8 @@ static int answer_at_once(const struct seccomp_notif *call, uint32_t *flags)
         refusals_add_call(&call->data, error, which);
     else if (served->broker.repositories->count > 0 && asks_for_links(&call->data))
         return -1;
+    else if (served->creates && creation_is_asked(&call->data))
+        return creation_answer(&served->broker, call, flags, true);
     else if (served->broker.keeps || (served->connects && (is_connect(&call->data) || is_socket_error(&call->data))))
         return -1;
     else if (recorded)
@@ -202,6 +205,8 @@ static int answer_later(const struct seccomp_notif *call, uint32_t *flags)
         return paths_answer(&served->broker, call, flags);
     if (served->broker.repositories->count > 0 && asks_for_links(&call->data))
         return links_answer(&served->broker, call);
+    if (served->creates && creation_is_asked(&call->data))
+        return creation_answer(&served->broker, call, flags, false);
     if (pairs_is_datagram(&call->data))
         return pairs_answer(&served->broker, call);
     if (is_socket_error(&call->data))

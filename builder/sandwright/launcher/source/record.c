@@ -11,10 +11,7 @@
 #include "launch.h"
 #include "recorded.h"
 
-#ifndef SECCOMP_IOCTL_NOTIF_SET_FLAGS
-#define SECCOMP_IOCTL_NOTIF_SET_FLAGS SECCOMP_IOW(4, __u64)
-#endif
-enum { SYNC_WAKE_UP = 1 /* Linux 6.6: the supervisor runs where the caller did */, PAGE = 4096, MOST_CALLS = 512 };
+enum { PAGE = 4096, MOST_CALLS = 512 };
 
 /* ---- the calls. `flags` is the argument with AT_ flags, or those of open(2); -1 without. */
 enum style { PLAIN, OPEN, OPEN_HOW, BIND, SENDTO, CONNECTS, AT };
@@ -169,12 +166,10 @@ struct program record_ask(const struct program *filter, bool connects)
 /* ---- supervisor */
 void record_begin(int own_listener, pid_t first)
 {
-    uint64_t flags = SYNC_WAKE_UP;
     listener = own_listener;
     root = open(xasprintf("/proc/%d/root", (int)first), O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (root < 0)
         die_errno("cannot record");
-    ioctl(listener, SECCOMP_IOCTL_NOTIF_SET_FLAGS, flags);
 }
 
 static bool copy_from(pid_t thread, uint64_t from, void *to, size_t length)

@@ -10,6 +10,7 @@ METHOD = Method(
         own_user_namespace=True,
         shims=True,
         placeholders=True,
+        supervises_creation=True,
         records=True,
         verifiable=True,
         proposed={"linux": 1},

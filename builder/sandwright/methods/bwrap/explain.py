@@ -49,10 +49,15 @@ def read_bwrap(rendered: Rendered, _policy: ResolvedPolicy) -> Enclosure:
     """The sandbox that the arguments make. Raise DocumentError for an option that is not rendered."""
     options = list(_parse_options(rendered.artifact("args").content))
     launch = read_plan(rendered)
+    pairs = launch.words_of("uncreatable")
+    uncreatable = [
+        (Mount(f"{directory.rstrip('/')}/{name}", "mask"), position)
+        for (directory, _), (name, position) in zip(pairs[::2], pairs[1::2], strict=True)
+    ]
     net = [each for each in options if each[0] == "--unshare-net"]
     return Enclosure(
         "host",
-        tuple(_mounts(options)),
+        (*_mounts(options), *uncreatable),
         network=_position(net[-1]) if net else None,
         environment={words[1]: _position(words) for words in options if words[0] == "--setenv"},
         passing=launch.passing(),

@@ -6,6 +6,7 @@ import dataclasses
 
 from sandwright.launcher import LAUNCH_INIT
 from sandwright.methods.shared.shims import shim_plan
+from sandwright.policy.paths import parent
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
 from sandwright.render.hostnames import placed_name_plan
@@ -48,6 +49,7 @@ def bwrap_launcher(
         common_plan(policy, plan, "bwrap"),
         ignored=ignored_places(policy, plan),
         repositories=plan.repositories,
+        uncreatable=tuple((parent(each.path), each.path.rpartition("/")[2]) for each in plan.uncreatable),
         sockets=socket_plan(policy),
         shims=shim_plan(policy, "bwrap"),
         backstop=backstop_plan(policy, root="host"),

@@ -33,7 +33,7 @@ def render_bwrap(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
     With `network.mode: proxy` the network namespace has no route, as with `none`. The session forwards
     the port of the proxy into it when `launch` requests that.
     """
-    plan = mount_plan(policy, root="host", user_namespace=True)
+    plan = mount_plan(policy, root="host", user_namespace=True, supervised=True)
     arguments = bwrap_arguments(policy, plan)
     content = b"".join(argument.encode("utf-8", "surrogateescape") + b"\0" for argument in arguments)
     args = Artifact("args", content, "bubblewrap's arguments, for --args")

@@ -237,7 +237,7 @@ def creation_attempts(path: Path, other: Path) -> Iterator[ProbeStep]:
     yield step("covered.make", "symlink", "plain", path)
     yield step("covered.replace", "rename", other, path)
     yield step("covered.inside", "create", path / "new")
-    yield step("readonly.move", "rename", path, f"{other}-away")
+    yield step("covered.move", "rename", path, f"{other}-away")
 
 
 def find_created(names: Sequence[Path], mine: Path) -> str | None:

@@ -1,0 +1,443 @@
+/* Calls that create a name, in place of programs inside: only in closed directories (closed.h), in which Landlock lets no program
+ * create anything, and in directories that came into one of them later. Everywhere else the call goes on as it is.
+ *
+ * That is safe whatever the caller's threads change in its memory meanwhile: if the call then creates a name in a closed
+ * directory, the kernel refuses it. What is created here goes by copies, in directories that were opened and judged. A name that
+ * the policy restricts is refused with EACCES. Mount points are left alone, as in the sandbox: the kernel would let a process of
+ * another mount namespace move them (rename(2)). */
+#define _GNU_SOURCE
+#include <ctype.h>
+#include <limits.h>
+#include <linux/openat2.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+
+#include "broker.h"
+#include "closed.h"
+#include "filter.h"
+#include "launch.h"
+#include "paths.h"
+
+#ifndef RENAME_NOREPLACE
+#define RENAME_NOREPLACE 1
+#define RENAME_EXCHANGE 2
+#endif
+enum { LINKS = 8, CACHED_ONLY = 0x20 /* RESOLVE_CACHED, Linux 5.12 */, MOUNT_ID = 0x1000 /* STATX_MNT_ID, Linux 5.8 */, MASK_AT = 0, MOUNT_AT = 144 /* in struct statx */ };
+
+/* One move at a time: nothing is moved between the look at a mount point and the call. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* ---- the calls */
+enum kind { OPEN, DIRECTORY, NODE, SYMLINK, LINK, RENAME };
+struct created {
+    int base;         /* a directory of the caller's, or AT_FDCWD */
+    uint64_t address; /* of the path in its memory */
+    char path[PATH_MAX];
+    const char *last; /* in `path`, with the slashes behind it */
+    int above;        /* the directory in which it is; -1 */
+};
+struct creation {
+    enum kind kind;
+    struct created name, from; /* `from`: of LINK and RENAME */
+    uint64_t text;          /* of SYMLINK */
+    unsigned flags;
+    mode_t mode;
+};
+
+static void take(struct created *name, uint64_t base, uint64_t address)
+{
+    name->base = (int)base;
+    name->address = address;
+}
+
+static bool take_at(struct creation *made, int number, const uint64_t *all)
+{
+    switch (number) {
+    case SYS_openat:
+        *made = (struct creation){.kind = OPEN, .flags = (unsigned)all[2], .mode = (mode_t)all[3]};
+        break;
+    case SYS_mkdirat:
+        *made = (struct creation){.kind = DIRECTORY, .mode = (mode_t)all[2]};
+        break;
+    case SYS_mknodat:
+        *made = (struct creation){.kind = NODE, .mode = (mode_t)all[2]};
+        break;
+    case SYS_symlinkat:
+        *made = (struct creation){.kind = SYMLINK, .text = all[0]};
+        take(&made->name, all[1], all[2]);
+        return true;
+    case SYS_linkat:
+    case SYS_renameat2:
+#ifdef SYS_renameat
+    case SYS_renameat:
+#endif
+        *made = (struct creation){.kind = number == SYS_linkat ? LINK : RENAME,
+                                  .flags = number == SYS_linkat || number == SYS_renameat2 ? (unsigned)all[4] : 0};
+        take(&made->from, all[0], all[1]);
+        take(&made->name, all[2], all[3]);
+        return true;
+    default:
+        return false;
+    }
+    take(&made->name, all[0], all[1]);
+    return true;
+}
+
+/* The older calls, without directories. */
+static bool take_plain(struct creation *made, int number, const uint64_t *all)
+{
+#ifdef SYS_open
+    const uint64_t here = (uint64_t)AT_FDCWD;
+    switch (number) {
+    case SYS_open:
+        return take_at(made, SYS_openat, (uint64_t[]){here, all[0], all[1], all[2]});
+    case SYS_creat:
+        return take_at(made, SYS_openat, (uint64_t[]){here, all[0], O_WRONLY | O_CREAT | O_TRUNC, all[1]});
+    case SYS_mkdir:
+        return take_at(made, SYS_mkdirat, (uint64_t[]){here, all[0], all[1]});
+    case SYS_mknod:
+        return take_at(made, SYS_mknodat, (uint64_t[]){here, all[0], all[1]});
+    case SYS_symlink:
+        return take_at(made, SYS_symlinkat, (uint64_t[]){all[0], here, all[1]});
+    case SYS_link:
+        return take_at(made, SYS_linkat, (uint64_t[]){here, all[0], here, all[1], 0});
+    case SYS_rename:
+        return take_at(made, SYS_renameat2, (uint64_t[]){here, all[0], here, all[1], 0});
+    }
+#endif
+    return take_at(made, number, all);
+}
+
+static bool take_call(struct creation *made, const struct seccomp_data *call)
+{
+    return call->arch == NATIVE && take_plain(made, call->nr & ~0x40000000, (const uint64_t *)call->args) &&
+           (made->kind != OPEN || (made->flags & O_CREAT) != 0);
+}
+
+bool creation_is_asked(const struct seccomp_data *call)
+{
+    struct creation made;
+    return take_call(&made, call);
+}
+
+/* ---- the sandbox */
+static uint64_t mount_of(int directory, const char *name)
+{
+    unsigned char status[256];
+    uint32_t mask;
+    uint64_t mount;
+    int flags = AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | (*name == '\0' ? AT_EMPTY_PATH : 0);
+    if (syscall(SYS_statx, directory, name, flags, MOUNT_ID, status) != 0)
+        return 0;
+    memcpy(&mask, status + MASK_AT, sizeof mask);
+    memcpy(&mount, status + MOUNT_AT, sizeof mount);
+    return (mask & MOUNT_ID) != 0 ? mount : 0;
+}
+
+void creation_begin(pid_t first)
+{
+    struct closed *all;
+    _cleanup_close_ int process = open(xasprintf("/proc/%d", (int)first), O_PATH | O_DIRECTORY | O_CLOEXEC);
+    umask(0); /* modes are the caller's, with its mask */
+    for (size_t index = 0, count = closed_all(&all); index < count; index++) {
+        all[index].inside = open_as(process, "root", all[index].path);
+        struct stat status;
+        if (all[index].inside < 0 || fstat(all[index].inside, &status) != 0 || !same_file(&status, &all[index].status) ||
+            (all[index].mount = mount_of(all[index].inside, "")) == 0)
+            die("%s is not the same directory inside the sandbox, so nothing was run", all[index].path);
+    }
+}
+
+/* ---- names */
+static bool is_ascii(const char *name)
+{
+    for (; *name != '\0'; name++)
+        if ((unsigned char)*name >= 0x80)
+            return false;
+    return true;
+}
+
+/* Without regard to case, which refuses more than needed where names are exact. Where they are not, a name may have spellings
+ * that we don't know: other characters, short names with `~`, dots and blanks at the end (ext4's casefold, vfat, ntfs3, CIFS). */
+static bool is_restricted(const struct closed *closed, const char *name)
+{
+    size_t length = strcspn(name, "/");
+    if (closed->folds) {
+        if (!is_ascii(name) || memchr(name, '~', length) != NULL)
+            return closed->names.count > 0;
+        while (length > 1 && (name[length - 1] == '.' || name[length - 1] == ' '))
+            length--;
+    }
+    for (size_t index = 0; index < closed->names.count; index++)
+        if (strlen(closed->names.at[index]) == length && strncasecmp(closed->names.at[index], name, length) == 0)
+            return true;
+    return false;
+}
+
+bool creation_is_restricted(int directory, const char *name)
+{
+    struct stat status;
+    const struct closed *closed = fstat(directory, &status) == 0 ? closed_at(&status) : NULL;
+    return closed != NULL && is_restricted(closed, name);
+}
+
+static bool is_plain_name(const char *last)
+{
+    size_t length = strcspn(last, "/");
+    return length > 0 && strncmp(last, ".", length) != 0 && !(length == 2 && last[0] == '.' && last[1] == '.');
+}
+
+/* Opens the directory of a name as the caller finds it; false: the kernel has an answer for it. */
+static bool open_parent(int process, struct created *name, bool at_once)
+{
+    char base[32], above[PATH_MAX];
+    const char *path = links_base(name->base, name->path, base);
+    size_t length = links_above_last(path);
+    snprintf(above, sizeof above, "%.*s", (int)length, path);
+    name->last = path + length;
+    errno = ENOENT;
+    name->above = is_plain_name(name->last) ? (at_once ? open_cached_as : open_as)(process, base, length == 0 ? "." : above) : -1;
+    return name->above >= 0;
+}
+
+static void close_parent(const struct created *name)
+{
+    if (name->above >= 0)
+        close(name->above);
+}
+
+/* ---- directories */
+enum standing { OUTSIDE, OPEN_TO_ALL, CLOSED, RESTRICTED };
+
+/* What a directory is, by its path in the sandbox. A wrong answer refuses too much at most: Landlock goes by inodes. */
+static enum standing standing_of(const struct broker *broker, int directory)
+{
+    char descriptor[32], path[PATH_MAX], first[NAME_MAX + 1];
+    struct stat status;
+    size_t root = strlen(broker->root);
+    snprintf(descriptor, sizeof descriptor, "/proc/self/fd/%d", directory);
+    ssize_t length = readlink(descriptor, path, sizeof path - 1);
+    if (length <= (ssize_t)root || fstat(directory, &status) != 0 || strncmp(path, broker->root, root) != 0)
+        return OUTSIDE;
+    path[length] = '\0';
+    if (closed_at(&status) != NULL)
+        return CLOSED;
+    const struct closed *above = closed_above(path + root, (size_t)length - root);
+    if (above == NULL || mount_of(directory, "") != above->mount)
+        return OUTSIDE;
+    const char *rest = path + root + above->length;
+    rest += strspn(rest, "/");
+    snprintf(first, sizeof first, "%.*s", (int)strcspn(rest, "/"), rest);
+    if (is_restricted(above, first)) /* the host has made it meanwhile */
+        return RESTRICTED;
+    return fstatat(above->inside, first, &status, AT_SYMLINK_NOFOLLOW) == 0 && closed_granted(&status) ? OPEN_TO_ALL : CLOSED;
+}
+
+static mode_t mask_of(int process)
+{
+    _cleanup_free_ char *status = read_file(process, "status", 1 << 16, NULL);
+    const char *found = status == NULL ? NULL : strstr(status, "\nUmask:\t");
+    return found == NULL ? 077 : (mode_t)strtoul(found + 8, NULL, 8) & 0777;
+}
+
+/* ---- what is created */
+enum { GO_ON = -2, LATER = -3 };
+
+static int hand_in(const struct broker *broker, const struct seccomp_notif *call, int file, unsigned flags)
+{
+    struct seccomp_notif_addfd given = {.id = call->id, .flags = SECCOMP_ADDFD_FLAG_SEND, .srcfd = (uint32_t)file,
+                                        .newfd_flags = (flags & O_CLOEXEC) != 0 ? O_CLOEXEC : 0};
+    int fault = ioctl(broker->listener, SECCOMP_IOCTL_NOTIF_ADDFD, &given) >= 0 ? -1 : errno;
+    return fault == ENOENT ? -1 : fault;
+}
+
+static int create_file(const struct broker *broker, const struct seccomp_notif *call, const struct creation *made, mode_t mask)
+{
+    if (strchr(made->name.last, '/') != NULL || (made->flags & (O_PATH | O_DIRECTORY | O_TMPFILE)) != 0)
+        return GO_ON; /* the kernel creates nothing then, or has an error for it */
+    _cleanup_close_ int file = openat(made->name.above, made->name.last,
+                                      (int)(made->flags | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY),
+                                      made->mode & ~mask & 07777);
+    return file >= 0 ? hand_in(broker, call, file, made->flags) : errno == EEXIST ? GO_ON : errno;
+}
+
+static int create_node(const struct creation *made, mode_t mask)
+{
+    mode_t kind = made->mode & S_IFMT;
+    if (kind != 0 && kind != S_IFREG && kind != S_IFIFO)
+        return GO_ON;
+    return mknodat(made->name.above, made->name.last, kind | (made->mode & ~mask & 07777), 0) == 0 ? 0 : errno;
+}
+
+static bool is_mount_point(const struct created *name)
+{
+    char last[NAME_MAX + 1];
+    struct stat status;
+    snprintf(last, sizeof last, "%.*s", (int)strcspn(name->last, "/"), name->last);
+    if (fstatat(name->above, last, &status, AT_SYMLINK_NOFOLLOW) != 0)
+        return errno != ENOENT;
+    uint64_t here = mount_of(name->above, "");
+    return here == 0 || here != mount_of(name->above, last);
+}
+
+/* By its path in the caller's /proc, for files without a name (open(2), O_TMPFILE). */
+static int link_descriptor(const struct creation *made, int process)
+{
+    static const char own[] = "/proc/self/fd/";
+    const char *number = made->from.path + sizeof own - 1;
+    char path[32];
+    if (strncmp(made->from.path, own, sizeof own - 1) != 0 || strspn(number, "0123456789") != strlen(number) ||
+        strlen(number) > 10)
+        return GO_ON;
+    snprintf(path, sizeof path, "fd/%s", number);
+    return linkat(process, path, made->name.above, made->name.last, AT_SYMLINK_FOLLOW) == 0 ? 0 : errno;
+}
+
+static int create_second_name(const struct creation *made, int process)
+{
+    if ((made->flags & AT_SYMLINK_FOLLOW) != 0 && strncmp(made->from.path, "/proc/", 6) == 0)
+        return link_descriptor(made, process);
+    if (made->from.above < 0 || (made->flags & ~(unsigned)AT_SYMLINK_FOLLOW) != 0)
+        return GO_ON;
+    if (creation_is_restricted(made->from.above, made->from.last))
+        return EACCES;
+    return linkat(made->from.above, made->from.last, made->name.above, made->name.last, (int)made->flags) == 0 ? 0 : errno;
+}
+
+static int rename_entry(const struct creation *made)
+{
+    if (made->from.above < 0 || (made->flags & ~(unsigned)(RENAME_NOREPLACE | RENAME_EXCHANGE)) != 0)
+        return GO_ON;
+    if (creation_is_restricted(made->from.above, made->from.last))
+        return EACCES;
+    if (mount_of(made->from.above, "") != mount_of(made->name.above, ""))
+        return EXDEV;
+    pthread_mutex_lock(&lock);
+    int fault = is_mount_point(&made->from) || is_mount_point(&made->name) ? EBUSY
+                : syscall(SYS_renameat2, made->from.above, made->from.last, made->name.above, made->name.last, made->flags) == 0
+                    ? 0
+                    : errno;
+    pthread_mutex_unlock(&lock);
+    return fault;
+}
+
+static int create(const struct broker *broker, const struct seccomp_notif *call, const struct creation *made, int process)
+{
+    char text[PATH_MAX];
+    int fault;
+    if (creation_is_restricted(made->name.above, made->name.last))
+        return EACCES;
+    switch (made->kind) {
+    case OPEN:
+        return create_file(broker, call, made, mask_of(process));
+    case DIRECTORY:
+        return mkdirat(made->name.above, made->name.last, made->mode & ~mask_of(process) & 01777) == 0 ? 0 : errno;
+    case NODE:
+        return create_node(made, mask_of(process));
+    case SYMLINK:
+        fault = read_path((pid_t)call->pid, made->text, text);
+        return fault != 0 ? fault : symlinkat(text, made->name.above, made->name.last) == 0 ? 0 : errno;
+    case LINK:
+        return create_second_name(made, process);
+    default:
+        return rename_entry(made);
+    }
+}
+
+/* ---- one call */
+
+/* A link that leads nowhere, through which open(2) creates its target: the target takes the place of the name. */
+static bool follow(const struct broker *broker, struct creation *made)
+{
+    char text[PATH_MAX], above[PATH_MAX], descriptor[32];
+    ssize_t length = made->kind != OPEN || (made->flags & (O_EXCL | O_NOFOLLOW)) != 0
+                         ? -1
+                         : readlinkat(made->name.above, made->name.last, text, sizeof text - 1);
+    if (length <= 0)
+        return false;
+    text[length] = '\0';
+    snprintf(descriptor, sizeof descriptor, "/proc/self/fd/%d", made->name.above);
+    ssize_t base = text[0] == '/' ? 0 : readlink(descriptor, above, sizeof above - 1);
+    size_t root = text[0] == '/' ? 0 : strlen(broker->root);
+    if (base < (ssize_t)root || (size_t)(base + length) + 2 > sizeof made->name.path)
+        return false;
+    char *end = mempcpy(made->name.path, above + root, (size_t)base - root);
+    *end = '/';
+    memcpy(end + 1, text, (size_t)length + 1);
+    return true;
+}
+
+/* What is at a name, links not followed: 'l', another letter, or 0 for nothing; -1: that can't be told at once. */
+static int entry_of(const struct created *name, bool at_once)
+{
+    struct open_how how = {.flags = O_PATH | O_NOFOLLOW | O_CLOEXEC, .resolve = at_once ? CACHED_ONLY : 0};
+    struct stat status;
+    _cleanup_close_ int file = (int)syscall(SYS_openat2, name->above, name->last, &how, sizeof how);
+    if (file < 0)
+        return at_once && errno == EAGAIN ? -1 : errno == ENOENT ? 0 : 'e';
+    return fstat(file, &status) == 0 && S_ISLNK(status.st_mode) ? 'l' : 'f';
+}
+
+/* Opens the directory in which open(2) would create a file, behind links that lead nowhere. */
+static int find_place(const struct broker *broker, const struct seccomp_notif *call, struct creation *made, int process, bool at_once)
+{
+    for (int turn = 0; turn < LINKS; turn++) {
+        if (!open_parent(process, &made->name, at_once))
+            return at_once && errno == EAGAIN ? LATER : GO_ON;
+        if (!broker_valid(broker, call->id))
+            return -1; /* the opened directory may be another's */
+        int entry = made->kind == OPEN ? entry_of(&made->name, at_once) : 0;
+        if (entry != 'l')
+            return entry == 0 ? 0 : entry < 0 ? LATER : GO_ON;
+        if (!follow(broker, made))
+            return GO_ON;
+        close_parent(&made->name);
+        made->name.above = -1;
+    }
+    return GO_ON; /* ELOOP */
+}
+
+static int judge(const struct broker *broker, const struct seccomp_notif *call, struct creation *made, int process, bool at_once)
+{
+    bool two = made->kind == LINK || made->kind == RENAME;
+    int fault = find_place(broker, call, made, process, at_once);
+    if (fault != 0)
+        return fault;
+    bool other = two && open_parent(process, &made->from, at_once);
+    if (two && !other && at_once && errno == EAGAIN)
+        return LATER;
+    if (two && !broker_valid(broker, call->id))
+        return -1;
+    enum standing to = standing_of(broker, made->name.above), from = other ? standing_of(broker, made->from.above) : OUTSIDE;
+    if (to == RESTRICTED || from == RESTRICTED)
+        return EACCES;
+    if (to == OUTSIDE || (to == OPEN_TO_ALL && from != CLOSED))
+        return GO_ON;
+    return at_once ? LATER : create(broker, call, made, process);
+}
+
+int creation_answer(const struct broker *broker, const struct seccomp_notif *call, uint32_t *flags, bool at_once)
+{
+    struct creation made;
+    char name[32];
+    pid_t thread = (pid_t)call->pid;
+    int fault = GO_ON;
+    if (take_call(&made, &call->data)) {
+        made.name.above = made.from.above = -1;
+        snprintf(name, sizeof name, "/proc/%d", (int)thread);
+        _cleanup_close_ int process = open(name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (process >= 0 && read_path(thread, made.name.address, made.name.path) == 0 &&
+            (made.kind < LINK || read_path(thread, made.from.address, made.from.path) == 0))
+            fault = judge(broker, call, &made, process, at_once);
+        close_parent(&made.name);
+        close_parent(&made.from);
+    }
+    if (fault == LATER)
+        return -1;
+    if (fault != GO_ON)
+        return fault;
+    *flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
+    return 0;
+}

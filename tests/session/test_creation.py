@@ -1,0 +1,266 @@
+"""Names that the policy restricts and that don't exist, without placeholders: Landlock, and a supervisor that
+creates the other names (`launcher/source/creation.c`)."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sandwright.landlock import BACKSTOP, landlock_version
+from session import creations as script
+from session.conftest import Project
+
+pytestmark = [
+    pytest.mark.needs("bwrap", "git"),
+    pytest.mark.skipif(landlock_version() < BACKSTOP, reason="this kernel has no Landlock"),
+]
+
+POLICY = "schema: 1\nmethod: bwrap\nfilesystem:\n  write: [$PROJECT]\n  deny: [$PROJECT/secrets, $PROJECT/deep/key]\n"
+RESTRICTED = ("secrets", ".bashrc", ".vscode", ".envrc", "commondir", ".BASHRC", "Secrets")
+SCRIPT = Path(script.__file__ or "")
+
+
+@pytest.fixture
+def outside(project: Project) -> Iterator[Project]:
+    """A project that is not below the sandbox's private /tmp."""
+    root = Path(tempfile.mkdtemp(prefix="sandwright-test-", dir="/var/tmp"))  # noqa: S108 - not the private one
+    project.root = root / "p"
+    for name in ("sub", "deep"):
+        (project.root / name).mkdir(parents=True)
+    project.policy.write_text(POLICY)
+    project.environment |= {"SANDWRIGHT_TRUST": "1"}
+    subprocess.run(("git", "init", "-q", project.root), check=True, timeout=30, env=project.environ)
+    yield project
+    shutil.rmtree(root)
+
+
+def names(project: Project) -> set[str]:
+    return set(os.listdir(project.root))
+
+
+def test_nothing_is_in_the_project_while_it_runs(outside: Project) -> None:
+    before = names(outside)
+    with outside.start("sh", "-c", "ls -A; touch started; sleep 30") as process:
+        try:
+            for _ in range(300):
+                if (outside.root / "started").exists():
+                    break
+                time.sleep(0.1)
+            assert names(outside) == before | {"started"}
+        finally:
+            process.terminate()
+            seen = process.communicate(timeout=60)[0]
+    assert set(seen.decode().split()) == before
+
+
+def answers(project: Project, *tried: str, cwd: Path | None = None) -> dict[str, dict[str, str]]:
+    (project.root / "creations.py").write_text(SCRIPT.read_text())
+    found = project.run("/usr/bin/python3", str(project.root / "creations.py"), *tried, cwd=cwd)
+    assert found.returncode == 0, found.stderr.decode()
+    decoded: dict[str, dict[str, str]] = json.loads(found.stdout)
+    return decoded
+
+
+def test_no_call_creates_a_restricted_name(outside: Project) -> None:
+    """The last one is the control: each way works for another name."""
+    found = answers(outside, *RESTRICTED, "other")
+    assert found.pop("other") == {way: "made" for way in found["secrets"]} | {"exchange": "ENOENT"}
+    wrong = {(name, way, answer) for name in found for way, answer in found[name].items() if answer != "EACCES"}
+    assert not wrong
+    assert not {name for name in names(outside) if name.lower() in map(str.lower, RESTRICTED)}
+
+
+def test_nor_further_down(outside: Project) -> None:
+    """Below a directory that was there at the start only the directory with the restricted name is closed."""
+    (outside.root / "deep/other/sub").mkdir(parents=True)
+    (outside.root / "deep/sub").mkdir()
+    found = answers(outside, "key", "other-key", cwd=outside.root / "deep")
+    assert set(found["key"].values()) == {"EACCES"}
+    assert set(found["other-key"].values()) == {"made", "ENOENT"}
+    assert set(answers(outside, "key", cwd=outside.root / "deep/other")["key"].values()) == {"made", "ENOENT"}
+
+
+RACE = """
+import ctypes, os, sys, threading, time
+path = ctypes.create_string_buffer(b"./plain-name-1", 64)
+good, bad = b"./plain-name-1\\0", b"./.bashrc\\0"
+stop = time.monotonic() + float(sys.argv[1])
+libc = ctypes.CDLL(None)
+def flip():
+    while time.monotonic() < stop:
+        ctypes.memmove(path, bad, len(bad)); ctypes.memmove(path, good, len(good))
+threads = [threading.Thread(target=flip) for _ in range(2)]
+[each.start() for each in threads]
+made = tried = 0
+while time.monotonic() < stop:
+    file = libc.open(path, os.O_CREAT | os.O_WRONLY, 0o644)
+    tried += 1
+    if file >= 0:
+        os.close(file); made += 1
+    libc.mkdir(path, 0o755); libc.rename(b"plain-name-1", path)
+    for name in ("plain-name-1", ".bashrc"):
+        if name == ".bashrc" and os.path.lexists(name):
+            print("CREATED"); os._exit(9)
+        try: os.unlink(name)
+        except IsADirectoryError: os.rmdir(name)
+        except OSError: pass
+print(tried, made)
+"""
+
+
+def test_a_path_that_is_changed_meanwhile(outside: Project) -> None:
+    """The call goes on only where Landlock decides, and everything else goes by the supervisor's copy."""
+    found = outside.run("/usr/bin/python3", "-c", RACE, "4")
+    assert found.returncode == 0, found.stdout + found.stderr
+    tried, made = map(int, found.stdout.split())
+    assert tried > 100 and made > 10
+    assert ".bashrc" not in names(outside)
+
+
+SAME = """
+import errno, os, stat, sys
+def say(name, act):
+    try: print(name, act())
+    except OSError as error: print(name, errno.errorcode[error.errno])
+mode = lambda path: oct(os.lstat(path).st_mode)
+os.umask(0o027)
+for path in ("plain", "sub/plain"):
+    say("open", lambda: os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o767)) or mode(path))
+    say("again", lambda: os.close(os.open(path, os.O_CREAT | os.O_RDWR)))
+    say("exclusive", lambda: os.open(path, os.O_CREAT | os.O_EXCL))
+    say("slash", lambda: os.open(path + "/", os.O_CREAT))
+    say("slash, new", lambda: os.open(path + "-new/", os.O_CREAT))
+    say("below a file", lambda: os.open(path + "/x", os.O_CREAT))
+    say("nowhere", lambda: os.open(path + "-none/x", os.O_CREAT))
+    say("directory", lambda: os.open(path + "-d", os.O_CREAT | os.O_DIRECTORY))
+    say("path", lambda: os.open(path + "-d", os.O_CREAT | os.O_PATH))
+    say("cloexec", lambda: os.get_inheritable(os.open(path + "-c", os.O_CREAT)))
+    say("mkdir", lambda: os.mkdir(path + "-m", 0o1777) or mode(path + "-m"))
+    say("mkdir again", lambda: os.mkdir(path + "-m"))
+    say("mkdir dot", lambda: os.mkdir(path + "-m/."))
+    say("mknod", lambda: os.mknod(path + "-n", 0o100666) or mode(path + "-n"))
+    say("device", lambda: os.mknod(path + "-dev", stat.S_IFCHR | 0o666, os.makedev(1, 3)))
+    say("fifo", lambda: os.mkfifo(path + "-f", 0o666) or mode(path + "-f"))
+    say("symlink", lambda: os.symlink("nothing", path + "-s") or os.readlink(path + "-s"))
+    say("symlink again", lambda: os.symlink("nothing", path + "-s"))
+    say("no follow", lambda: os.open(path + "-s", os.O_CREAT | os.O_NOFOLLOW))
+    say("loop", lambda: os.symlink("loop", path + "-l"))
+    say("link", lambda: os.link(path, path + "-2") or os.lstat(path).st_nlink)
+    say("link again", lambda: os.link(path, path + "-2"))
+    say("link nothing", lambda: os.link(path + "-none", path + "-3"))
+    say("link a directory", lambda: os.link(path + "-m", path + "-3"))
+    say("rename", lambda: os.rename(path + "-2", path + "-4") or mode(path + "-4"))
+    say("rename nothing", lambda: os.rename(path + "-none", path + "-5"))
+    say("rename over", lambda: os.rename(path + "-4", path + "-c") or os.path.lexists(path + "-4"))
+    say("rename onto a directory", lambda: os.rename(path, path + "-m"))
+    say("rename a directory onto a file", lambda: os.rename(path + "-m", path))
+    say("rename into itself", lambda: os.rename(path + "-m", path + "-m/x"))
+    say("unlink", lambda: os.unlink(path + "-f"))
+    say("rmdir", lambda: os.rmdir(path + "-m"))
+    say("long", lambda: os.open(path + "n" * 300, os.O_CREAT))
+    say("written", lambda: open(path, "a").write("x"))
+"""
+
+
+def test_other_names_are_created_as_by_the_kernel(outside: Project, tmp_path: Path) -> None:
+    """In the closed directory as in one below, and as without a sandbox."""
+    found = outside.run("/usr/bin/python3", "-c", SAME)
+    assert found.returncode == 0, found.stderr.decode()
+    lines = found.stdout.decode().splitlines()
+    (tmp_path / "bare/sub").mkdir(parents=True)
+    bare = subprocess.run(
+        ("setpriv", "--inh-caps=-all", "--ambient-caps=-all", "--bounding-set=-all", "/usr/bin/python3", "-c", SAME)
+        if os.geteuid() == 0
+        else ("/usr/bin/python3", "-c", SAME),
+        cwd=tmp_path / "bare", capture_output=True, timeout=60, check=True,
+    )  # fmt: skip
+    assert lines == bare.stdout.decode().splitlines()
+    assert len(lines) == 2 * 34
+
+
+def test_new_directories_are_used(outside: Project) -> None:
+    """They have no rule: what is created in them, and below, the supervisor creates."""
+    ran = outside.run(
+        "sh", "-ec",
+        "mkdir -p new/a/b; echo 1 >new/a/b/f; cp -r new copy; mv new/a up; mv copy/a/b/f .; "
+        "git init -q nested; git -C nested -c user.name=n -c user.email=e commit -q --allow-empty -m x; "
+        "tar cf - up | tar xf - -C copy; ln -s up/b link; echo 2 >link/g; find . -name .git -prune -o -type f -print",
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr.decode()
+    found = set(ran.stdout.decode().split()) - {"./sandbox.yaml", "./nested"}
+    assert found == {"./f", "./up/b/f", "./up/b/g", "./copy/up/b/f"}
+
+
+def test_mount_points_are_not_moved(outside: Project) -> None:
+    """The kernel would let the supervisor move what is a mount point in another mount namespace."""
+    (outside.root / ".vscode").mkdir()
+    (outside.root / ".vscode/settings.json").write_text("mine\n")
+    (outside.root / ".envrc").write_text("mine\n")
+    ran = outside.run(
+        "sh", "-c",
+        "mv .vscode away; mv .envrc away; mv .git away; echo x >plain; mv plain .envrc; mv -T sub .vscode; "
+        "echo theirs >.envrc; echo theirs >.vscode/settings.json; ls -A",
+    )  # fmt: skip
+    assert {".vscode", ".envrc", ".git"} <= set(ran.stdout.decode().split())
+    assert "away" not in ran.stdout.decode()
+    assert (outside.root / ".envrc").read_text() == (outside.root / ".vscode/settings.json").read_text() == "mine\n"
+
+
+def test_what_the_host_makes_meanwhile(outside: Project) -> None:
+    """A new directory of the host can be used, and one with a restricted name cannot."""
+    words = "touch started; until [ -e go ]; do sleep 0.1; done; echo x >theirs/file; echo x >.vscode/tasks.json; true"
+    with outside.start("sh", "-c", words) as process:
+        for _ in range(300):
+            if (outside.root / "started").exists():
+                break
+            time.sleep(0.1)
+        for name in ("theirs", ".vscode", "go"):
+            (outside.root / name).mkdir()
+        errors = process.communicate(timeout=60)[1].decode()
+    assert process.returncode == 0, errors
+    assert (outside.root / "theirs/file").read_text() == "x\n"
+    assert not (outside.root / ".vscode/tasks.json").exists()
+
+
+def test_below_a_private_directory_placeholders_remain(project: Project) -> None:
+    """A rule for the private /tmp holds for what is mounted below it."""
+    project.policy.write_text(POLICY)
+    (project.root / "sub").mkdir()
+    project.environment |= {"SANDWRIGHT_TRUST": "1"}
+    ran = project.run("sh", "-c", "ls -A; echo x >.bashrc || mkdir .vscode")
+    assert ran.returncode != 0
+    assert ".bashrc" in ran.stdout.decode().split()
+
+
+def test_without_landlock_nothing_starts(outside: Project, tmp_path: Path) -> None:
+    """A launcher that was rendered elsewhere."""
+    shown = outside.sandwright("render", "--out", str(tmp_path / "out"))
+    assert shown.returncode == 0, shown.stderr.decode()
+    launch = next((tmp_path / "out").rglob("launch"))
+    words = ("/usr/bin/python3", "-c", WITHOUT_LANDLOCK, str(launch), "true")
+    ended = subprocess.run(words, cwd=outside.root, env=outside.environ, capture_output=True, timeout=60, check=False)
+    assert ended.returncode == 125
+    assert b"no Landlock" in ended.stderr or b"there is none" in ended.stderr, ended.stderr
+    with contextlib.suppress(FileNotFoundError):
+        (outside.root / "started").unlink()
+
+
+WITHOUT_LANDLOCK = """
+import ctypes, os, struct, sys
+libc = ctypes.CDLL(None)
+words = [(0x20, 0, 0, 0), (0x15, 0, 1, 444), (0x06, 0, 0, 0x50000 | 38), (0x06, 0, 0, 0x7fff0000)]
+code = b"".join(struct.pack("HBBI", *each) for each in words)
+buffer = ctypes.create_string_buffer(code)
+program = struct.pack("HxxxxxxP", len(words), ctypes.addressof(buffer))
+assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.prctl(22, 2, program) == 0
+os.execv(sys.argv[1], sys.argv[1:])
+"""
