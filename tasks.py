@@ -20,7 +20,7 @@ from invoke.exceptions import Exit
 from invoke.tasks import task
 
 ROOT = Path(__file__).resolve().parent
-sys.path[:0] = [str(ROOT / "builder"), str(ROOT)]  # a bare checkout works too, without an install
+sys.path[:0] = [str(ROOT / name) for name in ("builder", "", "tests")]  # also without an install
 
 from sandwright.cli import namespace as product  # noqa: E402
 
@@ -110,6 +110,16 @@ def test(c: Context, thorough: bool = False) -> None:  # noqa: PT028 - a task
     pytest(c, thorough=thorough)
 
 
+@task
+def build_programs(c: Context) -> None:  # noqa: ARG001
+    """Build the committed C programs with Zig, for all their platforms, and write their records."""
+    from sandwright.crossbuild import rebuild  # noqa: PLC0415
+    from support.programs import PROGRAMS  # noqa: PLC0415
+
+    for program in PROGRAMS:
+        rebuild(program)
+
+
 @task(help={"only": "the benchmarks to run, by name, comma-separated"})
 def bench(c: Context, only: str = "") -> None:
     """Measure speed and memory beside peers, in one run; prints tables and writes build/benchmarks/*.json."""
@@ -185,6 +195,8 @@ def _pinned(package: dict[str, Any], *, hashed: bool) -> str:
     return f"{about['name'].lower()}=={about['version']}" + f" --hash=sha256:{digest}" * hashed + "\n"
 
 
-namespace = Collection(style, pytest, test, bench, docs, docs_site, constraints, release_build, release_sign)
+namespace = Collection(
+    *(style, pytest, test, bench, build_programs, docs, docs_site, constraints, release_build, release_sign)
+)
 for _task in product.tasks.values():
     namespace.add_task(_task)

@@ -10,15 +10,10 @@ from pathlib import Path
 import pytest
 
 from sandwright import crossbuild, prebuilt
-from sandwright.bridge.shim import SHIM_PROGRAM
-from sandwright.front import FRONT
-from sandwright.image.init import INIT
-from sandwright.launcher import GUEST, LAUNCH, LAUNCH_INIT, LAUNCH_VM
+from sandwright.launcher import GUEST, LAUNCH
 from sandwright.prebuilt import PrebuiltProgram
-from sandwright.runtime.probe import PROBE
-from sandwright_kubernetes.copier import COPIER
+from support.programs import PROGRAMS
 
-PROGRAMS = (LAUNCH, FRONT, LAUNCH_INIT, LAUNCH_VM, GUEST, PROBE, INIT, SHIM_PROGRAM, COPIER)
 PACKAGE = Path(prebuilt.__file__).parent
 
 

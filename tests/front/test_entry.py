@@ -8,6 +8,7 @@ import re
 import shutil
 import socket
 import subprocess
+import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -128,6 +129,34 @@ def _recorded(folder: Path) -> LiveHost:
 
 def _entry(recording: Recording) -> bytes:
     return entry_bytes(CacheEntry(questions=question_words(recording)))
+
+
+@pytest.mark.needs("cc")
+def test_a_directory_that_root_closed_has_an_answer(harness: Path) -> None:
+    """Else each run of another user starts Python where root has used Podman: /var/lib/containers is such."""
+    with tempfile.TemporaryDirectory(prefix="sandwright-test-", dir="/var/tmp") as base:
+        other = None if os.geteuid() else 12345
+        closed = Path("/root") if os.geteuid() else Path(base) / "closed"
+        closed.mkdir(mode=0o700, exist_ok=True)
+        if closed.stat().st_uid != 0 or closed.stat().st_mode & 0o077:
+            pytest.skip(f"{closed} isn't root's alone")
+        Path(base).chmod(0o755)
+        copied = shutil.copy(harness, base)
+        questions = (("listing", str(closed)), ("nested", str(closed), ".git"))
+        sent = entry_bytes(CacheEntry(questions=question_words([(each, ()) for each in questions])))
+        ended = subprocess.run(
+            [copied],
+            input=len(sent).to_bytes(4, "little") + sent,
+            capture_output=True,
+            timeout=60,
+            check=True,
+            cwd="/",
+            env={"ASAN_OPTIONS": "detect_leaks=0"},
+            user=other,
+            group=other,
+            extra_groups=None if other is None else (),
+        )
+    assert ended.stdout.split()[:1] == [b"holds"]
 
 
 @pytest.mark.needs("cc")

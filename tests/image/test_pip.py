@@ -195,7 +195,7 @@ def test_as_pip_installs_it(shop: PythonWorld, tmp_path: Path) -> None:
     wheel = shop.index / TOOL.file
     options = ("--no-deps", "--no-compile", "--no-warn-script-location", "--ignore-installed")
     process.run("pip3", "install", "--quiet", *options, f"--prefix={prefix}", str(wheel), timeout=60)
-    (site,) = prefix.glob("lib/python3.*/*-packages")
+    (site,) = prefix.rglob("python3.*/*-packages")  # Debian's pip: below local/
     theirs = {str(path.relative_to(site)): path for path in site.rglob("*") if path.is_file()}
     ours = {path.removeprefix(f"{SITE}/"): each for path, each in installed(tmp_path, TOOL).items()}
     own = {"Some.Tool-1.0.dist-info/INSTALLER", "Some.Tool-1.0.dist-info/RECORD"}

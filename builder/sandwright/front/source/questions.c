@@ -108,11 +108,14 @@ static bool is_directory(int above, const struct dirent *entry)
     return fstatat(above, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(status.st_mode);
 }
 
-/* Whether a directory that can't be opened leaves an answer incomplete. Python decides about its owner, which can
- * be an account of method `user`: nested.py, check_listed */
-static bool is_closed(void)
+/* Whether a directory that can't be opened leaves an answer incomplete. No program inside owns root's, so that these are never
+ * listed; about other owners, which can be accounts of method `user`, Python decides: nested.py, check_listed */
+static bool is_closed(int above, const char *name)
 {
-    return errno != ENOENT && errno != ENOTDIR;
+    struct stat status;
+    int fault = errno;
+    bool roots = fault == EACCES && geteuid() != 0 && fstatat(above, name, &status, AT_SYMLINK_NOFOLLOW) == 0 && status.st_uid == 0;
+    return fault != ENOENT && fault != ENOTDIR && !roots;
 }
 
 static bool is_passable(DIR *entries)
@@ -123,7 +126,7 @@ static bool is_passable(DIR *entries)
 static void ask_listing(const struct strv *subject, struct strv *found)
 {
     DIR *entries = open_directory(AT_FDCWD, subject->at[0]);
-    if (entries == NULL ? is_closed() : !is_passable(entries))
+    if (entries == NULL ? is_closed(AT_FDCWD, subject->at[0]) : !is_passable(entries))
         strv_push(found, "");
     for (struct dirent *each; (each = next_entry(entries)) != NULL;)
         strv_push(found, xasprintf("%s%s", each->d_name, is_directory(dirfd(entries), each) ? "/" : ""));
@@ -163,7 +166,7 @@ static void search_directory(struct search *search, int above, const char *name,
 {
     DIR *entries = open_directory(above, name);
     if (entries == NULL)
-        search->incomplete |= is_closed();
+        search->incomplete |= is_closed(above, name);
     else if (--search->directories < 0 || !is_passable(entries))
         search->incomplete = true;
     for (struct dirent *each; (each = next_entry(entries)) != NULL && !search->incomplete;) {
