@@ -7,10 +7,7 @@ from pathlib import Path
 from sandwright.launcher import FLAGS, LAUNCH
 from sandwright.prebuilt import PrebuiltProgram
 
-_SHARED = (
-    *("bytes.c", "bytes.h", "document.c", "document.h", "landlock.h", "landlock_rules.c", "log.c", "log.h"),
-    *("sha256.c", "utils.c", "utils.h"),
-)
+_SHARED = ("bytes.c", "bytes.h", "document.c", "document.h", "sha256.c", "utils.c", "utils.h")
 
 FRONT = PrebuiltProgram(
     "sandwright",
