@@ -219,7 +219,7 @@ def digest_of(size: int, content: bytes | None) -> Answer:
 
 
 def _machine(_: str) -> Answer:
-    """Bytes of memory, in whole MiB (0: unknown); Landlock's version (0: none); our user, group and further groups."""
+    """Bytes of memory, in MiB (0: unknown), Landlock's version (0: none), user, group, other groups."""
     try:
         memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20 << 20
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Runs inside a sandbox: every way to create a name, tried for the names in its arguments; prints JSON by name."""
+"""Runs inside a sandbox: tries every way to create the names in its arguments, and prints JSON by name."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def dangling(name: str) -> None:
     """A file is created where a link leads."""
     Path("way").unlink(missing_ok=True)
     os.symlink(name, "way")
-    with open("way", "w"):  # noqa: PTH123 - what is tried
+    with open("way", "w"):
         pass
 
 
@@ -48,7 +48,10 @@ def ways(name: str) -> Iterator[tuple[str, Callable[[], object]]]:
     yield "open at", lambda: os.close(os.open(name, os.O_CREAT | os.O_EXCL | os.O_RDWR, dir_fd=here))
     yield "open, absolute", lambda: os.close(os.open(os.path.abspath(name), os.O_CREAT | os.O_WRONLY))
     yield "open, roundabout", lambda: os.close(os.open(f"sub/../{name}", os.O_CREAT | os.O_WRONLY))
-    yield "open, descriptor", lambda: os.close(os.open(f"/proc/self/fd/{here}/{name}", os.O_CREAT | os.O_WRONLY))
+    yield (
+        "open, descriptor",
+        lambda: os.close(os.open(f"/proc/self/fd/{here}/{name}", os.O_CREAT | os.O_WRONLY)),
+    )
     yield "creat", lambda: _checked(_libc.creat(os.fsencode(name), 0o644))
     yield "mkdir", lambda: os.mkdir(name)
     yield "mkdir, slash", lambda: os.mkdir(f"{name}/")
@@ -98,7 +101,9 @@ def attempt(name: str) -> dict[str, str]:
         found[way] = answer
         if os.path.lexists(name):
             os.rename(name, "sub/away")  # not unlink: it may be a directory
-            (os.rmdir if os.path.isdir("sub/away") and not os.path.islink("sub/away") else os.unlink)("sub/away")
+            (os.rmdir if os.path.isdir("sub/away") and not os.path.islink("sub/away") else os.unlink)(
+                "sub/away"
+            )
     return found
 
 

@@ -24,7 +24,12 @@ pytestmark = [
     pytest.mark.skipif(landlock_version() < BACKSTOP, reason="this kernel has no Landlock"),
 ]
 
-POLICY = "schema: 1\nmethod: bwrap\nfilesystem:\n  write: [$PROJECT]\n  deny: [$PROJECT/secrets, $PROJECT/deep/key]\n"
+POLICY = """schema: 1
+method: bwrap
+filesystem:
+  write: [$PROJECT]
+  deny: [$PROJECT/secrets, $PROJECT/deep/key]
+"""
 RESTRICTED = ("secrets", ".bashrc", ".vscode", ".envrc", "commondir", ".BASHRC", "Secrets")
 SCRIPT = Path(script.__file__ or "")
 
@@ -32,7 +37,7 @@ SCRIPT = Path(script.__file__ or "")
 @pytest.fixture
 def outside(project: Project) -> Iterator[Project]:
     """A project that is not below the sandbox's private /tmp."""
-    root = Path(tempfile.mkdtemp(prefix="sandwright-test-", dir="/var/tmp"))  # noqa: S108 - not the private one
+    root = Path(tempfile.mkdtemp(prefix="sandwright-test-", dir="/var/tmp"))
     project.root = root / "p"
     for name in ("sub", "deep"):
         (project.root / name).mkdir(parents=True)
@@ -44,7 +49,7 @@ def outside(project: Project) -> Iterator[Project]:
 
 
 def names(project: Project) -> set[str]:
-    return set(os.listdir(project.root))
+    return {each.name for each in project.root.iterdir()}
 
 
 def test_nothing_is_in_the_project_while_it_runs(outside: Project) -> None:
@@ -73,8 +78,10 @@ def answers(project: Project, *tried: str, cwd: Path | None = None) -> dict[str,
 def test_no_call_creates_a_restricted_name(outside: Project) -> None:
     """The last one is the control: each way works for another name."""
     found = answers(outside, *RESTRICTED, "other")
-    assert found.pop("other") == {way: "made" for way in found["secrets"]} | {"exchange": "ENOENT"}
-    wrong = {(name, way, answer) for name in found for way, answer in found[name].items() if answer != "EACCES"}
+    assert found.pop("other") == dict.fromkeys(found["secrets"], "made") | {"exchange": "ENOENT"}
+    wrong = {
+        (name, way, answer) for name in found for way, answer in found[name].items() if answer != "EACCES"
+    }
     assert not wrong
     assert not {name for name in names(outside) if name.lower() in map(str.lower, RESTRICTED)}
 
@@ -122,7 +129,8 @@ def test_a_path_that_is_changed_meanwhile(outside: Project) -> None:
     found = outside.run("/usr/bin/python3", "-c", RACE, "4")
     assert found.returncode == 0, found.stdout + found.stderr
     tried, made = map(int, found.stdout.split())
-    assert tried > 100 and made > 10
+    assert tried > 100
+    assert made > 10
     assert ".bashrc" not in names(outside)
 
 
@@ -171,6 +179,10 @@ for path in ("plain", "sub/plain"):
 """
 
 
+CAPABILITIES = ("--inh-caps=-all", "--ambient-caps=-all", "--bounding-set=-all")
+WITHOUT_CAPABILITIES = ("setpriv", *CAPABILITIES) if os.geteuid() == 0 else ()
+
+
 def test_other_names_are_created_as_by_the_kernel(outside: Project, tmp_path: Path) -> None:
     """In the closed directory as in one below, and as without a sandbox."""
     found = outside.run("/usr/bin/python3", "-c", SAME)
@@ -178,9 +190,7 @@ def test_other_names_are_created_as_by_the_kernel(outside: Project, tmp_path: Pa
     lines = found.stdout.decode().splitlines()
     (tmp_path / "bare/sub").mkdir(parents=True)
     bare = subprocess.run(
-        ("setpriv", "--inh-caps=-all", "--ambient-caps=-all", "--bounding-set=-all", "/usr/bin/python3", "-c", SAME)
-        if os.geteuid() == 0
-        else ("/usr/bin/python3", "-c", SAME),
+        (*WITHOUT_CAPABILITIES, "/usr/bin/python3", "-c", SAME),
         cwd=tmp_path / "bare", capture_output=True, timeout=60, check=True,
     )  # fmt: skip
     assert lines == bare.stdout.decode().splitlines()
@@ -193,7 +203,8 @@ def test_new_directories_are_used(outside: Project) -> None:
         "sh", "-ec",
         "mkdir -p new/a/b; echo 1 >new/a/b/f; cp -r new copy; mv new/a up; mv copy/a/b/f .; "
         "git init -q nested; git -C nested -c user.name=n -c user.email=e commit -q --allow-empty -m x; "
-        "tar cf - up | tar xf - -C copy; ln -s up/b link; echo 2 >link/g; find . -name .git -prune -o -type f -print",
+        "tar cf - up | tar xf - -C copy; ln -s up/b link; echo 2 >link/g; "
+        "find . -name .git -prune -o -type f -print",
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr.decode()
     found = set(ran.stdout.decode().split()) - {"./sandbox.yaml", "./nested"}
@@ -212,12 +223,19 @@ def test_mount_points_are_not_moved(outside: Project) -> None:
     )  # fmt: skip
     assert {".vscode", ".envrc", ".git"} <= set(ran.stdout.decode().split())
     assert "away" not in ran.stdout.decode()
-    assert (outside.root / ".envrc").read_text() == (outside.root / ".vscode/settings.json").read_text() == "mine\n"
+    assert (
+        (outside.root / ".envrc").read_text()
+        == (outside.root / ".vscode/settings.json").read_text()
+        == "mine\n"
+    )
 
 
 def test_what_the_host_makes_meanwhile(outside: Project) -> None:
     """A new directory of the host can be used, and one with a restricted name cannot."""
-    words = "touch started; until [ -e go ]; do sleep 0.1; done; echo x >theirs/file; echo x >.vscode/tasks.json; true"
+    words = (
+        "touch started; until [ -e go ]; do sleep 0.1; done; "
+        "echo x >theirs/file; echo x >.vscode/tasks.json; true"
+    )
     with outside.start("sh", "-c", words) as process:
         for _ in range(300):
             if (outside.root / "started").exists():
@@ -247,7 +265,9 @@ def test_without_landlock_nothing_starts(outside: Project, tmp_path: Path) -> No
     assert shown.returncode == 0, shown.stderr.decode()
     launch = next((tmp_path / "out").rglob("launch"))
     words = ("/usr/bin/python3", "-c", WITHOUT_LANDLOCK, str(launch), "true")
-    ended = subprocess.run(words, cwd=outside.root, env=outside.environ, capture_output=True, timeout=60, check=False)
+    ended = subprocess.run(
+        words, cwd=outside.root, env=outside.environ, capture_output=True, timeout=60, check=False
+    )
     assert ended.returncode == 125
     assert b"no Landlock" in ended.stderr or b"there is none" in ended.stderr, ended.stderr
     with contextlib.suppress(FileNotFoundError):

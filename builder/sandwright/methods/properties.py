@@ -62,7 +62,7 @@ class Properties:
     """Mounts need mount points, which the launcher creates in the project for a run."""
 
     supervises_creation: bool = False
-    """Where the kernel has Landlock, missing names need no placeholders, as the supervisor creates the others."""
+    """With Landlock, missing names need no placeholders, because the supervisor creates all others."""
 
     records: bool = False
     """The launcher can record accesses of programs (`learn`)."""

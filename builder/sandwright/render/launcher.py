@@ -39,7 +39,9 @@ def common_plan(policy: ResolvedPolicy, plan: MountPlan, method: str) -> LaunchP
     return LaunchPlan(
         method=method,
         absent=tuple(dict.fromkeys((*appearing(policy, covered), *uncreatable))),
-        denied_names=tuple(dict.fromkeys((*denied_names(policy, covered), *((each, "") for each in uncreatable)))),
+        denied_names=tuple(
+            dict.fromkeys((*denied_names(policy, covered), *((each, "") for each in uncreatable)))
+        ),
         there_directories=tuple(path for path, entry in there.items() if entry == "directory"),
         there_files=tuple(path for path, entry in there.items() if entry != "directory"),
         mount_ways=tuple(_mount_ways(policy, plan)),

@@ -63,11 +63,11 @@ def placeholders(policy: ResolvedPolicy, writable: Callable[[str], bool]) -> tup
 
 
 def uncreatable(policy: ResolvedPolicy, found: Iterable[Placeholder]) -> tuple[Placeholder, ...]:
-    """Those of the placeholders that a launcher of bubblewrap needs not create: the sandbox cannot create the name.
+    """The placeholders that bubblewrap's launcher need not make, as the sandbox cannot create the names.
 
-    Landlock refuses to create anything in their directories, and the launcher's supervisor creates other names
-    there (`launcher/source/creation.c`). That takes the second wall. A rule for a private directory would hold
-    for what is mounted below it, too. The files in Git directories remain: git(1) expects them.
+    Landlock refuses to create anything in their directories, and the launcher's supervisor creates other
+    names there (`launcher/source/creation.c`). That takes the second wall. A rule for a private directory
+    would hold for what is mounted below it, too. Placeholders in Git directories remain: Git reads them.
     """
     if policy.facts.landlock < BACKSTOP or policy.process.seccomp not in SECCOMP_PROFILES:
         return ()
