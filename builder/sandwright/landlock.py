@@ -7,7 +7,7 @@ import ctypes
 _CREATE_RULESET, _QUERY_VERSION = 444, 1
 
 BACKSTOP = 2
-"""The version that the second wall needs (Linux 5.19): the one before lets no file move between directories."""
+"""The version that the second wall needs (Linux 5.19): before, no file can be moved between directories."""
 
 
 def landlock_version() -> int:
