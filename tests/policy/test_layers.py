@@ -47,6 +47,7 @@ def _view(policy: ResolvedPolicy) -> Mapping[str, Any]:
         "filesystem.protect": [name for name in protected if name not in ("sandbox.yaml", ".sandbox")],
         "filesystem.unprotect": [each.path for each in policy.filesystem.unprotected],
         "filesystem.git": [item.value for item in policy.settings.items("filesystem.git")],
+        "filesystem.placeholders": policy.filesystem.placeholders,
         "filesystem.home": policy.filesystem.home,
         "filesystem.tmp": policy.filesystem.tmp,
         "network.mode": policy.network.mode,
@@ -80,6 +81,7 @@ VALUES = [
     # field, without any, one text and what it means, another text and what it means
     ("method", [], "method: bwrap", ["bwrap"], "method: docker", ["docker"]),
     ("methods", [], "methods: [bwrap]", ["bwrap"], "methods: [gvisor, docker]", ["gvisor", "docker"]),
+    ("filesystem.placeholders", True, "filesystem: {placeholders: false}", False, "filesystem: {placeholders: true}", True),
     ("filesystem.home", "host", "filesystem: {home: private}", "private", "filesystem: {home: throwaway}", "throwaway"),
     ("filesystem.tmp", "private", "filesystem: {tmp: shared}", "shared", "filesystem: {tmp: private}", "private"),
     ("network.mode", "none", "network: {mode: host}", "host", "network: {mode: proxy}", "proxy"),

@@ -70,7 +70,7 @@ def test_a_layer_may_say_nothing(text: str) -> None:
         ("a\n", "p:1:1: must be a mapping, not text"),
         ("metod: bwrap", "p:1:1: metod: no such key; did you mean 'method'?"),
         ("filesystem: {wirte: [/a]}", "p:1:14: filesystem.wirte: no such key; did you mean 'write'?"),
-        ("filesystem: {xyz: 1}", "p:1:14: filesystem.xyz: no such key; there is read, write, readonly, deny, protect, unprotect, git, home, tmp"),
+        ("filesystem: {xyz: 1}", "p:1:14: filesystem.xyz: no such key; there is read, write, readonly, deny, protect, unprotect, git, placeholders, home, tmp"),
         ("method: bwarp", "p:1:9: method: 'bwarp' is no method; did you mean 'bwrap'?"),
         ("method: chroot", "p:1:9: method: 'chroot' is no method; there is bwrap, docker, podman, gvisor, oci, seatbelt, kubernetes, user, alcless, landlock, vm, noop"),
         ("method: [bwrap]", "p:1:9: method: must be text, not a list"),

@@ -28,7 +28,8 @@ POLICY = """schema: 1
 method: bwrap
 filesystem:
   write: [$PROJECT]
-  deny: [$PROJECT/secrets, $PROJECT/deep/key]
+  protect: [..., secrets, deep/key]
+  placeholders: false
 """
 RESTRICTED = ("secrets", ".bashrc", ".vscode", ".envrc", "commondir", ".BASHRC", "Secrets")
 SCRIPT = Path(script.__file__ or "")
@@ -249,14 +250,42 @@ def test_what_the_host_makes_meanwhile(outside: Project) -> None:
     assert not (outside.root / ".vscode/tasks.json").exists()
 
 
-def test_below_a_private_directory_placeholders_remain(project: Project) -> None:
-    """A rule for the private /tmp holds for what is mounted below it."""
+UNABLE = {
+    "below a private directory": ("--method", "bwrap"),
+    "another method": ("--method", "user"),
+    "a filter from a file": ("--set", "process.seccomp=FILTER"),
+}
+
+
+@pytest.mark.parametrize("options", UNABLE.values(), ids=UNABLE.keys())
+def test_where_it_is_not_possible(project: Project, options: tuple[str, ...]) -> None:
+    """It is an error, and not ignored."""
     project.policy.write_text(POLICY)
-    (project.root / "sub").mkdir()
+    (project.root / "filter.json").write_text('{"defaultAction": "SCMP_ACT_ALLOW", "architectures": []}\n')
+    (project.root / "deep").mkdir()
     project.environment |= {"SANDWRIGHT_TRUST": "1"}
-    ran = project.run("sh", "-c", "ls -A; echo x >.bashrc || mkdir .vscode")
+    filter_file = str(project.root / "filter.json")
+    ran = project.run("true", options=tuple(word.replace("FILTER", filter_file) for word in options))
+    assert ran.returncode == 125
+    assert b"filesystem.placeholders: false" in ran.stderr, ran.stderr.decode()
+
+
+def test_a_strangers_policy_needs_approval(outside: Project) -> None:
+    outside.environment["SANDWRIGHT_TRUST"] = ""
+    ran = outside.run("true")
+    assert ran.returncode == 125
+    assert b"filesystem.placeholders false" in ran.stderr
+
+
+def test_denied_names_keep_their_placeholders(outside: Project) -> None:
+    """The host can't create them during the run either."""
+    outside.policy.write_text(
+        POLICY.replace("protect: [..., secrets,", "deny: [$PROJECT/denied]\n  protect: [..., secrets,")
+    )
+    ran = outside.run("sh", "-c", "ls -A; mkdir denied")
+    assert "denied" in ran.stdout.decode().split()
+    assert ".bashrc" not in ran.stdout.decode().split()
     assert ran.returncode != 0
-    assert ".bashrc" in ran.stdout.decode().split()
 
 
 def test_without_landlock_nothing_starts(outside: Project, tmp_path: Path) -> None:

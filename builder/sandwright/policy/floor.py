@@ -8,6 +8,7 @@ A floor is a layer like any other, and each of its keys is a limit too:
 | filesystem.read, write             | nothing outside these paths (see `sandwright.policy.path_limits`)     |
 | filesystem.deny, readonly, protect | they hold at every path inside                                        |
 | filesystem.git                     | a subset                                                              |
+| filesystem.placeholders            | true < false                                                          |
 | filesystem.home                    | throwaway < private < host                                            |
 | filesystem.tmp                     | private < shared                                                      |
 | network.mode                       | none < proxy < host                                                   |
@@ -45,6 +46,7 @@ from sandwright.policy.spelling import environment_names
 from sandwright.policy.values import UNLIMITED
 
 _ORDERS: Mapping[str, tuple[object, ...]] = {
+    "filesystem.placeholders": (True, False),
     "filesystem.home": ("throwaway", "private", "host"),
     "filesystem.tmp": ("private", "shared"),
     "network.mode": ("none", "proxy", "host"),

@@ -37,6 +37,7 @@ FIELDS: Mapping[str, Way] = {
     "filesystem.protect": "restrictions",
     "filesystem.unprotect": "restrictions",
     "filesystem.git": "grants",
+    "filesystem.placeholders": "value",
     "filesystem.home": "value",
     "filesystem.tmp": "value",
     "cache": "grants",

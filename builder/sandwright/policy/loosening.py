@@ -99,6 +99,11 @@ def _rights(policy: ResolvedPolicy, allowed: Sequence[ResolvedPolicy]) -> Iterat
         yield Loosening("lets programs gain rights: process.sandbox_root")
     if policy.mapping == "off" and not any(each.mapping == "off" for each in allowed):
         yield Loosening("runs as the image's own user: user.mapping off")
+    if not policy.filesystem.placeholders and all(each.filesystem.placeholders for each in allowed):
+        yield Loosening(
+            "lets programs write for a moment to protected files that the host creates during a run:",
+            "filesystem.placeholders false",
+        )
     name = policy.process.seccomp
     if name == "build" and not any(each.process.seccomp == name for each in allowed):
         yield Loosening("lets programs leave set-user-id files: process.seccomp build")

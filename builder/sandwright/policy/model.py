@@ -136,6 +136,18 @@ class FilesystemSection:
     these.
     """
 
+    placeholders: bool | None = None
+    """Whether missing protected names of the project are occupied by empty directories during a run.
+
+    `false`: they are not, so that scaffolding tools and file watchers see the project as it is. Programs
+    still cannot create these names: Landlock and the launcher refuse it. Only `bwrap` can do this, on Linux
+    5.19 or newer, for a project that is not below the sandbox's private directories (`/tmp`); otherwise the
+    policy is an error. Two things are weaker: if the host creates such a file during the run, programs can
+    write to it for some milliseconds, and calls that create names can fail with EINTR in a program that
+    handles signals without SA_RESTART. Names that `deny` and `readonly` list keep their placeholders.
+    Absent: inherited; built in is `true`.
+    """
+
     home: HomeMode | None = None
     """The home directory: `host`, the user's, `private`, one of the project, or `throwaway`, an empty one.
 

@@ -177,6 +177,7 @@ def _filesystem(
         protections=names,
         unprotected=unprotected,
         links=tuple(replaceable_links((*rules, *protected, *policy_files, *closed), tree)),
+        placeholders=settings.value("filesystem.placeholders") is not False,
         home=home.value,
         home_source=_home_source(home, facts, faults),
         tmp=tmp.value,

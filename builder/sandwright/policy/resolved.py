@@ -36,7 +36,8 @@ class Filesystem:
     `rules` are those that hold, parents before children. `protected` are the names below writable paths that
     exist; where they would be writable they are among `rules` too. `protections` say which names are
     protected wherever they appear. `links` are those that a restriction leads through and the sandbox can
-    replace. `startup` can be read where no rule says anything. `tmp` is the temporary
+    replace. `startup` can be read where no rule says anything. `placeholders`: missing protected names are
+    occupied during a run. `tmp` is the temporary
     directory's mode, and `tmp_path` where the sandbox sees it. `home` is the home directory's mode, and
     `home_source` the directory of the host that is bound there with `private`, else empty.
     """
@@ -47,6 +48,7 @@ class Filesystem:
     protections: tuple[Protection, ...]
     unprotected: tuple[Unprotected, ...]
     links: tuple[ReplaceableLink, ...]
+    placeholders: bool
     home: HomeMode
     home_source: str
     tmp: TmpMode

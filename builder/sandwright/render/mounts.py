@@ -101,7 +101,7 @@ def mount_plan(
     planning.hold_main_index()
     planning.settle()
     missing = planning.placeholders()
-    refused = uncreatable(policy, missing) if supervised else ()
+    refused = uncreatable(policy, missing, supervised=supervised)
     repositories = planning.hold_repositories()
     planning.pin((*(placeholder.path for placeholder in missing), *repositories))
     mounts = sorted(planning.mounts.values(), key=lambda mount: (depth(mount.target), mount.target))

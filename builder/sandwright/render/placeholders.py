@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from sandwright.errors import RenderError
 from sandwright.landlock import BACKSTOP
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.names import SECCOMP_PROFILES
@@ -62,23 +63,36 @@ def placeholders(policy: ResolvedPolicy, writable: Callable[[str], bool]) -> tup
     return tuple(found[path] for path in sorted(found.keys() - inner))
 
 
-def uncreatable(policy: ResolvedPolicy, found: Iterable[Placeholder]) -> tuple[Placeholder, ...]:
-    """The placeholders that bubblewrap's launcher need not make, as the sandbox cannot create the names.
+def uncreatable(
+    policy: ResolvedPolicy, found: Iterable[Placeholder], *, supervised: bool
+) -> tuple[Placeholder, ...]:
+    """The placeholders that `filesystem.placeholders: false` replaces: the sandbox cannot create the names.
 
-    Landlock refuses to create anything in their directories, and the launcher's supervisor creates other
-    names there (`launcher/source/creation.c`). That takes the second wall. A rule for a private directory
-    would hold for what is mounted below it, too. Placeholders in Git directories remain: Git reads them.
+    Landlock refuses to create anything in their directories, and the supervisor of bubblewrap's launcher
+    creates other names there (`launcher/source/creation.c`). Names that the policy itself denies keep their
+    placeholders, so that the host can't create them either, and those in Git directories, which Git reads.
+    Raise RenderError where that is not possible.
     """
-    if policy.facts.landlock < BACKSTOP or policy.process.seccomp not in SECCOMP_PROFILES:
+    protected = [each for each in found if each.rule.origin == "protected" and not each.closes]
+    if policy.filesystem.placeholders or not protected:
         return ()
-    private = [rule.path for rule in policy.filesystem.rules if rule.private and rule.writable]
-    return tuple(
-        each
-        for each in found
-        if each.entry == "directory"
-        and not each.closes
-        and not any(is_inside(each.path, path) for path in private)
-    )
+    if not supervised:
+        raise RenderError("filesystem.placeholders: false needs the method bwrap")
+    if policy.facts.landlock < BACKSTOP:
+        raise RenderError(
+            "filesystem.placeholders: false needs Landlock (Linux 5.19), which is not available here"
+        )
+    if policy.process.seccomp not in SECCOMP_PROFILES:
+        raise RenderError("filesystem.placeholders: false needs a shipped profile in process.seccomp")
+    for rule in policy.filesystem.rules:
+        inside = [each.path for each in protected if is_inside(each.path, rule.path)]
+        if rule.private and rule.writable and inside:
+            # A Landlock rule for a private directory would hold for what is mounted below it, too.
+            raise RenderError(
+                f"filesystem.placeholders: false: {inside[0]} is below {rule.path}, which is private inside; "
+                "move the project, or make that directory shared"
+            )
+    return tuple(protected)
 
 
 def ignored_directories(placeholders: Iterable[Placeholder]) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ DECLARATION = Declaration(
         "filesystem.deny": Support("exact", reasons.DENIED_LATER_HIDDEN),
         "filesystem.deny-inside": Support("exact"),
         "filesystem.attributes": Support("exact"),
-        "filesystem.absent": Support("exact", reasons.UNCREATABLE),
+        "filesystem.absent": Support("exact", reasons.PLACEHOLDER_DIRECTORY),
         "filesystem.absent-elsewhere": Support("cannot", reasons.UNCOVERED),
         "filesystem.protect": Support("exact", reasons.UNCREATABLE),
         "filesystem.protect-elsewhere": Support("partly", reasons.APPEARS),

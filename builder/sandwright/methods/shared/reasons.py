@@ -16,9 +16,8 @@ PLACEHOLDER_DIRECTORY = (
     "during a run, an empty directory is a placeholder for the missing path or its missing parent"
 )
 UNCREATABLE = (
-    "where the kernel has Landlock (Linux 5.19), the launcher creates names on behalf of programs, but none "
-    "that the policy restricts; elsewhere, and in private directories, an empty directory is a placeholder "
-    "for the missing path or its missing parent"
+    "during a run, an empty directory is a placeholder for the missing path or its missing parent; with "
+    "`filesystem.placeholders: false` the launcher creates names on behalf of programs, but no protected one"
 )
 DENIED_LATER_ENDS = "if the host creates a denied name during a run, the run ends within milliseconds"
 DENIED_LATER_HIDDEN = "if the host creates a denied name during a run, it is hidden within milliseconds"
