@@ -46,7 +46,7 @@ def lock_images(
     authfile: str = "",
 ) -> Checked:
     """Resolve the packages of images with apt, and the references of bases; write the lock files."""
-    catalogue = catalogue_of(images, name or ())
+    catalogue = catalogue_of(images, name or (), mirror=None if check or outdated else mirror)
     root = Path(images or data_path("images")).resolve()
     chosen = [
         definition
