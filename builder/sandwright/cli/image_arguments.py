@@ -29,7 +29,7 @@ def catalogue_of(
     """The definitions below a directory, with those of shipped images that are bases there.
 
     Without a directory: those that ship, `dev` only if it is in `names`. Without names, and where `mirror`
-    (of `--mirror`) or a setting of this machine names a mirror of Alpine: `alpine-apk`, which needs no registry,
+    (of `--mirror`) or a setting of this machine names a mirror of Alpine: `alpine-apk`, without a registry,
     in place of `alpine`. Raise UsageError for a name that is not there.
     """
     shipped = data_path("images")
