@@ -23,6 +23,7 @@ from sandwright.image.definition import load_catalogue
 from sandwright.image.fetcher import Fetcher
 from sandwright.image.mirrors import find_mirrors
 from sandwright.registry.reference import parse_reference
+from sandwright.registry.referrer import TITLE
 from sandwright.registry.repository import open_repository
 from sandwright.registry.settings import RegistrySettings
 from sandwright.release.publish import make_plan, publish
@@ -417,7 +418,9 @@ def _bundles(pipeline: Pipeline, platform: str) -> list[tuple[dict[str, str], st
             manifest = json.loads(
                 pipeline.run("crane", "manifest", f"{pipeline.repository}@{each['digest']}").text
             )
-            listed.append((dict(manifest["annotations"]), str(manifest["layers"][0]["digest"])))
+            stated = dict(manifest["annotations"])
+            del stated[TITLE]  # `oras attach` would write the manifest to a file of that name
+            listed.append((stated, str(manifest["layers"][0]["digest"])))
     return listed
 
 

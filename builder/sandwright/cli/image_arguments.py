@@ -35,10 +35,10 @@ def catalogue_of(
     shipped = data_path("images")
     catalogue = load_catalogue(Path(images) if images else shipped, bases=shipped)
     of_packages = not (images or names or mirror is None) and names_alpine(mirror, os.environ)
-    wanted = ["alpine-apk"] if of_packages else names
-    if not images and any(name not in catalogue for name in wanted):
+    extra = ["alpine-apk"] if of_packages else names
+    if not images and any(name not in catalogue for name in extra):
         more = load_catalogue(data_path("images", "more"))
-        catalogue |= {name: each for name, each in more.items() if name in wanted}
+        catalogue |= {name: each for name, each in more.items() if name in extra}
     if of_packages:
         del catalogue["alpine"]
     for name in names:

@@ -125,8 +125,8 @@ def _fits_platform(entry: Mapping[str, Any], target: Mapping[str, str]) -> bool:
     for key, value in target.items():
         listed = entry.get(key) or []
         names = listed if isinstance(listed, list) else [listed]
-        wanted = [each for each in names if not str(each).startswith("!")]
-        if f"!{value}" in names or (wanted and value not in wanted and "any" not in wanted):
+        allowed = [each for each in names if not str(each).startswith("!")]
+        if f"!{value}" in names or (allowed and value not in allowed and "any" not in allowed):
             return False
     return True
 
