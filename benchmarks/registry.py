@@ -1,10 +1,11 @@
-"""How fast an image is pushed to a registry and pulled from it, beside skopeo, and what memory that takes.
+"""How fast an image is pushed to a registry and pulled from it, beside skopeo and crane, in what memory.
 
     python -m benchmarks.registry [--rounds N] [--megabytes 400] [--output results.json] [--scratch /dev/shm]
 
 The registry is Debian's `docker-registry` on loopback, empty before every push. The image has five layers of
-bytes that don't compress. Both tools get the same OCI layout on the same file system, verify digests, and
-start as a command does, Python included. Ours then reads back what it pushed; skopeo does not.
+bytes that don't compress. The tools get the same OCI layout on the same file system, verify digests, and
+start as a command does, Python included. Ours then reads back what it pushed; the others do not. crane takes
+part where it is on PATH.
 """
 
 from __future__ import annotations
@@ -84,7 +85,12 @@ def pushers(layout: Path, host: str, storage: Path) -> list[Contestant]:
     ours = (sys.executable, "-c", PUSH, str(layout), target)
     words = ("--insecure-policy", "copy", "--quiet", "--dest-tls-verify=false")
     skopeo = ("skopeo", *words, f"oci:{layout}:latest", f"docker://{target}")
-    return [Contestant("sandwright", ours, before=empty), Contestant("skopeo", skopeo, before=empty)]
+    crane = ("crane", "push", "--insecure", str(layout), target)
+    return [
+        Contestant(name, argv, before=empty)
+        for name, argv in (("sandwright", ours), ("skopeo", skopeo), ("crane", crane))
+        if name != "crane" or shutil.which(name)
+    ]
 
 
 def pullers(scratch: Path, host: str) -> list[Contestant]:
@@ -99,9 +105,11 @@ def pullers(scratch: Path, host: str) -> list[Contestant]:
     ours = (sys.executable, "-c", PULL, source, str(target), str(cache))
     words = ("--insecure-policy", "copy", "--quiet", "--src-tls-verify=false")
     skopeo = ("skopeo", *words, f"docker://{source}", f"oci:{target}:1")
+    crane = ("crane", "pull", "--insecure", "--format=oci", source, str(target))
     return [
-        Contestant("sandwright", ours, before=empty, after=empty),
-        Contestant("skopeo", skopeo, before=empty, after=empty),
+        Contestant(name, argv, before=empty, after=empty)
+        for name, argv in (("sandwright", ours), ("skopeo", skopeo), ("crane", crane))
+        if name != "crane" or shutil.which(name)
     ]
 
 

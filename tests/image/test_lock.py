@@ -139,7 +139,7 @@ CHANGES: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     ),
     "an unknown key": (
         lambda data: data.update(extra=1),
-        "lock.json: extra: no such key; there is schema, definition, suite, epoch, platforms, wheels",
+        "lock.json: extra: no such key; there is schema, definition, suite, epoch, platforms, wheels, npm",
     ),
     "a missing key": (lambda data: data.pop("suite"), "lock.json: suite: is required"),
     "a checksum that is none": (

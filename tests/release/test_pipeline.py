@@ -16,12 +16,14 @@ from typing import Any
 import pytest
 
 from sandwright import process
+from sandwright.errors import IntegrityError
 from sandwright.image.build import build_images
 from sandwright.image.cache import Cache, default_cache
 from sandwright.image.definition import load_catalogue
 from sandwright.image.fetcher import Fetcher
 from sandwright.image.mirrors import find_mirrors
 from sandwright.registry.reference import parse_reference
+from sandwright.registry.referrer import TITLE
 from sandwright.registry.repository import open_repository
 from sandwright.registry.settings import RegistrySettings
 from sandwright.release.publish import make_plan, publish
@@ -124,20 +126,32 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Release:
 
 
 @contextlib.contextmanager
-def _with_referrers(directory: Path) -> Iterator[str]:
-    """A registry that has the referrers API, which the two of distribution do not."""
-    host, log = f"127.0.0.1:{free_port()}", directory / "log"
+def _other_registry(kind: str, directory: Path) -> Iterator[str]:
+    """A registry of another program than distribution's."""
+    port, log = free_port(), directory / "log"
+    words: tuple[object, ...] = (f"127.0.0.1:{port}",)
+    if kind == "olareg":
+        words = ("serve", "--addr=127.0.0.1", f"--port={port}", f"--dir={directory}/data", "--api-delete")
+    if kind == "zot":
+        settings = {
+            "storage": {"rootDirectory": str(directory / "data")},
+            "http": {"address": "127.0.0.1", "port": str(port)},
+            "log": {"level": "warn"},
+        }
+        (directory / "zot.json").write_text(json.dumps(settings))
+        words = ("serve", directory / "zot.json")
     with log.open("wb") as out:
-        running = process.start(gotools.require("referrers"), host, stdout=out, stderr=out)
+        running = process.start(gotools.require(kind), *map(str, words), stdout=out, stderr=out)
         with running:
-            wait_for("127.0.0.1", int(host.rpartition(":")[2]), log)
-            yield host
+            wait_for("127.0.0.1", port, log)
+            yield f"127.0.0.1:{port}"
 
 
 @contextlib.contextmanager
 def _registry(kind: str, directory: Path) -> Iterator[str]:
-    if kind == "referrers":
-        with _with_referrers(directory) as host:
+    """One of distribution's two; CUE's; olareg; zot."""
+    if kind in ("referrers", "olareg", "zot"):
+        with _other_registry(kind, directory) as host:
             yield host
         return
     program = "docker-registry" if kind == "distribution2" else gotools.require("registry")
@@ -145,7 +159,7 @@ def _registry(kind: str, directory: Path) -> Iterator[str]:
         yield server.host
 
 
-@pytest.fixture(scope="module", params=["distribution2", "distribution3", "referrers"])
+@pytest.fixture(scope="module", params=["distribution2", "distribution3", "referrers", "olareg"])
 def pipeline(
     request: pytest.FixtureRequest, release: Release, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Pipeline]:
@@ -162,6 +176,16 @@ def _publish(name: str, release: Release, private: Path) -> None:
     key = load_key(str(private), environ={})
     with open_repository(parse_reference(name), RegistrySettings(), push=True) as repository:
         publish(repository, make_plan(repository, release, key.verifier, ("1",)), key)
+
+
+def test_a_registry_that_lists_other_referrers_is_refused(release: Release, tmp_path: Path) -> None:
+    """zot 1.4.3 has a draft of the API: its list names the type of a referrer's config instead of its own."""
+    private, _ = write_key(tmp_path, "key", kind="p256")
+    with (
+        _registry("zot", tmp_path) as host,
+        pytest.raises(IntegrityError, match="was attached, and is not there"),
+    ):
+        _publish(f"{host}/team/distroless", release, private)
 
 
 def test_the_image_is_whole(pipeline: Pipeline, tmp_path: Path) -> None:
@@ -360,7 +384,7 @@ def test_an_altered_image_is_refused(pipeline: Pipeline, tmp_path: Path, what: s
     altered = _push_altered(pipeline, what, tmp_path)
     assert not pipeline.cosign("verify", altered)
     bundles = [*_bundles(pipeline, ""), *_bundles(pipeline, "linux/amd64")]
-    assert len(bundles) == 3 + 3
+    assert len(bundles) == 3 + 4  # provenance, tests, signature; two SBOMs, VEX, signature
     for number, (stated, digest) in enumerate(bundles):
         file = tmp_path / f"{number}.json"
         fetched = pipeline.run(
@@ -394,8 +418,71 @@ def _bundles(pipeline: Pipeline, platform: str) -> list[tuple[dict[str, str], st
             manifest = json.loads(
                 pipeline.run("crane", "manifest", f"{pipeline.repository}@{each['digest']}").text
             )
-            listed.append((dict(manifest["annotations"]), str(manifest["layers"][0]["digest"])))
+            stated = dict(manifest["annotations"])
+            del stated[TITLE]  # `oras attach` would write the manifest to a file of that name
+            listed.append((stated, str(manifest["layers"][0]["digest"])))
     return listed
+
+
+def _envelopes(pipeline: Pipeline, platform: str) -> dict[str, dict[str, Any]]:
+    """The signed statements about a manifest: DSSE envelopes by the type of their predicate."""
+    found = {}
+    for _, digest in _bundles(pipeline, platform):
+        fetched = pipeline.run(
+            "oras", "blob", "fetch", "--plain-http", "-o", "-", f"{pipeline.repository}@{digest}"
+        )
+        assert fetched, fetched.stderr
+        envelope = json.loads(fetched.stdout)["dsseEnvelope"]
+        found[json.loads(base64.b64decode(envelope["payload"]))["predicateType"]] = envelope
+    return found
+
+
+PROVENANCE = "https://slsa.dev/provenance/v1"
+
+
+@pytest.mark.parametrize("platform", ["", "linux/amd64"])
+def test_in_toto_s_library_reads_the_statements(pipeline: Pipeline, platform: str) -> None:
+    """It validates the statement, and the provenance by the schema of SLSA."""
+    envelopes = _envelopes(pipeline, platform)
+    assert (PROVENANCE in envelopes) == (not platform)
+    for kind, envelope in envelopes.items():
+        payload = base64.b64decode(envelope["payload"])
+        read = process.run(gotools.require("attestation"), stdin=payload, timeout=STEP)
+        assert read.text == kind
+    if not platform:
+        statement = json.loads(base64.b64decode(envelopes[PROVENANCE]["payload"]))
+        del statement["predicate"]["runDetails"]["builder"]
+        refused = process.run(
+            gotools.require("attestation"), stdin=json.dumps(statement).encode(), timeout=STEP, check=False
+        )
+        assert "builder" in refused.stderr
+
+
+def test_cosign_checks_what_the_provenance_says(pipeline: Pipeline, tmp_path: Path) -> None:
+    """By a policy, with a key and without a list of builders."""
+    image = pipeline.of_platform("")
+    for number, (builder, holds) in enumerate({"urn:sandwright:builder": True, "urn:other": False}.items()):
+        policy = tmp_path / f"{number}.cue"
+        policy.write_text(f'predicate: runDetails: builder: id: "{builder}"\n')
+        words = ("verify-attestation", "--type", "slsaprovenance1", "--policy", policy, image)
+        verified = pipeline.cosign(*words)
+        assert bool(verified) is holds, verified.stderr
+
+
+def test_slsa_verifier_takes_the_signature_and_not_the_builder(pipeline: Pipeline, tmp_path: Path) -> None:
+    """Its list of builders is part of it. It verifies the signature of a key only for another predicate."""
+    path = tmp_path / "envelope.json"
+    path.write_text(json.dumps(_envelopes(pipeline, "")[PROVENANCE]))
+    root = f"{pipeline.repository}@{pipeline.release.root.digest}"
+    builder = ("--source-uri", "github.com/team/images", "--builder-id", "urn:sandwright:builder")
+    refused = pipeline.run("slsa-verifier", "verify-image", root, "--provenance-path", path, *builder)
+    assert "no verifier support the builder: urn:sandwright:builder" in refused.stderr
+    summary = ("--subject-digest", pipeline.release.root.digest, "--attestation-path", path)
+    wanted = ("--verifier-id", "x", "--resource-uri", "x", "--verified-level", "SLSA_BUILD_LEVEL_1")
+    for key, message in (("key", f'got "{PROVENANCE}"'), ("other", "no valid signature")):
+        public = ("--public-key-path", pipeline.keys / f"{key}.pub")
+        refused = pipeline.run("slsa-verifier", "verify-vsa", *summary, *wanted, *public)
+        assert message in refused.stderr
 
 
 def test_a_signature_by_another_key_is_refused(pipeline: Pipeline) -> None:

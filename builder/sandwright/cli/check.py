@@ -18,6 +18,7 @@ from sandwright.cli import console
 from sandwright.cli.arguments import build_directory, image_path, names
 from sandwright.errors import UsageError, VerdictError
 from sandwright.outputs import write_output
+from sandwright.release.packages import LANGUAGES
 from sandwright.release.sbom import take_inventory
 from sandwright.release.vex import Vex, check_expiry, load_vex
 from sandwright.release.vulnerabilities import OsvDatabase, assess, read_osv
@@ -109,9 +110,9 @@ def _print_vulnerabilities(scan: _Scanner, path: Path, checked: CheckResult) -> 
     for each in assessments:
         console.line(f"{'error' if each.is_open else 'stated'}: vulnerability: {each}")
     count = sum(each.is_open for each in assessments)
-    compared = sum(each.kind != "pypi" for each in inventory.packages)
+    compared = sum(each.kind not in LANGUAGES for each in inventory.packages)
     other = len(inventory.packages) - compared
-    more = f"; {other} Python packages were not compared" if other else ""
+    more = f"; {other} packages of programming languages were not compared" if other else ""
     where = f"{checked.name} {checked.platform}"
     console.line(f"{where}: {count} open vulnerabilities of {compared} packages{more}")
     return count

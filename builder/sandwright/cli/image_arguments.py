@@ -12,7 +12,7 @@ from sandwright.image.cache import Cache, default_cache
 from sandwright.image.compress import Compression, parse_compression
 from sandwright.image.definition import ImageDefinition, load_catalogue
 from sandwright.image.fetcher import Fetcher, Relock
-from sandwright.image.mirrors import find_mirrors
+from sandwright.image.mirrors import find_mirrors, names_alpine
 from sandwright.image.packagestore import named_store
 from sandwright.registry.credentials import ANONYMOUS, auth_files
 from sandwright.registry.reference import split_host
@@ -23,17 +23,24 @@ RegistrySettingsFactory = Callable[[], "RegistrySettings"]
 """Reads the settings of registries when the first registry is needed."""
 
 
-def catalogue_of(images: str, names: Sequence[str] = ()) -> dict[str, ImageDefinition]:
+def catalogue_of(
+    images: str, names: Sequence[str] = (), *, mirror: str | None = None
+) -> dict[str, ImageDefinition]:
     """The definitions below a directory, with those of shipped images that are bases there.
 
-    Without a directory: those that ship, `dev` only if it is in `names`.
-    Raise UsageError for a name that is not there.
+    Without a directory: those that ship, `dev` only if it is in `names`. Without names, and where `mirror`
+    (of `--mirror`) or a setting of this machine names a mirror of Alpine: `alpine-apk`, without a registry,
+    in place of `alpine`. Raise UsageError for a name that is not there.
     """
     shipped = data_path("images")
     catalogue = load_catalogue(Path(images) if images else shipped, bases=shipped)
-    if not images and any(name not in catalogue for name in names):
+    of_packages = not (images or names or mirror is None) and names_alpine(mirror, os.environ)
+    extra = ["alpine-apk"] if of_packages else names
+    if not images and any(name not in catalogue for name in extra):
         more = load_catalogue(data_path("images", "more"))
-        catalogue |= {name: each for name, each in more.items() if name in names}
+        catalogue |= {name: each for name, each in more.items() if name in extra}
+    if of_packages:
+        del catalogue["alpine"]
     for name in names:
         if name not in catalogue:
             raise UsageError(f"there is no image '{name}'; {suggestion(name, catalogue)}")

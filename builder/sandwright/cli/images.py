@@ -86,7 +86,7 @@ def build_images(
             arguments, options, output=build_directory(output), registry=registry
         )
     started = time.monotonic()
-    catalogue = catalogue_of(images, name or ())
+    catalogue = catalogue_of(images, name or (), mirror=None if frozen else mirror)
     where = build_directory(output)
     settings: dict[str, Any] = {
         "platforms": list(platform or ()) or None,

@@ -22,6 +22,7 @@ from sandwright.image.lock import Lock, check_lock, load_lock, lock_changes, wri
 from sandwright.image.lockdiff import lock_differences, markdown
 from sandwright.image.lockfile import NotLocked
 from sandwright.image.mirrors import find_mirrors
+from sandwright.image.npm import with_npm
 from sandwright.image.pip import with_wheels
 from sandwright.image.registrybase import lock_base
 from sandwright.progress import Progress
@@ -45,7 +46,7 @@ def lock_images(
     authfile: str = "",
 ) -> Checked:
     """Resolve the packages of images with apt, and the references of bases; write the lock files."""
-    catalogue = catalogue_of(images, name or ())
+    catalogue = catalogue_of(images, name or (), mirror=None if check or outdated else mirror)
     root = Path(images or data_path("images")).resolve()
     chosen = [
         definition
@@ -153,6 +154,8 @@ class _Locker:
         )
         if definition.languages.pip:
             lock = with_wheels(definition, lock, Cache(default_cache(os.environ)))
+        if definition.languages.npm:
+            lock = with_npm(definition, lock, Cache(default_cache(os.environ)))
         return lock, lock_changes(previous, lock)
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import BinaryIO
 
 from sandwright.host import MachineFacts
 from sandwright.image import additions, declared, init
@@ -18,6 +20,7 @@ from sandwright.image.documents import INIT, LayerHistory, architecture, timesta
 from sandwright.image.existing import BaseImage
 from sandwright.image.layer import WrittenLayer
 from sandwright.image.lock import LockedPackage
+from sandwright.image.npmpackage import NpmPackages, install_npm
 from sandwright.image.overlay import Overlay
 from sandwright.image.packagefile import ExpectedDigest
 from sandwright.image.packages import PackageRules, PackageSource, WrittenPackages, write_packages
@@ -57,6 +60,21 @@ class PlatformLayers:
     notes: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class LanguageSources:
+    """Packages of programming languages, for one platform."""
+
+    python: PythonWheels | None
+    npm: NpmPackages
+
+    def install(self, overlay: Overlay, scratch: BinaryIO) -> tuple[str, ...]:
+        """Add them to an image; notes for the user. `scratch` is an empty file that outlasts the overlay."""
+        if self.python is not None:
+            install_wheels(overlay, self.python)
+        scripted = install_npm(overlay, self.npm, scratch)
+        return (f"not run: install scripts of npm's {', '.join(scripted)}",) if scripted else ()
+
+
 def sources(packages: Sequence[LockedPackage], files: Mapping[str, Path]) -> list[PackageSource]:
     """The packages of a lock with their files, found by SHA-256."""
     return [
@@ -84,7 +102,7 @@ def from_packages(
     shop: BuildContext,
     task: PlatformBuild,
     packages: Sequence[PackageSource],
-    wheels: PythonWheels | None = None,
+    languages: LanguageSources | None = None,
 ) -> PlatformLayers:
     """Layers of the packages' files, and one layer with the declarations that replace their scripts."""
     definition = task.definition
@@ -120,8 +138,9 @@ def from_packages(
         _history_entry(layer, _package_names(group), task)
         for (_, layer), group in zip(made, groups, strict=True)
     ]
-    made_layers = _with_last_layer(shop, task, overlay, steps, wheels)
-    return replace(made_layers, notes=declared.skipped_scripts(brought, definition.declare))
+    made_layers = _with_last_layer(shop, task, overlay, steps, languages)
+    skipped = declared.skipped_scripts(brought, definition.declare)
+    return replace(made_layers, notes=(*skipped, *made_layers.notes))
 
 
 def from_scripts(
@@ -129,7 +148,7 @@ def from_scripts(
     task: PlatformBuild,
     packages: Sequence[PackageSource],
     facts: MachineFacts,
-    wheels: PythonWheels | None = None,
+    languages: LanguageSources | None = None,
 ) -> PlatformLayers:
     """A layer of the system that the packages' own scripts configure, and one of additions."""
     definition = task.definition
@@ -155,7 +174,7 @@ def from_scripts(
     overlay = Overlay(tree, epoch=task.epoch)
     declared.mount_points(overlay)
     created_by = f"mmdebstrap {definition.suite}: {_package_names(packages)}"
-    return _with_last_layer(shop, task, overlay, [_history_entry(writer.layer, created_by, task)], wheels)
+    return _with_last_layer(shop, task, overlay, [_history_entry(writer.layer, created_by, task)], languages)
 
 
 def from_base(shop: BuildContext, task: PlatformBuild, base: BaseImage) -> PlatformLayers:
@@ -193,18 +212,18 @@ def _with_last_layer(
     task: PlatformBuild,
     overlay: Overlay,
     below: list[LayerHistory],
-    wheels: PythonWheels | None = None,
+    languages: LanguageSources | None = None,
 ) -> PlatformLayers:
-    """The layers with one more on top: wheels, and the additions of the definition."""
-    if wheels is not None:
-        install_wheels(overlay, wheels)
-    additions.add(task.definition, overlay)
-    if task.definition.config.init is not None:
-        overlay.file(INIT.lstrip("/").encode(), init.program(task.platform), mode=0o755)
-    with shop.layer(task.compression) as writer:
-        overlay.write(writer)
+    """The layers with one more on top: packages of languages, and the additions of the definition."""
+    with tempfile.TemporaryFile(dir=shop.staging.path) as scratch:
+        notes = () if languages is None else languages.install(overlay, scratch)
+        additions.add(task.definition, overlay)
+        if task.definition.config.init is not None:
+            overlay.file(INIT.lstrip("/").encode(), init.program(task.platform), mode=0o755)
+        with shop.layer(task.compression) as writer:
+            overlay.write(writer)
     last = _history_entry(writer.layer, f"sandwright: {task.definition.name}", task)
-    return PlatformLayers([*below, last], additions.account_names(overlay))
+    return PlatformLayers([*below, last], additions.account_names(overlay), notes)
 
 
 def _package_names(packages: Sequence[PackageSource]) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from sandwright.errors import LockError, SandwrightError
 from sandwright.host import MachineFacts, collect_host
 from sandwright.image import assemble
-from sandwright.image.assemble import PlatformBuild, PlatformLayers
+from sandwright.image.assemble import LanguageSources, PlatformBuild, PlatformLayers
 from sandwright.image.baselock import BaseLock
 from sandwright.image.buildcontext import BuildContext, open_build_context
 from sandwright.image.definition import ImageDefinition
@@ -21,6 +21,7 @@ from sandwright.image.inherit import ImageSettings, inherited
 from sandwright.image.layout import is_littered, staging
 from sandwright.image.lock import Lock, PackageGone
 from sandwright.image.lockfile import NotLocked
+from sandwright.image.npmpackage import NpmPackages
 from sandwright.image.pip import python_target
 from sandwright.image.plan import BuildPlan, PlannedImage, input_checksum, plan_build
 from sandwright.image.publish import ImageOrigin, Make, PlatformSplit, publish
@@ -186,23 +187,24 @@ class _Build:
         share = PlatformSplit.of(step, origin)
         packages = [package for platform in share.fresh for package in lock.packages(platform)]
         files = self._supply.fetch(packages, self._shop.progress)
-        wheels = {
-            platform: self._wheels(lock, platform) for platform in share.fresh if lock.wheels.get(platform)
-        }
+        languages = {platform: self._languages(lock, platform) for platform in share.fresh}
 
         def make(task: PlatformBuild) -> PlatformLayers:
             sources = assemble.sources(lock.packages(task.platform), files)
             if definition.configure == "scripts":
                 return assemble.from_scripts(
-                    self._shop, task, sources, self._host(), wheels.get(task.platform)
+                    self._shop, task, sources, self._host(), languages[task.platform]
                 )
-            return assemble.from_packages(self._shop, task, sources, wheels.get(task.platform))
+            return assemble.from_packages(self._shop, task, sources, languages[task.platform])
 
         return self._publish(share, make)
 
-    def _wheels(self, lock: Lock, platform: str) -> PythonWheels:
-        target, wheels = python_target(platform, lock.packages(platform)), lock.wheels[platform]
-        return PythonWheels(target.python, wheels, self._supply.wheels(wheels, target, self._shop.progress))
+    def _languages(self, lock: Lock, platform: str) -> LanguageSources:
+        progress, python, npm = self._shop.progress, None, lock.npm.get(platform, ())
+        if wheels := lock.wheels.get(platform):
+            target = python_target(platform, lock.packages(platform))
+            python = PythonWheels(target.python, wheels, self._supply.wheels(wheels, target, progress))
+        return LanguageSources(python, NpmPackages(npm, self._supply.npm(npm, progress)))
 
     def _on_registry(self, step: PlannedImage) -> ImageLayout:
         if step.lock is None and self._supply.relock is None:

@@ -186,9 +186,9 @@ def _folder_faults(definition: ImageDefinition) -> Faults:
     for index, key in enumerate(definition.base.keys if isinstance(definition.base, AlpineBase) else ()):
         if message := _source_fault(definition.folder, key):
             yield ("base", "keys", index), message
-    for source in definition.languages.files:
+    for key, source in definition.languages.named.items():
         if message := _source_fault(definition.folder, source):
-            yield ("languages", "pip"), message
+            yield ("languages", key), message
     for index, file in enumerate(definition.files):
         message = _source_fault(definition.folder, file.source) if file.source else None
         if message:

@@ -1,4 +1,4 @@
-"""Fetches what images are made of: packages, wheels, and bases in registries."""
+"""Fetches what images are made of: packages, those of programming languages, and bases in registries."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from sandwright.image.cache import Cache
 from sandwright.image.definition import ImageDefinition
 from sandwright.image.fetch import fetch
 from sandwright.image.lock import Lock, LockedPackage
+from sandwright.image.lockednpm import LockedNpm
 from sandwright.image.lockedwheel import LockedWheel
 from sandwright.image.mirrors import Mirrors
+from sandwright.image.npm import fetch_npm
 from sandwright.image.packagestore import PackageStore, fetch_stored
 from sandwright.image.pip import PythonTarget, fetch_wheels
 from sandwright.image.registrybase import RegistryImage, fetch_base
@@ -59,6 +61,16 @@ class Fetcher:
             with progress.step(f"pip: {len(missing)} wheels", None):
                 fetch_wheels(missing, target, self.cache)
         return {each.sha256: self.cache.path(each.sha256) for each in wheels}
+
+    def npm(self, packages: Sequence[LockedNpm], progress: Progress) -> dict[str, Path]:
+        """The archives of npm's packages by SHA-256. npm downloads those that neither cache nor store has."""
+        missing = [each for each in packages if not self.cache.holds(each.sha256, each.size, verify=True)]
+        if missing and self.store is not None:
+            missing = fetch_stored(missing, self.store, self.cache, progress=progress)
+        if missing:
+            with progress.step(f"npm: {len(missing)} packages", None):
+                fetch_npm(missing, self.cache)
+        return {each.sha256: self.cache.path(each.sha256) for each in packages}
 
     def base(self, lock: BaseLock, platforms: Sequence[str], progress: Progress) -> RegistryImage:
         """The base that a lock pins, each blob verified even when it is cached."""

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 from sandwright.documents.checks import expected
 from sandwright.documents.decode import decode
@@ -19,6 +19,7 @@ from sandwright.errors import LockError
 from sandwright.image.baselock import BaseLock
 from sandwright.image.definition import ImageDefinition
 from sandwright.image.documents import timestamp
+from sandwright.image.lockednpm import LockedNpm
 from sandwright.image.lockedwheel import LockedWheel
 from sandwright.image.lockfile import (
     APK_ARCHITECTURES,
@@ -39,6 +40,7 @@ from sandwright.image.lockfile import (
 from sandwright.image.sections import DebianBase
 
 PackageFormat = Literal["deb", "apk"]
+LanguagePackage: TypeAlias = LockedWheel | LockedNpm
 
 ADDRESS = r"(?:https?|file)://[A-Za-z0-9.:-]*(?:/[A-Za-z0-9+_~:][A-Za-z0-9.+_~:-]*)*"
 """The address of an archive that is none of `ARCHIVES`."""
@@ -106,7 +108,7 @@ class Lock:
 
     `definition` is the checksum of what decided about it. `epoch` is the date of the newest release file that
     it was resolved from, in seconds: the time that the image's files get. Packages are sorted by name.
-    `wheels` are Python packages, for the same platforms or for none.
+    `wheels` are Python packages, `npm` packages of npm, for the same platforms or for none.
     """
 
     definition: str
@@ -114,10 +116,15 @@ class Lock:
     epoch: int
     platforms: Mapping[str, tuple[LockedPackage, ...]]
     wheels: Mapping[str, tuple[LockedWheel, ...]] = field(default_factory=dict)
+    npm: Mapping[str, tuple[LockedNpm, ...]] = field(default_factory=dict)
 
-    def everything(self, platform: str) -> tuple[LockedPackage | LockedWheel, ...]:
-        """The packages and wheels of one platform. Raise LockError when it is not locked."""
-        return (*self.packages(platform), *self.wheels.get(platform, ()))
+    def everything(self, platform: str) -> tuple[LockedPackage | LanguagePackage, ...]:
+        """All packages of one platform. Raise LockError when it is not locked."""
+        return (*self.packages(platform), *self.of_languages(platform))
+
+    def of_languages(self, platform: str) -> tuple[LanguagePackage, ...]:
+        """The packages of programming languages of one platform."""
+        return (*self.wheels.get(platform, ()), *self.npm.get(platform, ()))
 
     def packages(self, platform: str) -> tuple[LockedPackage, ...]:
         """The packages of one platform. Raise LockError when it is not locked."""
@@ -192,7 +199,7 @@ def load_lock(folder: Path) -> Lock:
 def parse_lock(raw: bytes, *, file: str) -> Lock:
     """Read a lock. `file` is its name in messages. Raise DocumentError with every fault."""
     read = decode(_LockFile, parse_file(raw, file=file))
-    return Lock(read.definition, read.suite, read.epoch, read.platforms, read.wheels)
+    return Lock(read.definition, read.suite, read.epoch, read.platforms, read.wheels, read.npm)
 
 
 def _distinct_wheels(wheels: tuple[LockedWheel, ...]) -> tuple[LockedWheel, ...]:
@@ -200,6 +207,13 @@ def _distinct_wheels(wheels: tuple[LockedWheel, ...]) -> tuple[LockedWheel, ...]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise ValueError(f"holds twice: {', '.join(twice)}")
     return tuple(sorted(wheels))
+
+
+def _distinct_paths(packages: tuple[LockedNpm, ...]) -> tuple[LockedNpm, ...]:
+    paths = [package.path for package in packages]
+    if twice := sorted({path for path in paths if paths.count(path) > 1}):
+        raise ValueError(f"holds twice: {', '.join(twice)}")
+    return tuple(sorted(packages))
 
 
 def _distinct_names(packages: tuple[LockedPackage, ...]) -> tuple[LockedPackage, ...]:
@@ -249,6 +263,9 @@ class _LockFile:
     wheels: dict[PlatformName, Annotated[tuple[LockedWheel, ...], ValueCheck(_distinct_wheels)]] = field(
         default_factory=dict
     )
+    npm: dict[PlatformName, Annotated[tuple[LockedNpm, ...], ValueCheck(_distinct_paths)]] = field(
+        default_factory=dict
+    )
 
 
 def write_lock(folder: Path, lock: Lock) -> None:
@@ -258,26 +275,27 @@ def write_lock(folder: Path, lock: Lock) -> None:
 
 def lock_text(lock: Lock) -> str:
     """The lock as JSON, a line for each package, so that a change of one is a change of one line."""
-    platforms = {each: sorted(listed) for each, listed in lock.platforms.items()}
-    wheels = {each: sorted(listed) for each, listed in lock.wheels.items()}
-    of_python = f',\n "wheels": {_lines_by_platform(wheels)}' if wheels else ""
+    of_npm = f' "npm": {_lines_by_platform(lock.npm)},\n' if lock.npm else ""
+    of_python = f',\n "wheels": {_lines_by_platform(lock.wheels)}' if lock.wheels else ""
     return (
         "{\n"
         f' "definition": {json.dumps(lock.definition)},\n'
-        f' "epoch": {lock.epoch},\n'
-        f' "platforms": {_lines_by_platform(platforms)},\n'
+        f' "epoch": {lock.epoch},\n{of_npm}'
+        f' "platforms": {_lines_by_platform(lock.platforms)},\n'
         f' "schema": {SCHEMA},\n'
         f' "suite": {json.dumps(lock.suite)}{of_python}\n'
         "}\n"
     )
 
 
-def _lines_by_platform(listed: Mapping[str, Sequence[LockedPackage] | Sequence[LockedWheel]]) -> str:
+def _lines_by_platform(listed: Mapping[str, Sequence[Any]]) -> str:
+    lines = {
+        platform: [json.dumps(asdict(each), sort_keys=True) for each in sorted(packages)]
+        for platform, packages in listed.items()
+    }
     platforms = ",\n".join(
-        f"  {json.dumps(platform)}: [\n"
-        + ",\n".join(f"   {json.dumps(asdict(each), sort_keys=True)}" for each in listed[platform])
-        + "\n  ]"
-        for platform in sorted(listed)
+        f"  {json.dumps(platform)}: [\n" + ",\n".join(f"   {line}" for line in lines[platform]) + "\n  ]"
+        for platform in sorted(lines)
     )
     return f"{{\n{platforms}\n }}"
 
@@ -300,14 +318,17 @@ def lock_changes(old: Lock | None, new: Lock) -> list[str]:
     return changes
 
 
-def _locked_by_name(lock: Lock, platform: str) -> dict[str, LockedPackage | LockedWheel]:
-    """The packages of a platform by name, those of Python as `NAME (Python)`."""
-    packages = {each.name: each for each in lock.platforms.get(platform, ())}
-    return {**packages, **{f"{each.name} (Python)": each for each in lock.wheels.get(platform, ())}}
+def _locked_by_name(lock: Lock, platform: str) -> dict[str, LockedPackage | LanguagePackage]:
+    """The packages of a platform by name, those of Python as `NAME (Python)`, those of npm by directory."""
+    return {
+        **{each.name: each for each in lock.platforms.get(platform, ())},
+        **{f"{each.name} (Python)": each for each in lock.wheels.get(platform, ())},
+        **{f"{each.path.removeprefix('node_modules/')} (npm)": each for each in lock.npm.get(platform, ())},
+    }
 
 
 def _change(
-    name: str, before: LockedPackage | LockedWheel | None, after: LockedPackage | LockedWheel | None
+    name: str, before: LockedPackage | LanguagePackage | None, after: LockedPackage | LanguagePackage | None
 ) -> str | None:
     if before is None or after is None:
         one = before or after

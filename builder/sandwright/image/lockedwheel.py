@@ -1,6 +1,7 @@
 """A wheel in the lock of an image."""
 
 import re
+import urllib.parse
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -25,8 +26,18 @@ class LockedWheel:
         """The format of its file."""
         return "wheel"
 
+    @property
+    def url(self) -> str:
+        """Its package URL."""
+        return python_url(self.name, self.version)
+
     def __str__(self) -> str:
         return f"{self.name} {self.version} (Python)"
+
+
+def python_url(name: str, version: str) -> str:
+    """The package URL of a Python package (the type `pypi`)."""
+    return f"pkg:pypi/{name}@{urllib.parse.quote(version, safe='')}"
 
 
 def normalised(name: str) -> str:

@@ -78,6 +78,14 @@ def find_mirrors(option: str | None, environment: Mapping[str, str]) -> Mirrors:
     return Mirrors({"alpine": alpine}, logins=machine_logins())
 
 
+def names_alpine(option: str | None, environment: Mapping[str, str]) -> bool:
+    """Whether a setting names a mirror of Alpine in particular, or this host's apk does."""
+    setting = option or environment.get(VARIABLE) or ""
+    words = [word.strip() for word in setting.split(",")]
+    named = any(word.startswith("alpine=") or word.rstrip("/").endswith("/alpine") for word in words)
+    return named or (not setting and bool(_apk_repositories()))
+
+
 def parse_mirrors(text: str) -> Mirrors:
     """Parse mirrors as a user writes them.
 

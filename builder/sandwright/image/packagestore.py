@@ -14,7 +14,8 @@ from typing import TypeVar
 
 from sandwright.image.cache import Cache
 from sandwright.image.layoutrepository import open_readable
-from sandwright.image.lock import LockedPackage
+from sandwright.image.lock import LanguagePackage, LockedPackage
+from sandwright.image.lockednpm import LockedNpm
 from sandwright.image.lockedwheel import LockedWheel
 from sandwright.image.registrybase import CacheStore
 from sandwright.progress import SILENT, Progress
@@ -28,10 +29,11 @@ _MEDIA_TYPES = {
     "deb": "application/vnd.debian.binary-package",
     "apk": "application/vnd.sandwright.apk",  # none is registered for Alpine's
     "wheel": "application/zip",
+    "npm": "application/gzip",
 }
 
 
-_Locked = TypeVar("_Locked", LockedPackage, LockedWheel)
+_Locked = TypeVar("_Locked", LockedPackage, LockedWheel, LockedNpm)
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ def named_store(name: str, settings: Callable[[], RegistrySettings]) -> PackageS
     return PackageStore(name, lambda: open_readable(name, settings()))
 
 
-def package_descriptor(package: LockedPackage | LockedWheel) -> Descriptor:
+def package_descriptor(package: LockedPackage | LanguagePackage) -> Descriptor:
     """The blob of a package."""
     return Descriptor(_MEDIA_TYPES[package.format], f"sha256:{package.sha256}", package.size)
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from sandwright import __version__
 from sandwright.documents.model import plain
@@ -144,7 +145,7 @@ def input_checksum(
             for platform in platforms
             if isinstance(lock, Lock)
         },
-        **_wheel_digests(lock, platforms),
+        **_language_digests(lock, platforms),
         "base": None if base is None else base.whole.digest,
         **(_pins(lock, platforms) if isinstance(lock, BaseLock) else {}),
         "platforms": list(platforms),
@@ -230,10 +231,15 @@ def _examine(
     return replace(planned, reason=f"it is not there for {', '.join(lacking)}") if lacking else planned
 
 
-def _wheel_digests(lock: Lock | BaseLock | None, platforms: Sequence[str]) -> dict[str, object]:
-    if not isinstance(lock, Lock) or not lock.wheels:
+def _language_digests(lock: Lock | BaseLock | None, platforms: Sequence[str]) -> dict[str, object]:
+    """The packages of programming languages; empty without any, so that checksums of other images stay."""
+    if not isinstance(lock, Lock):
         return {}
-    return {"wheels": {each: [one.sha256 for one in lock.wheels.get(each, ())] for each in platforms}}
+    listed: dict[str, dict[str, list[Any]]] = {
+        "wheels": {each: [one.sha256 for one in lock.wheels.get(each, ())] for each in platforms},
+        "npm": {each: list(map(asdict, lock.npm.get(each, ()))) for each in platforms},
+    }
+    return {key: value for key, value in listed.items() if any(value.values())}
 
 
 def _pins(lock: BaseLock, platforms: Sequence[str]) -> dict[str, object]:

@@ -251,11 +251,18 @@ class Languages:
 
     pip: SourcePath | None = None
     """A requirements file of pip, with a hash for each requirement; wheels go below /usr/local."""
+    npm: SourcePath | None = None
+    """A package-lock.json; its packages go below /usr/local/lib/node_modules. No script of them is run."""
+
+    @property
+    def named(self) -> dict[str, str]:
+        """The files below the definition's directory, by key."""
+        return {key: file for key, file in (("pip", self.pip), ("npm", self.npm)) if file is not None}
 
     @property
     def files(self) -> tuple[str, ...]:
         """The files below the definition's directory."""
-        return () if self.pip is None else (self.pip,)
+        return tuple(self.named.values())
 
 
 def _repeated(kind: str, values: list[Any], key: str) -> Faults:

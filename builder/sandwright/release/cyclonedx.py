@@ -74,7 +74,7 @@ def _dependency_graph(inventory: Inventory) -> Iterator[dict[str, Any]]:
     refs = {(each.kind, each.name): package_url(each, inventory.system) for each in inventory.packages}
     for package in inventory.packages:
         needs = sorted(refs[package.kind, each] for each in package.needs)
-        yield {"ref": refs[package.kind, package.name], "dependsOn": needs}
+        yield {"ref": package_url(package, inventory.system), "dependsOn": needs}
 
 
 def _dependency_completeness(inventory: Inventory) -> Iterator[dict[str, Any]]:

@@ -65,7 +65,7 @@ def make_sboms(
                 open_image(existing.path, platform=platform),
                 locked,
                 debs,
-                lock.wheels.get(platform, ()) if lock is not None else (),
+                lock.of_languages(platform) if lock is not None else (),
             )
             documents[platform] = {each: WRITERS[each](inventory) for each in FORMATS}
             packages[platform] = {each: WRITERS[each](inventory.without_files()) for each in FORMATS}

@@ -10,7 +10,6 @@ from sandwright.documents.fields import OURS
 from sandwright.documents.strictjson import parse_json
 from sandwright.errors import ArchiveRefused, IntegrityError
 from sandwright.image import lock
-from sandwright.image.lockedwheel import LockedWheel
 from sandwright.release import cyclonedx, spdx
 from sandwright.release.contents import LayeredFile
 from sandwright.release.sbom import Format, text
@@ -44,7 +43,7 @@ def compare_listing(
     listed: ParsedSbom,
     files: Mapping[bytes, LayeredFile],
     digest: str,
-    locked: Collection[lock.LockedPackage | LockedWheel] | None = None,
+    locked: Collection[lock.LockedPackage | lock.LanguagePackage] | None = None,
 ) -> list[str]:
     """How an SBOM and an image differ: a line for each difference, the first ones.
 
@@ -59,7 +58,7 @@ def check_listing(
     listed: ParsedSbom,
     files: Mapping[bytes, LayeredFile],
     digest: str,
-    locked: Collection[lock.LockedPackage | LockedWheel] | None,
+    locked: Collection[lock.LockedPackage | lock.LanguagePackage] | None,
     where: str,
 ) -> None:
     """Raise IntegrityError with the differences, if there are any."""
@@ -72,7 +71,7 @@ def _differences(
     listed: ParsedSbom,
     files: Mapping[bytes, LayeredFile],
     digest: str,
-    locked: Collection[lock.LockedPackage | LockedWheel] | None,
+    locked: Collection[lock.LockedPackage | lock.LanguagePackage] | None,
 ) -> Iterator[str]:
     if listed.digest != digest:
         yield f"subject: the SBOM is of {listed.digest}, the image is {digest}"

@@ -37,6 +37,10 @@ INFO = b"var/lib/dpkg/info/"
 APK = (b"lib/apk/db/installed", b"usr/lib/apk/db/installed")
 PYTHON = b"usr/local/lib/python3."
 """Where Python packages are that no package of the distribution brings."""
+NPM = b"usr/local/lib/node_modules/"
+"""Where packages of npm are that no package of the distribution brings."""
+LANGUAGES = ("pypi", "npm")
+"""The kinds of packages that are not of a distribution."""
 _DOC = b"usr/share/doc/"
 _RELEASES = (b"etc/os-release", b"usr/lib/os-release")
 _SOURCE = re.compile(r"(\S+)(?: \((\S+)\))?")
@@ -51,7 +55,7 @@ class Package:
     `complete` is whether the image has all that it needs.
     """
 
-    kind: lock.PackageFormat | Literal["pypi"]
+    kind: lock.PackageFormat | Literal["pypi", "npm"]
     name: str
     version: str
     architecture: str
@@ -91,6 +95,8 @@ def needs_content(path: bytes) -> bool:
         return path.endswith(b"/copyright") and path.count(b"/") == _DOC.count(b"/") + 1
     if path.startswith(PYTHON):
         return path.endswith((b".dist-info/METADATA", b".dist-info/RECORD"))
+    if path.startswith(NPM):
+        return path.endswith(b"/package.json")
     return path.startswith(STATUS_D) or (path.startswith(INFO) and path.endswith((b".list", b".md5sums")))
 
 

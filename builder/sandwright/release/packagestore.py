@@ -10,8 +10,7 @@ from typing import BinaryIO
 
 from sandwright.errors import IntegrityError
 from sandwright.image.fetcher import Fetcher
-from sandwright.image.lock import Lock, LockedPackage
-from sandwright.image.lockedwheel import LockedWheel
+from sandwright.image.lock import LanguagePackage, Lock, LockedPackage
 from sandwright.image.packagestore import package_descriptor
 from sandwright.image.pip import python_target
 from sandwright.image.remote import PushSource
@@ -35,6 +34,8 @@ def package_store(
     for platform, wheels in lock.wheels.items():
         if platform in platforms:
             files |= supply.wheels(wheels, python_target(platform, lock.packages(platform)), progress)
+    npm = [each for platform in platforms for each in lock.npm.get(platform, ())]
+    files |= supply.npm(npm, progress)
     layers = [
         package_descriptor(each).document(annotations={TITLE: _artifact_name(each)}) for each in packages
     ]
@@ -60,15 +61,15 @@ def check_store(repository: Repository, digest: str, lock: Lock, platforms: Sequ
     return len(packages)
 
 
-def _distinct_files(lock: Lock, platforms: Sequence[str]) -> list[LockedPackage | LockedWheel]:
-    """The packages and wheels of some platforms, each file once."""
+def _distinct_files(lock: Lock, platforms: Sequence[str]) -> list[LockedPackage | LanguagePackage]:
+    """All packages of some platforms, each file once."""
     found = {each.sha256: each for platform in platforms for each in lock.everything(platform)}
     return sorted(found.values(), key=lambda each: (each.format, _artifact_name(each)))
 
 
-def _artifact_name(package: LockedPackage | LockedWheel) -> str:
+def _artifact_name(package: LockedPackage | LanguagePackage) -> str:
     """What `oras pull` calls it. Alpine's names are the same for every architecture."""
-    if isinstance(package, LockedWheel):
+    if not isinstance(package, LockedPackage):
         return package.file
     name = package.path.rpartition("/")[2]
     return name if package.format == "deb" else f"{package.architecture}/{name}"

@@ -21,7 +21,7 @@ from sandwright.image.plan import builder_checksum
 from sandwright.image.variant import PREFIX, ImageVariant, read_variant
 from sandwright.release import packages
 from sandwright.release.packagestore import STORE_TYPE
-from sandwright.release.sbom import package_url, python_url
+from sandwright.release.sbom import package_url
 from sandwright.release.sources import Sources
 from sandwright.release.statement import InTotoStatement, resource, resource_digest, resources
 from sandwright.rootfs.descriptor import mapping, sequence, strings
@@ -192,13 +192,10 @@ def _materials(lock: Lock | BaseLock, platforms: Sequence[str]) -> list[dict[str
         pins += [(f"{lock.reference} {platform}", lock.platforms[platform].digest) for platform in platforms]
         return [resource(name, digest) for name, digest in pins]
     found = dict.fromkeys(package for platform in platforms for package in lock.packages(platform))
-    wheels = dict.fromkeys(wheel for platform in platforms for wheel in lock.wheels.get(platform, ()))
+    languages = {each.file: each for platform in platforms for each in lock.of_languages(platform)}
     return [
         *(resource(str(each), f"sha256:{each.sha256}", uri=_uri(each, lock)) for each in found),
-        *(
-            resource(each.file, f"sha256:{each.sha256}", uri=python_url(each.name, each.version))
-            for each in wheels
-        ),
+        *(resource(file, f"sha256:{each.sha256}", uri=each.url) for file, each in languages.items()),
     ]
 
 

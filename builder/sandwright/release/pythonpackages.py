@@ -13,6 +13,7 @@ import posixpath
 import re
 from collections.abc import Iterator, Sequence
 
+from sandwright.image.lock import LanguagePackage
 from sandwright.image.lockedwheel import LockedWheel, normalised
 from sandwright.release.contents import ImageContents
 from sandwright.release.licences import UNKNOWN, spdx_licence
@@ -21,12 +22,12 @@ from sandwright.release.packages import PYTHON, Package
 _METADATA = re.compile(re.escape(PYTHON.decode()) + r"[0-9]+/dist-packages/[^/]+\.dist-info/METADATA")
 
 
-def find_python_packages(contents: ImageContents, wheels: Sequence[LockedWheel] = ()) -> list[Package]:
-    """The Python packages, sorted, with their unaltered files. `wheels` are those of the lock.
+def find_python_packages(contents: ImageContents, locked: Sequence[LanguagePackage] = ()) -> list[Package]:
+    """The Python packages, sorted, with their unaltered files. `locked` are packages of the lock.
 
     Dependencies are not resolved, so their list is not complete.
     """
-    sums = {(each.name, each.version): each.sha256 for each in wheels}
+    sums = {(each.name, each.version): each.sha256 for each in locked if isinstance(each, LockedWheel)}
     found = []
     for path, content in contents.tree.kept.items():
         if not _METADATA.fullmatch(path.decode("utf-8", "replace")):

@@ -13,9 +13,11 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from sandwright.image import lock
-from sandwright.image.lockedwheel import LockedWheel
+from sandwright.image.lockednpm import npm_url
+from sandwright.image.lockedwheel import python_url
 from sandwright.image.variant import PREFIX
 from sandwright.release.contents import ImageContents, LayeredFile, read_contents
+from sandwright.release.npmpackages import find_npm_packages
 from sandwright.release.packagefiles import PackageFiles
 from sandwright.release.packages import Package, algorithms, distribution_of, find_packages, needs_content
 from sandwright.release.pythonpackages import find_python_packages
@@ -75,15 +77,15 @@ def take_inventory(
     image: Image,
     locked: Sequence[lock.LockedPackage] = (),
     debs: Mapping[str, PackageFiles] | None = None,
-    wheels: Sequence[LockedWheel] = (),
+    languages: Sequence[lock.LanguagePackage] = (),
 ) -> Inventory:
-    """Read an image's contents. `locked` and `wheels` are those of its lock, `debs` the files of packages.
+    """Read an image's contents. `locked` and `languages` are those of its lock, `debs` the files of packages.
 
     Raise IntegrityError, ArchiveRefused for layers that are not what they should be, BuildError when image
     and lock disagree.
     """
     contents = read_contents(image, algorithms=algorithms(locked), keep=needs_content)
-    return inventory_of(name, image, contents, locked, debs or {}, wheels=wheels)
+    return inventory_of(name, image, contents, locked, debs or {}, languages=languages)
 
 
 def inventory_of(
@@ -93,11 +95,15 @@ def inventory_of(
     locked: Sequence[lock.LockedPackage],
     debs: Mapping[str, PackageFiles],
     *,
-    wheels: Sequence[LockedWheel] = (),
+    languages: Sequence[lock.LanguagePackage] = (),
 ) -> Inventory:
     """The same of an image whose contents were read."""
     packages = _deduplicate_files(
-        [*find_packages(contents, locked, debs), *find_python_packages(contents, wheels)]
+        [
+            *find_packages(contents, locked, debs),
+            *find_python_packages(contents, languages),
+            *find_npm_packages(contents, languages),
+        ]
     )
     owned = {path for package in packages for path in package.files}
     return Inventory(
@@ -139,6 +145,8 @@ def package_url(package: Package, system: tuple[str, str]) -> str:
     """
     if package.kind == "pypi":
         return python_url(package.name, package.version)
+    if package.kind == "npm":
+        return npm_url(package.name, package.version)
     vendor, release = system
     stated = {"arch": package.architecture}
     if package.archive:
@@ -153,11 +161,6 @@ def package_url(package: Package, system: tuple[str, str]) -> str:
     space = f"{_quote_url(vendor)}/" if vendor else ""
     more = "&".join(f"{key}={_quote_url(value)}" for key, value in sorted(stated.items()))
     return f"pkg:{package.kind}/{space}{name}@{version}?{more}"
-
-
-def python_url(name: str, version: str) -> str:
-    """The package URL of a Python package (the type `pypi`)."""
-    return f"pkg:pypi/{name}@{_quote_url(version)}"
 
 
 def _quote_url(value: str) -> str:

@@ -101,8 +101,7 @@ def _system_element_list(inventory: Inventory) -> list[dict[str, Any]]:
 
 def _depends_on(inventory: Inventory, package_ids: Sequence[str]) -> Iterator[Mapping[str, str]]:
     refs = {(each.kind, each.name): ref for each, ref in zip(inventory.packages, package_ids, strict=True)}
-    for package in inventory.packages:
-        ref = refs[package.kind, package.name]
+    for package, ref in zip(inventory.packages, package_ids, strict=True):
         for need in package.needs:
             yield _relation(ref, "DEPENDS_ON", refs[package.kind, need])
         if not package.complete:

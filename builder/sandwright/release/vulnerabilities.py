@@ -78,19 +78,20 @@ class OsvDatabase:
         return sorted({each for vulnerabilities in found for each in vulnerabilities})
 
     def _of_package(self, package: Package, inventory: Inventory) -> Iterator[Vulnerability]:
-        if package.kind == "pypi":  # of another ecosystem, whose versions are not compared
-            return
+        kind = package.kind
+        if kind != "deb" and kind != "apk":  # noqa: PLR1714 - mypy knows the rest then
+            return  # of another ecosystem, whose versions are not compared
         source = package.source or package.name
         version = package.source_version or package.version
         for ecosystem in _ecosystems(inventory.system):
             for document, affected in self.entries.get((ecosystem, source), ()):
                 try:
-                    if _is_affected(package.kind, version, affected):
+                    if _is_affected(kind, version, affected):
                         yield Vulnerability(
                             str(document["id"]),
                             package.name,
                             package.version,
-                            _fixed_in(package.kind, version, affected),
+                            _fixed_in(kind, version, affected),
                             package_url(package, inventory.system),
                             tuple(map(str, document.get("aliases") or ())),
                         )
