@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
+from contextlib import redirect_stdout
 from functools import partial
 
+from sandwright.cli.functions import function_of
 from sandwright.errors import HostError, SandwrightError, UsageError
+from sandwright.lazy import load
 from sandwright.session.request import RunRequest
 from sandwright.session.run import LAUNCHER_FAILED
 from sandwright.session.run import run as run_request
@@ -23,7 +27,10 @@ def run(*, words: Sequence[str], **options: str | bool | list[str]) -> int:
 
 
 def _run(words: Sequence[str], **options: str | bool | list[str]) -> int:
+    build = options.pop("build", False)
     request = request_of(words, **options)  # type: ignore[arg-type]  # by the table
+    if build:
+        _build_missing(request)
     if request.detach:
         from sandwright.cli.detaching import detach  # noqa: PLC0415 - few runs are detached
 
@@ -31,6 +38,14 @@ def _run(words: Sequence[str], **options: str | bool | list[str]) -> int:
     if request.name:
         raise UsageError("--name names a detached run: add --detach")
     return run_request(request, notify=notify)
+
+
+def _build_missing(request: RunRequest) -> None:
+    """Build the images that the run needs, for this platform. Standard output is the command's."""
+    names, platform = load("sandwright.session.missing_images:missing_images")(request)
+    if names:
+        with redirect_stdout(sys.stderr):
+            function_of("build-images")(name=names, platform=(platform,), smoke=False)
 
 
 def _with_status(function: Callable[[], int]) -> int:

@@ -75,6 +75,7 @@ COMMANDS = (
                 "append this run to an audit log that the sandbox cannot write",
                 written=True,
             ),
+            Option("build", "", "first build the images that are missing, for this platform"),
             Option("detach", "", "start the command in the background, and print its name or ID", short="d"),
             Option("name", "NAME", "name of a detached run, for logs and stop"),
             TRUST,

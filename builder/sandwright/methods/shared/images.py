@@ -22,7 +22,8 @@ from sandwright.rootfs.images.source import Image, open_image
 def how_to_build(image: str, platform: str) -> str:
     """The remedy for a missing image, for one platform: emulated ones take minutes."""
     return (
-        f"sandwright build-images --name {image} --platform {platform}, or set {BUILD} to where it was built"
+        f"sandwright build-images --name {image} --platform {platform} (or `sandwright run --build`), "
+        f"or set {BUILD} to where it was built"
     )
 
 
