@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import shutil
+import struct
 import subprocess
 import tempfile
 import time
@@ -136,11 +137,30 @@ def test_a_path_that_is_changed_meanwhile(outside: Project) -> None:
 
 
 SAME = """
-import errno, os, stat, sys
+import ctypes, errno, os, resource, stat, sys
+libc = ctypes.CDLL(None, use_errno=True)
 def say(name, act):
     try: print(name, act())
     except OSError as error: print(name, errno.errorcode[error.errno])
 mode = lambda path: oct(os.lstat(path).st_mode)
+def linkat(folder, old, new, flags):
+    if libc.linkat(folder, old.encode(), -100, new.encode(), flags) != 0:
+        raise OSError(ctypes.get_errno(), new)
+    return os.lstat(new).st_nlink
+def without_descriptors(path):
+    _, most = limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    file = os.open(".", os.O_PATH)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (file + 1, most))
+    try:
+        os.open(path, os.O_CREAT | os.O_EXCL)
+    except OSError as error:
+        return error.errno == errno.EMFILE and os.path.lexists(path)
+    finally:
+        os.close(file)
+        resource.setrlimit(resource.RLIMIT_NOFILE, limit)
+def nameless(path, by):
+    file = os.open(os.path.dirname(path) or ".", os.O_TMPFILE | os.O_RDWR)
+    return linkat(-100, f"{by}/{file}", path, 0x400)
 os.umask(0o027)
 for path in ("plain", "sub/plain"):
     say("open", lambda: os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o767)) or mode(path))
@@ -167,6 +187,13 @@ for path in ("plain", "sub/plain"):
     say("link again", lambda: os.link(path, path + "-2"))
     say("link nothing", lambda: os.link(path + "-none", path + "-3"))
     say("link a directory", lambda: os.link(path + "-m", path + "-3"))
+    say("absolute link", lambda: os.symlink(os.path.abspath(path), path + "-a"))
+    say("link what is behind it", lambda: linkat(-100, path + "-a", path + "-6", 0x400))
+    say("link it", lambda: linkat(-100, path + "-a", path + "-7", 0))
+    say("link outside", lambda: os.symlink("/etc/passwd", path + "-o"))
+    for by in ("/proc/self/fd", "/proc/thread-self/fd", "/dev/fd"):
+        say(by, lambda: nameless(path + by.replace("/", "-"), by))
+    say("no descriptor left", lambda: without_descriptors(path + "-e"))
     say("rename", lambda: os.rename(path + "-2", path + "-4") or mode(path + "-4"))
     say("rename nothing", lambda: os.rename(path + "-none", path + "-5"))
     say("rename over", lambda: os.rename(path + "-4", path + "-c") or os.path.lexists(path + "-4"))
@@ -195,7 +222,64 @@ def test_other_names_are_created_as_by_the_kernel(outside: Project, tmp_path: Pa
         cwd=tmp_path / "bare", capture_output=True, timeout=60, check=True,
     )  # fmt: skip
     assert lines == bare.stdout.decode().splitlines()
-    assert len(lines) == 2 * 34
+    assert len(lines) == 2 * 42
+
+
+ACCESS_LIST = struct.pack("<I" + 3 * "HHI", 2, 1, 7, 2**32 - 1, 4, 7, 2**32 - 1, 0x20, 5, 2**32 - 1)
+"""Of directories: rwxrwxr-x for what is created in them (acl(5), linux/posix_acl_xattr.h)."""
+
+
+def test_a_default_access_list_replaces_the_mask(outside: Project) -> None:
+    """As by the kernel (umask(2))."""
+    try:
+        os.setxattr(outside.root, "system.posix_acl_default", ACCESS_LIST)
+    except OSError as error:
+        pytest.skip(str(error))
+    words = "umask 077; : >file; mkdir folder; mkfifo fifo; stat -c %a file folder fifo"
+    found = outside.run("sh", "-c", words).stdout.decode().split()
+    assert found == ["664", "775", "664"]
+
+
+PARALLEL = """
+import errno, os, threading
+wrong = []
+def folder(path):
+    try:
+        os.mkdir(path)
+    except FileNotFoundError:
+        folder(os.path.dirname(path))
+        folder(path)
+    except FileExistsError:
+        pass
+    except OSError as error:
+        wrong.append(error)
+for turn in range(400):
+    threads = [threading.Thread(target=folder, args=(f"new{turn}/{each}",)) for each in range(4)]
+    [each.start() for each in threads]
+    [each.join() for each in threads]
+print(wrong[:1], len(wrong))
+"""
+
+
+def test_a_parent_that_another_thread_makes(outside: Project) -> None:
+    """As npm's: the call fails with ENOENT, or succeeds."""
+    assert outside.run("/usr/bin/python3", "-c", PARALLEL).stdout.decode() == "[] 0\n"
+
+
+OPENAT2 = """
+import ctypes, errno, os, struct, sys
+libc = ctypes.CDLL(None, use_errno=True)
+for path in ("new", ".bashrc", "sub/new", "sandbox.yaml"):
+    flags = os.O_CREAT * (path != "sandbox.yaml")
+    file = libc.syscall(437, -100, path.encode(), struct.pack("QQQ", flags, 0o600 if flags else 0, 0), 24)
+    print("made" if file >= 0 else errno.errorcode[ctypes.get_errno()])
+"""
+
+
+def test_openat2(outside: Project) -> None:
+    """Where a filter allows it: callers are prepared for a kernel without it."""
+    ran = outside.run("/usr/bin/python3", "-c", OPENAT2, options=("--set", "process.seccomp=build"))
+    assert ran.stdout.decode().split() == ["ENOSYS", "EACCES", "made", "made"]
 
 
 def test_new_directories_are_used(outside: Project) -> None:
@@ -248,6 +332,35 @@ def test_what_the_host_makes_meanwhile(outside: Project) -> None:
     assert process.returncode == 0, errors
     assert (outside.root / "theirs/file").read_text() == "x\n"
     assert not (outside.root / ".vscode/tasks.json").exists()
+
+
+LINKS = """
+import os, sys
+names, open_ = sys.argv[1:], os.open("started", os.O_CREAT)
+while not os.path.exists("go"):
+    for name in names:
+        try:
+            os.symlink("sub/theirs", f"{name}/link")
+        except OSError:
+            pass
+"""
+
+
+def test_links_in_what_the_host_makes_meanwhile(outside: Project) -> None:
+    """Also before the launcher hides it."""
+    made = (".vscode", ".idea", ".husky", ".cursor", ".devcontainer")
+    with outside.start("/usr/bin/python3", "-c", LINKS, *made) as process:
+        for _ in range(300):
+            if (outside.root / "started").exists():
+                break
+            time.sleep(0.1)
+        for name in made:
+            (outside.root / name).mkdir()
+            time.sleep(0.1)
+        (outside.root / "go").touch()
+        errors = process.communicate(timeout=60)[1].decode()
+    assert process.returncode == 0, errors
+    assert not [name for name in made if os.listdir(outside.root / name)]  # noqa: PTH208 - names
 
 
 UNABLE = {

@@ -38,8 +38,8 @@ size_t closed_all(struct closed **all);
 
 /* ---- creation.c: the supervisor's part */
 void creation_begin(pid_t first); /* `first`: a process of the sandbox's */
-/* Whether a name may not be created in this directory. */
-bool creation_is_restricted(int directory, const char *name);
+/* Whether a name may not be created in this directory: the policy restricts it, or one of the directory's parents. */
+bool creation_is_refused(const struct broker *broker, int directory, const char *name);
 bool creation_is_asked(const struct seccomp_data *call); /* a call that creates a name */
 /* 0, the error that the call ends with, or -1: the caller is gone, or has its answer. `flags` may get
  * SECCOMP_USER_NOTIF_FLAG_CONTINUE: the call goes on, and Landlock decides. `at_once`: also -1 where something has to be created,

@@ -11,6 +11,7 @@
 #include <linux/openat2.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
+#include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
 
@@ -30,7 +31,7 @@ enum { LINKS = 8, CACHED_ONLY = 0x20 /* RESOLVE_CACHED, Linux 5.12 */, MOUNT_ID 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- the calls */
-enum kind { OPEN, DIRECTORY, NODE, SYMLINK, LINK, RENAME };
+enum kind { OPEN, OPEN_HOW, DIRECTORY, NODE, SYMLINK, LINK, RENAME };
 struct created {
     int base;         /* a directory of the caller's, or AT_FDCWD */
     uint64_t address; /* of the path in its memory */
@@ -41,7 +42,7 @@ struct created {
 struct creation {
     enum kind kind;
     struct created name, from; /* `from`: of LINK and RENAME */
-    uint64_t text;          /* of SYMLINK */
+    uint64_t text;          /* of SYMLINK; of OPEN_HOW the flags' address */
     unsigned flags;
     mode_t mode;
 };
@@ -57,6 +58,9 @@ static bool take_at(struct creation *made, int number, const uint64_t *all)
     switch (number) {
     case SYS_openat:
         *made = (struct creation){.kind = OPEN, .flags = (unsigned)all[2], .mode = (mode_t)all[3]};
+        break;
+    case SYS_openat2:
+        *made = (struct creation){.kind = OPEN_HOW, .text = all[2]};
         break;
     case SYS_mkdirat:
         *made = (struct creation){.kind = DIRECTORY, .mode = (mode_t)all[2]};
@@ -140,7 +144,6 @@ void creation_begin(pid_t first)
 {
     struct closed *all;
     _cleanup_close_ int process = open(xasprintf("/proc/%d", (int)first), O_PATH | O_DIRECTORY | O_CLOEXEC);
-    umask(0); /* modes are the caller's, with its mask */
     for (size_t index = 0, count = closed_all(&all); index < count; index++) {
         all[index].inside = open_as(process, "root", all[index].path);
         struct stat status;
@@ -176,7 +179,7 @@ static bool is_restricted(const struct closed *closed, const char *name)
     return false;
 }
 
-bool creation_is_restricted(int directory, const char *name)
+static bool has_restricted_name(int directory, const char *name)
 {
     struct stat status;
     const struct closed *closed = fstat(directory, &status) == 0 ? closed_at(&status) : NULL;
@@ -197,7 +200,7 @@ static bool open_parent(int process, struct created *name, bool at_once)
     size_t length = links_above_last(path);
     snprintf(above, sizeof above, "%.*s", (int)length, path);
     name->last = path + length;
-    errno = ENOENT;
+    errno = EINVAL;
     name->above = is_plain_name(name->last) ? (at_once ? open_cached_as : open_as)(process, base, length == 0 ? "." : above) : -1;
     return name->above >= 0;
 }
@@ -235,11 +238,27 @@ static enum standing standing_of(const struct broker *broker, int directory)
     return fstatat(above->inside, first, &status, AT_SYMLINK_NOFOLLOW) == 0 && closed_granted(&status) ? OPEN_TO_ALL : CLOSED;
 }
 
+bool creation_is_refused(const struct broker *broker, int directory, const char *name)
+{
+    return has_restricted_name(directory, name) || standing_of(broker, directory) == RESTRICTED;
+}
+
 static mode_t mask_of(int process)
 {
     _cleanup_free_ char *status = read_file(process, "status", 1 << 16, NULL);
     const char *found = status == NULL ? NULL : strstr(status, "\nUmask:\t");
     return found == NULL ? 077 : (mode_t)strtoul(found + 8, NULL, 8) & 0777;
+}
+
+/* This thread gets the caller's mask: the kernel knows where it doesn't count (default ACLs, umask(2)). */
+static int take_mask(int process)
+{
+    static _Thread_local bool apart;
+    if (!apart && unshare(CLONE_FS) != 0)
+        return errno;
+    apart = true;
+    umask(mask_of(process));
+    return 0;
 }
 
 /* ---- what is created */
@@ -253,22 +272,35 @@ static int hand_in(const struct broker *broker, const struct seccomp_notif *call
     return fault == ENOENT ? -1 : fault;
 }
 
-static int create_file(const struct broker *broker, const struct seccomp_notif *call, const struct creation *made, mode_t mask)
+/* Where the caller can have no more descriptors, nothing is created (EMFILE). */
+static void take_back(int file, const struct created *name)
 {
-    if (strchr(made->name.last, '/') != NULL || (made->flags & (O_PATH | O_DIRECTORY | O_TMPFILE)) != 0)
+    struct stat own, there;
+    if (fstat(file, &own) == 0 && fstatat(name->above, name->last, &there, AT_SYMLINK_NOFOLLOW) == 0 && same_file(&own, &there))
+        unlinkat(name->above, name->last, 0);
+}
+
+static int create_file(const struct broker *broker, const struct seccomp_notif *call, const struct creation *made)
+{
+    if ((made->flags & (O_PATH | O_DIRECTORY | O_TMPFILE)) != 0)
         return GO_ON; /* the kernel creates nothing then, or has an error for it */
     _cleanup_close_ int file = openat(made->name.above, made->name.last,
                                       (int)(made->flags | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY),
-                                      made->mode & ~mask & 07777);
-    return file >= 0 ? hand_in(broker, call, file, made->flags) : errno == EEXIST ? GO_ON : errno;
+                                      made->mode & 07777);
+    if (file < 0)
+        return errno == EEXIST ? GO_ON : errno;
+    int fault = hand_in(broker, call, file, made->flags);
+    if (fault > 0)
+        take_back(file, &made->name);
+    return fault;
 }
 
-static int create_node(const struct creation *made, mode_t mask)
+static int create_node(const struct creation *made)
 {
     mode_t kind = made->mode & S_IFMT;
     if (kind != 0 && kind != S_IFREG && kind != S_IFIFO)
         return GO_ON;
-    return mknodat(made->name.above, made->name.last, kind | (made->mode & ~mask & 07777), 0) == 0 ? 0 : errno;
+    return mknodat(made->name.above, made->name.last, kind | (made->mode & 07777), 0) == 0 ? 0 : errno;
 }
 
 static bool is_mount_point(const struct created *name)
@@ -282,35 +314,52 @@ static bool is_mount_point(const struct created *name)
     return here == 0 || here != mount_of(name->above, last);
 }
 
-/* By its path in the caller's /proc, for files without a name (open(2), O_TMPFILE). */
-static int link_descriptor(const struct creation *made, int process)
+/* The number of a descriptor of the caller's that linkat(2) links; NULL: its path is another one. */
+static const char *linked_descriptor(const struct creation *made, char number[16])
 {
-    static const char own[] = "/proc/self/fd/";
-    const char *number = made->from.path + sizeof own - 1;
+    static const char *const own[] = {"/proc/self/fd/", "/proc/thread-self/fd/", "/dev/fd/"};
+    const char *path = made->from.path;
+    if ((made->flags & AT_EMPTY_PATH) != 0 && *path == '\0') {
+        snprintf(number, 16, "%d", made->from.base);
+        return number;
+    }
+    for (size_t index = 0; (made->flags & AT_SYMLINK_FOLLOW) != 0 && index < sizeof own / sizeof *own; index++) {
+        size_t length = strlen(own[index]);
+        if (strncmp(path, own[index], length) == 0 && strlen(path + length) <= 10)
+            return path + length;
+    }
+    return NULL;
+}
+
+/* For files without a name (open(2), O_TMPFILE). */
+static int link_descriptor(const struct creation *made, int process, const char *number)
+{
     char path[32];
-    if (strncmp(made->from.path, own, sizeof own - 1) != 0 || strspn(number, "0123456789") != strlen(number) ||
-        strlen(number) > 10)
+    if (*number == '\0' || strspn(number, "0123456789") != strlen(number))
         return GO_ON;
     snprintf(path, sizeof path, "fd/%s", number);
     return linkat(process, path, made->name.above, made->name.last, AT_SYMLINK_FOLLOW) == 0 ? 0 : errno;
 }
 
+/* Links were followed as in the sandbox (find_place). */
 static int create_second_name(const struct creation *made, int process)
 {
-    if ((made->flags & AT_SYMLINK_FOLLOW) != 0 && strncmp(made->from.path, "/proc/", 6) == 0)
-        return link_descriptor(made, process);
-    if (made->from.above < 0 || (made->flags & ~(unsigned)AT_SYMLINK_FOLLOW) != 0)
+    char own[16];
+    const char *number = linked_descriptor(made, own);
+    if (number != NULL)
+        return link_descriptor(made, process, number);
+    if (made->from.above < 0 || (made->flags & ~(unsigned)(AT_SYMLINK_FOLLOW | AT_EMPTY_PATH)) != 0)
         return GO_ON;
-    if (creation_is_restricted(made->from.above, made->from.last))
+    if (has_restricted_name(made->from.above, made->from.last))
         return EACCES;
-    return linkat(made->from.above, made->from.last, made->name.above, made->name.last, (int)made->flags) == 0 ? 0 : errno;
+    return linkat(made->from.above, made->from.last, made->name.above, made->name.last, 0) == 0 ? 0 : errno;
 }
 
 static int rename_entry(const struct creation *made)
 {
     if (made->from.above < 0 || (made->flags & ~(unsigned)(RENAME_NOREPLACE | RENAME_EXCHANGE)) != 0)
         return GO_ON;
-    if (creation_is_restricted(made->from.above, made->from.last))
+    if (has_restricted_name(made->from.above, made->from.last))
         return EACCES;
     if (mount_of(made->from.above, "") != mount_of(made->name.above, ""))
         return EXDEV;
@@ -323,22 +372,31 @@ static int rename_entry(const struct creation *made)
     return fault;
 }
 
-static int create(const struct broker *broker, const struct seccomp_notif *call, const struct creation *made, int process)
+static int create_symlink(const struct broker *broker, const struct seccomp_notif *call, const struct creation *made)
 {
     char text[PATH_MAX];
-    int fault;
-    if (creation_is_restricted(made->name.above, made->name.last))
-        return EACCES;
+    int fault = read_path((pid_t)call->pid, made->text, text);
+    if (!broker_valid(broker, call->id))
+        return -1; /* the text may be another process's */
+    return fault != 0 ? fault : symlinkat(text, made->name.above, made->name.last) == 0 ? 0 : errno;
+}
+
+static int create(const struct broker *broker, const struct seccomp_notif *call, const struct creation *made, int process)
+{
+    int fault = has_restricted_name(made->name.above, made->name.last) ? EACCES : made->kind < SYMLINK ? take_mask(process) : 0;
+    if (fault != 0)
+        return fault;
     switch (made->kind) {
     case OPEN:
-        return create_file(broker, call, made, mask_of(process));
+        return create_file(broker, call, made);
+    case OPEN_HOW:
+        return ENOSYS; /* callers are prepared for that (openat2(2)) */
     case DIRECTORY:
-        return mkdirat(made->name.above, made->name.last, made->mode & ~mask_of(process) & 01777) == 0 ? 0 : errno;
+        return mkdirat(made->name.above, made->name.last, made->mode & 01777) == 0 ? 0 : errno;
     case NODE:
-        return create_node(made, mask_of(process));
+        return create_node(made);
     case SYMLINK:
-        fault = read_path((pid_t)call->pid, made->text, text);
-        return fault != 0 ? fault : symlinkat(text, made->name.above, made->name.last) == 0 ? 0 : errno;
+        return create_symlink(broker, call, made);
     case LINK:
         return create_second_name(made, process);
     default:
@@ -349,21 +407,19 @@ static int create(const struct broker *broker, const struct seccomp_notif *call,
 /* ---- one call */
 
 /* A link that leads nowhere, through which open(2) creates its target: the target takes the place of the name. */
-static bool follow(const struct broker *broker, struct creation *made)
+static bool follow(const struct broker *broker, struct created *name)
 {
     char text[PATH_MAX], above[PATH_MAX], descriptor[32];
-    ssize_t length = made->kind != OPEN || (made->flags & (O_EXCL | O_NOFOLLOW)) != 0
-                         ? -1
-                         : readlinkat(made->name.above, made->name.last, text, sizeof text - 1);
+    ssize_t length = readlinkat(name->above, name->last, text, sizeof text - 1);
     if (length <= 0)
         return false;
     text[length] = '\0';
-    snprintf(descriptor, sizeof descriptor, "/proc/self/fd/%d", made->name.above);
+    snprintf(descriptor, sizeof descriptor, "/proc/self/fd/%d", name->above);
     ssize_t base = text[0] == '/' ? 0 : readlink(descriptor, above, sizeof above - 1);
     size_t root = text[0] == '/' ? 0 : strlen(broker->root);
-    if (base < (ssize_t)root || (size_t)(base + length) + 2 > sizeof made->name.path)
+    if (base < (ssize_t)root || (size_t)(base + length) + 2 > sizeof name->path)
         return false;
-    char *end = mempcpy(made->name.path, above + root, (size_t)base - root);
+    char *end = mempcpy(name->path, above + root, (size_t)base - root);
     *end = '/';
     memcpy(end + 1, text, (size_t)length + 1);
     return true;
@@ -380,42 +436,109 @@ static int entry_of(const struct created *name, bool at_once)
     return fstat(file, &status) == 0 && S_ISLNK(status.st_mode) ? 'l' : 'f';
 }
 
-/* Opens the directory in which open(2) would create a file, behind links that lead nowhere. */
-static int find_place(const struct broker *broker, const struct seccomp_notif *call, struct creation *made, int process, bool at_once)
+/* A directory on the way is not there: ENOENT where it would be in a closed one. If the call went on and found it after all, as
+ * another thread makes it, the kernel would refuse. GO_ON: elsewhere; 0: it is there now. */
+static int judge_missing(const struct broker *broker, const struct created *name, int process)
+{
+    char base[32], above[PATH_MAX];
+    struct stat status;
+    const char *path = links_base(name->base, name->path, base);
+    size_t length = links_above_last(path);
+    for (snprintf(above, sizeof above, "%.*s", (int)length, path); length > 0; above[length] = '\0') {
+        length = links_above_last(above);
+        char *missing = above + length;
+        missing[strcspn(missing, "/")] = '\0';
+        _cleanup_free_ char *parent = xasprintf("%.*s", (int)length, length == 0 ? "." : above);
+        _cleanup_close_ int directory = open_as(process, base, length == 0 ? "." : parent);
+        if (directory < 0 && errno == ENOENT)
+            continue;
+        if (directory < 0 || !is_plain_name(missing))
+            return GO_ON;
+        if (fstatat(directory, missing, &status, AT_SYMLINK_NOFOLLOW) == 0)
+            return S_ISDIR(status.st_mode) ? 0 : GO_ON;
+        return errno == ENOENT && standing_of(broker, directory) >= CLOSED ? ENOENT : GO_ON;
+    }
+    return GO_ON;
+}
+
+/* Whether a link at the name is followed. */
+static bool is_followed(const struct creation *made, const struct created *name)
+{
+    if (name == &made->from)
+        return made->kind == LINK && (made->flags & AT_SYMLINK_FOLLOW) != 0;
+    return made->kind <= OPEN_HOW && (made->flags & (O_EXCL | O_NOFOLLOW)) == 0;
+}
+
+/* Opens the directory of a name, behind links that are followed: 0. A file that is opened gets its name there only if there is
+ * nothing. */
+static int find_place(const struct broker *broker, const struct seccomp_notif *call, const struct creation *made,
+                      struct created *name, int process, bool at_once)
 {
     for (int turn = 0; turn < LINKS; turn++) {
-        if (!open_parent(process, &made->name, at_once))
+        bool found = open_parent(process, name, at_once);
+        if (!found && errno != ENOENT)
             return at_once && errno == EAGAIN ? LATER : GO_ON;
+        if (!found && at_once)
+            return LATER;
+        int missing = found ? 0 : judge_missing(broker, name, process);
         if (!broker_valid(broker, call->id))
             return -1; /* the opened directory may be another's */
-        int entry = made->kind == OPEN ? entry_of(&made->name, at_once) : 0;
-        if (entry != 'l')
-            return entry == 0 ? 0 : entry < 0 ? LATER : GO_ON;
-        if (!follow(broker, made))
+        if (missing != 0)
+            return missing;
+        if (!found)
+            continue;
+        bool opened = made->kind <= OPEN_HOW, followed = is_followed(made, name);
+        if (!opened && !followed)
+            return 0;
+        if (strchr(name->last, '/') != NULL)
+            return GO_ON; /* the kernel has an error for it */
+        int entry = entry_of(name, at_once);
+        if (entry != 'l' || !followed)
+            return entry < 0 ? LATER : entry == 0 || !opened ? 0 : GO_ON;
+        if (!follow(broker, name))
             return GO_ON;
-        close_parent(&made->name);
-        made->name.above = -1;
+        close_parent(name);
+        name->above = -1;
     }
     return GO_ON; /* ELOOP */
 }
 
+/* What is moved or linked: GO_ON where it isn't found, as a descriptor has no directory. */
+static int find_source(const struct broker *broker, const struct seccomp_notif *call, struct creation *made, int process, bool at_once)
+{
+    char own[16];
+    if (made->kind < LINK || (made->kind == LINK && linked_descriptor(made, own) != NULL))
+        return GO_ON;
+    return find_place(broker, call, made, &made->from, process, at_once);
+}
+
 static int judge(const struct broker *broker, const struct seccomp_notif *call, struct creation *made, int process, bool at_once)
 {
-    bool two = made->kind == LINK || made->kind == RENAME;
-    int fault = find_place(broker, call, made, process, at_once);
+    int fault = find_place(broker, call, made, &made->name, process, at_once);
     if (fault != 0)
         return fault;
-    bool other = two && open_parent(process, &made->from, at_once);
-    if (two && !other && at_once && errno == EAGAIN)
-        return LATER;
-    if (two && !broker_valid(broker, call->id))
-        return -1;
-    enum standing to = standing_of(broker, made->name.above), from = other ? standing_of(broker, made->from.above) : OUTSIDE;
+    fault = find_source(broker, call, made, process, at_once);
+    if (fault != 0 && fault != GO_ON)
+        return fault;
+    enum standing to = standing_of(broker, made->name.above);
+    enum standing from = fault == 0 ? standing_of(broker, made->from.above) : OUTSIDE;
     if (to == RESTRICTED || from == RESTRICTED)
         return EACCES;
     if (to == OUTSIDE || (to == OPEN_TO_ALL && from != CLOSED))
         return GO_ON;
     return at_once ? LATER : create(broker, call, made, process);
+}
+
+/* openat2(2): its flags are in the caller's memory. */
+static bool take_flags(pid_t thread, struct creation *made)
+{
+    struct open_how how;
+    if (made->kind != OPEN_HOW)
+        return true;
+    if (!read_theirs(thread, made->text, &how, sizeof how))
+        return false;
+    made->flags = (unsigned)how.flags;
+    return (made->flags & O_CREAT) != 0;
 }
 
 int creation_answer(const struct broker *broker, const struct seccomp_notif *call, uint32_t *flags, bool at_once)
@@ -428,7 +551,7 @@ int creation_answer(const struct broker *broker, const struct seccomp_notif *cal
         made.name.above = made.from.above = -1;
         snprintf(name, sizeof name, "/proc/%d", (int)thread);
         _cleanup_close_ int process = open(name, O_PATH | O_DIRECTORY | O_CLOEXEC);
-        if (process >= 0 && read_path(thread, made.name.address, made.name.path) == 0 &&
+        if (process >= 0 && take_flags(thread, &made) && read_path(thread, made.name.address, made.name.path) == 0 &&
             (made.kind < LINK || read_path(thread, made.from.address, made.from.path) == 0))
             fault = judge(broker, call, &made, process, at_once);
         close_parent(&made.name);

@@ -91,7 +91,7 @@ static int make_link(const struct broker *broker, const struct seccomp_notif *ca
         return -1; /* the opened file may be another's */
     if (fault == 0 && !links_is_probe(target) && !may_hold_links(broker, process, directory))
         fault = EPERM; /* "does not support the creation of symbolic links" (symlink(2)), for which programs are prepared */
-    if (fault == 0 && creation_is_restricted(directory, path + length))
+    if (fault == 0 && creation_is_refused(broker, directory, path + length))
         fault = EACCES;
     if (fault == 0 && symlinkat(target, directory, path[length] == '\0' ? path : path + length) != 0)
         fault = errno;
