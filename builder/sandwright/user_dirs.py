@@ -83,6 +83,14 @@ def downloads(environment: Mapping[str, str]) -> str:
     return os.path.join(shared if shared.startswith("/") else os.path.expanduser("~/.cache"), NAME)
 
 
+def scratch() -> str:
+    """Where temporary directories are whose files the host executes or obeys. Made if it is not there.
+
+    Not in $TMPDIR: a policy may share that with a sandbox, or it is in a project. Raise HostError.
+    """
+    return private(os.path.join(private(cache()), "scratch"))
+
+
 def config() -> str:
     """The user's policy and approvals: below `$XDG_CONFIG_HOME`, or `~/.config`."""
     base = os.environ.get("XDG_CONFIG_HOME", "")

@@ -163,10 +163,13 @@ def test_podman_without_a_runtime(host: MachineFacts) -> None:
 
 
 @pytest.mark.needs("podman")
-def test_podman_where_paths_are_long(host: MachineFacts, small_image: SmallImage, tmp_path: Path) -> None:
+def test_podman_where_paths_are_long(
+    host: MachineFacts, small_image: SmallImage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its state may not lie deeper than 50 bytes."""
     deep = tmp_path / ("deep-" * 20)
     deep.mkdir(parents=True)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(deep))
     subject = small_image.subject(tmp_path / "bundle")
     ready = check_runtime(PODMAN, host.platform, host, threading.Event())
     assert isinstance(ready, ReadyRuntime), ready
@@ -207,7 +210,7 @@ def test_what_docker_says_to_a_layer_that_it_cannot_read() -> None:
 @pytest.mark.parametrize("name", ["sandwright-smoke-_8aeegf2", "sandwright-smoke-8aeegf2_", "a__b", "ä", "-"])
 def test_any_directory_gives_a_daemon_a_namespace(name: str, tmp_path: Path) -> None:
     """containerd refuses two signs in a row, and one at an end; it says so when a lease is deleted."""
-    words = _options(tmp_path / name, "unix:///nowhere")
+    words = _options(tmp_path / name, tmp_path, "unix:///nowhere")
     given = [words[words.index(f"--containerd-{which}") + 1] for which in ("namespace", "plugins-namespace")]
     for each in given:
         assert re.fullmatch("[A-Za-z0-9]+(?:[._-](?:[A-Za-z0-9]+))*", each)

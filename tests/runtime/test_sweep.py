@@ -111,9 +111,10 @@ def test_what_a_killed_run_has_left(
 
 def _in_container(mark: str, temporary: Path) -> list[str]:
     """Processes that run the marked script; in gVisor, which the host can't look into, the sandbox."""
-    found = sorted(set(_holding("runsc-sandbox")) & set(_holding(str(temporary))))
-    if len(list(temporary.iterdir())) > 1:
+    made = [each.name for each in temporary.iterdir()]
+    if len(made) != 1:
         return []  # the second directory is the preflight's, and so is the sandbox
+    found = sorted(set(_holding("runsc-sandbox")) & set(_holding(made[0])))
     for pid in _holding(mark):
         with contextlib.suppress(OSError):
             words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")

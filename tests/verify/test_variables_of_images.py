@@ -31,7 +31,7 @@ FACTS = HostFacts(
 
 def _steps() -> dict[str, ProbeStep]:
     policy = Policy.from_text("method: kubernetes\nenvironment: {pass: [LANG]}\n").resolve(FACTS)
-    fixture = Fixture(Path("/tmp/fixture"), "word", "plain")
+    fixture = Fixture(Path("/tmp/fixture"), "word", "plain", Path("/tmp/hidden"), Path("/tmp/runtime"))
     subject = ProofSubject(
         "kubernetes",
         policy,

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from sandwright import user_dirs
 from sandwright.bridge.access import WorkspaceAccess, entries
 from sandwright.bridge.gh import check_repositories
 from sandwright.bridge.git import git_with_initial_remotes
@@ -35,7 +36,7 @@ def decide_call(
     inside = directory.resolve().is_relative_to(workspace.root)
     parts = workspace.relative(str(directory.resolve())) if inside else ()
     messages = []
-    with TemporaryDirectory() as scratch, workspace.directory(parts):
+    with TemporaryDirectory(dir=user_dirs.scratch()) as scratch, workspace.directory(parts):
         if call.form is not None:
             remotes = repositories(project, functools.partial(kept_always, policy))
             allowed = [word for each in grammars.values() for entry in each.entries for word in entry.words]

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from sandwright import user_dirs
 from sandwright.change.policies import PolicyPair
 from sandwright.change.questions import NEIGHBOUR
 from sandwright.evaluate.boundary import CHILD
@@ -25,10 +26,12 @@ from sandwright.runtime.probe import own_probe
 class Stage:
     """Where attempts are made. `word` is in every planted file.
 
-    `places` are the user's project and home, each with where it is here.
+    `places` are the user's project and home, each with where it is here. `hidden` is for what the host
+    executes or obeys: another sandbox may write below `root`.
     """
 
     root: Path
+    hidden: Path
     word: str
     places: tuple[tuple[str, Path], ...]
 
@@ -40,7 +43,7 @@ class Stage:
     @property
     def state(self) -> Path:
         """What launchers keep of their runs."""
-        return self.root / "state"
+        return self.hidden / "state"
 
     @property
     def home(self) -> Path:
@@ -90,11 +93,13 @@ def make_stage(facts_of: ResolvedPolicy) -> Iterator[Stage]:
     parent = Path(os.environ.get("HOME") or facts.home) / ".cache"
     parent.mkdir(parents=True, exist_ok=True)
     root = Path(tempfile.mkdtemp(prefix="sandwright-stage-", dir=parent)).resolve()
+    hidden = Path(tempfile.mkdtemp(prefix="stage-", dir=user_dirs.scratch())).resolve()
     try:
         project, home = facts_of.canonical(facts.project), facts_of.canonical(facts.home)
         inner = root / "home" / project[len(home) :].lstrip("/") if is_inside(project, home) else None
         stage = Stage(
             root,
+            hidden,
             uuid.uuid4().hex,
             ((project, inner if inner and project != home else root / "project"), (home, root / "home")),
         )
@@ -105,6 +110,7 @@ def make_stage(facts_of: ResolvedPolicy) -> Iterator[Stage]:
         yield stage
     finally:
         shutil.rmtree(root, ignore_errors=True)
+        shutil.rmtree(hidden, ignore_errors=True)
 
 
 def resolve_staged(

@@ -22,7 +22,7 @@ from sandwright.rootfs.unpacking.store import explained, remove_tree
 from sandwright.runtime.contract import Session, Start, StartableImage
 from sandwright.runtime.preflight import MissingRuntime
 from sandwright.runtime.registry import RUNTIMES
-from sandwright.runtime.scratch import scratch_directory
+from sandwright.runtime.scratch import hidden_directory, scratch_directory
 from sandwright.runtime.sessions import Sessions
 from sandwright.watchdog import Ended, runtime_environment
 
@@ -59,7 +59,7 @@ def run_commands(
         scratch_directory() as scratch,
         Sessions(host, scratch, stop) as sessions,
     ):
-        started = 0
+        started, bundles = 0, hidden_directory(scratch, "bundles")
         for name in runtimes or NAMES:
             ready = sessions.check(RUNTIMES[name], platform)
             if isinstance(ready, MissingRuntime):
@@ -71,7 +71,8 @@ def run_commands(
             session = sessions.session(ready)
             for number, test in enumerate(ready_tests):
                 with progress.step(f"{test.name} under {name}"):
-                    bundle = partial(_bundle, image, tests, test, folder, f"{name}-{number}")
+                    directory = bundles / f"{name}-{number}"
+                    bundle = partial(_bundle, image, tests, test, folder, directory)
                     found.extend(_judge_command(test, name, session, platform, bundle))
         if not started and not runtimes:
             found.append(ImageFinding(RULE, "commandTests", "no runtime here starts them"))
@@ -103,8 +104,8 @@ def _faults(tests: StructureTests) -> tuple[list[ImageFinding], list[CommandTest
     return found, [] if any(tests.options.faults()) else ready
 
 
-def _bundle(image: Image, tests: StructureTests, test: CommandTest, folder: Path, name: str) -> Path:
-    """A bundle that runs the command, over a root that all of them share."""
+def _bundle(image: Image, tests: StructureTests, test: CommandTest, folder: Path, directory: Path) -> Path:
+    """A bundle in `directory` that runs the command, over a root in `folder` that all of them share."""
     config = dict(image.config.get("config") or {})
     variables = environment(config, tests.global_env_vars)
     argv = tuple(expand_variables(word, variables) for word in test.argv)
@@ -114,7 +115,7 @@ def _bundle(image: Image, tests: StructureTests, test: CommandTest, folder: Path
         config["User"] = tests.options.user
     config["Entrypoint"] = []  # the test's command stands in for it, too
     started = replace(image, config={**image.config, "config": config})
-    written = write_bundle(started, folder / "bundles" / name, store=folder / "rootfs", command=argv)
+    written = write_bundle(started, directory, store=folder / "rootfs", command=argv)
     return written.path
 
 

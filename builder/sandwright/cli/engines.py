@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from sandwright import user_dirs
 from sandwright.checked import Checked
 from sandwright.cli import console
 from sandwright.cli.arguments import source_date_epoch
@@ -192,7 +193,7 @@ def _compare_with_embedded(
     made = embedded(request, request.catalogue, names, progress=progress)
     lines = []
     for each in built:
-        with tempfile.TemporaryDirectory(prefix="sandwright-") as scratch:
+        with tempfile.TemporaryDirectory(dir=user_dirs.scratch()) as scratch:
             archive = Path(scratch) / "image.tar"
             engine.save(each.references[0], archive)
             layout, ref = made[each.name].path, architecture(each.platform)

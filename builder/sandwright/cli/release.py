@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from sandwright import user_dirs
 from sandwright.checked import Checked
 from sandwright.cli import console, signers
 from sandwright.cli.arguments import build_directory, image_path, names
@@ -220,7 +221,7 @@ def verify_image(
     failed, checked = False, Checked()
     with (
         console.watching() as progress,
-        tempfile.TemporaryDirectory(prefix="sandwright-verify-") as scratch,
+        tempfile.TemporaryDirectory(prefix="verify-", dir=user_dirs.scratch()) as scratch,
         _open_published(reference, settings) as (repository, what),
     ):
         again = (

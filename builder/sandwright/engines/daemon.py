@@ -22,17 +22,19 @@ _END = 30.0
 
 
 @contextlib.contextmanager
-def own_daemon(directory: Path, *, limit: float = 60.0) -> Iterator[str]:
+def own_daemon(directory: Path, state: Path | None = None, *, limit: float = 60.0) -> Iterator[str]:
     """Start a daemon for the length of a `with`; give its address. Only root can.
 
-    Its images, its socket and its state lie in `directory`, and it leaves the network's configuration alone.
-    Raise HostError when it does not answer within `limit` seconds; ToolMissing when there is no dockerd.
+    Its images lie in `directory`, its sockets and its state in `state`, absent in `directory` as well. It
+    leaves the network's configuration alone. The path of `state` must be short, as sockets are below. Raise
+    HostError when it does not answer within `limit` seconds; ToolMissing when there is no dockerd.
     """
     program = process.which("dockerd", hint=how_to_get("dockerd", "apt"))
-    address = f"unix://{directory}/docker.sock"
+    state = state or directory
+    address = f"unix://{state}/docker.sock"
     with (
         (directory / "log").open("w+b") as log,
-        process.start(program, *_options(directory, address), stdout=log, stderr=log) as running,
+        process.start(program, *_options(directory, state, address), stdout=log, stderr=log) as running,
     ):
         try:
             _await_daemon(address, lambda: running.poll() is not None, log, limit)
@@ -40,13 +42,14 @@ def own_daemon(directory: Path, *, limit: float = 60.0) -> Iterator[str]:
         finally:
             running.terminate()
             process.ended_within(running.poll, _END)
-            unmount_below(directory)
+            for each in {directory, state}:
+                unmount_below(each)
 
 
-def _options(directory: Path, address: str) -> list[str]:
-    """Everything below `directory`, and a separate containerd namespace, should it share a containerd."""
-    paths = {"data-root": "data", "exec-root": "exec", "pidfile": "pid"}
-    words = [word for name, path in paths.items() for word in (f"--{name}", str(directory / path))]
+def _options(directory: Path, state: Path, address: str) -> list[str]:
+    """Everything below the directories; a separate containerd namespace, should it share a containerd."""
+    paths = {"data-root": directory / "data", "exec-root": state / "exec", "pidfile": state / "pid"}
+    words = [word for name, path in paths.items() for word in (f"--{name}", str(path))]
     bridge_name = f"sandwright-{hashlib.sha256(os.fsencode(directory)).hexdigest()[:16]}"  # it takes few
     namespaces = [
         "--containerd-namespace",

@@ -19,7 +19,7 @@ from getpass import getuser
 from pathlib import Path
 from typing import Any, Literal
 
-from sandwright import process
+from sandwright import process, user_dirs
 from sandwright.documents import strictjson
 from sandwright.engines.client import EngineClient
 from sandwright.engines.contract import (
@@ -117,7 +117,7 @@ class PodmanEngine(EngineClient):
     def load(self, write: WriteArchive, reference: str) -> str:
         """As the contract says."""
         if self.name == "buildah":  # it has no `load`, and `pull` reads an archive more than once
-            with tempfile.NamedTemporaryFile(prefix="sandwright-") as archive:
+            with tempfile.NamedTemporaryFile(dir=user_dirs.scratch()) as archive:
                 with disk_errors(Path(archive.name)):
                     write(archive, reference)  # type: ignore[arg-type]  # a file object
                     archive.flush()
@@ -131,7 +131,7 @@ class PodmanEngine(EngineClient):
 
     def build(self, context: EngineBuildContext, platform: str, step: ProgressStep) -> str:
         """As the contract says."""
-        with tempfile.TemporaryDirectory(prefix="sandwright-", ignore_cleanup_errors=True) as scratch:
+        with tempfile.TemporaryDirectory(dir=user_dirs.scratch(), ignore_cleanup_errors=True) as scratch:
             directory, id_file = Path(scratch, "context"), Path(scratch, "id")
             context.write_directory(directory)
             options = self._build_options(context, platform, id_file)

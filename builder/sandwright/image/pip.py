@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from sandwright import process
+from sandwright import process, user_dirs
 from sandwright.errors import CommandFailed, FetchError, IntegrityError, LockError
 from sandwright.image.cache import Cache
 from sandwright.image.definition import ImageDefinition
@@ -98,7 +98,7 @@ def _checked_requirements(text: str, path: Path) -> str:
 def _resolve(
     definition: ImageDefinition, target: PythonTarget, requirements: str, cache: Cache
 ) -> tuple[LockedWheel, ...]:
-    with tempfile.TemporaryDirectory(prefix="sandwright-pip-") as directory:
+    with tempfile.TemporaryDirectory(prefix="pip-", dir=user_dirs.scratch()) as directory:
         try:
             found = _pip_download(target, requirements, Path(directory))
         except CommandFailed as error:
@@ -110,7 +110,7 @@ def _resolve(
 def fetch_wheels(wheels: Sequence[LockedWheel], target: PythonTarget, cache: Cache) -> None:
     """Download wheels into the cache. Raise FetchError, IntegrityError."""
     lines = [f"{each.name}=={each.version} --hash=sha256:{each.sha256}\n" for each in wheels]
-    with tempfile.TemporaryDirectory(prefix="sandwright-pip-") as directory:
+    with tempfile.TemporaryDirectory(prefix="pip-", dir=user_dirs.scratch()) as directory:
         try:
             found = _pip_download(target, "".join(lines), Path(directory), "--no-deps")
         except CommandFailed as error:

@@ -239,7 +239,7 @@ _PLANTED = ReservedState((Path("/planted/sessions"),), (Path("/planted/state"),)
 @functools.cache
 def _probes(method: str) -> tuple[Probe, ...]:
     """The catalogue for a host that is written down here: nothing of this one is planted or listened to."""
-    fixture = Fixture(Path("/planted"), "word", "plain")
+    fixture = Fixture(Path("/planted"), "word", "plain", Path("/hidden"), Path("/runtime"))
     mac = registry.properties(method).system == "darwin"
     home = "/Users/ada" if mac else "/home/ada"
     project = f"{home}/app"

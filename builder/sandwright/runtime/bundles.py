@@ -29,11 +29,11 @@ class StartBundle:
 
 
 def prepare(
-    start: Start, scratch: Path, adapt: Callable[[Config], Config] = lambda config: config
+    start: Start, bundles: Path, adapt: Callable[[Config], Config] = lambda config: config
 ) -> StartBundle:
-    """Write the bundle of one start under `scratch`, as `adapt` wants its configuration.
+    """Write the bundle of one start under `bundles`, as `adapt` wants its configuration.
 
-    The root file system is named by its absolute path.
+    The root file system is named by its absolute path. No sandbox may write in `bundles`.
     """
     config = read_config(start.subject.bundle)
     config["root"] = {**config["root"], "path": str(root_of(start.subject.bundle, config))}
@@ -44,7 +44,7 @@ def prepare(
         _run_as(config, start.run_as)
     config = adapt(config)
     name = PREFIX + uuid.uuid4().hex[:16]
-    directory = scratch / name
+    directory = bundles / name
     directory.mkdir(mode=0o700)
     (directory / "config.json").write_text(json.dumps(config, indent=1, sort_keys=True))
     return StartBundle(name, directory, config)

@@ -25,6 +25,7 @@ from sandwright.rootfs.minimal.trace import readonly_devices
 from sandwright.runtime.bundles import prepare
 from sandwright.runtime.contract import Session, Start, Variant
 from sandwright.runtime.oci import needs_emulator
+from sandwright.runtime.scratch import hidden_directory
 from sandwright.watchdog import Ended, run_bounded
 
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
@@ -79,7 +80,7 @@ class _BwrapSession:
     stop: threading.Event
 
     def run(self, start: Start) -> Ended:
-        bundle = prepare(start, self.scratch)
+        bundle = prepare(start, hidden_directory(self.scratch.parent, self.scratch.name))
         shutil.rmtree(bundle.directory)
         wrap = self._as_user if self.as_user else self._bwrap_command
         return run_bounded(wrap(bundle.config), limit=start.limit, stop=self.stop, env=start.environment)

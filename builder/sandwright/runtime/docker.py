@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,11 +14,13 @@ from sandwright.host import MachineFacts
 from sandwright.lazy import load
 from sandwright.runtime.contract import Session, Variant
 from sandwright.runtime.engine import LABEL, EngineSession
-from sandwright.runtime.scratch import PREFIX
+from sandwright.runtime.scratch import PREFIX, hidden_directory, state_directory
 
 # The SDK takes longer to import than most starts by another runtime.
 _CONNECT = "sandwright.engines.docker:connect_docker"
 _DAEMON = "sandwright.engines.daemon:own_daemon"
+_LONGEST = 107 - len("/exec/containerd/containerd-debug.sock")
+"""Bytes of the path of a directory in which a daemon has its sockets (unix(7))."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,7 @@ class DockerRuntime:
     ) -> Iterator[Session]:
         """Connect; at the end remove what was loaded. Raise HostError when no daemon answers."""
         with (
-            load(_DAEMON)(scratch) if variant == _OWN else contextlib.nullcontext() as address,
+            _own_daemon(scratch) if variant == _OWN else contextlib.nullcontext() as address,
             load(_CONNECT)(address) as engine,
         ):
             session = EngineSession(engine, scratch.parent.name, stop)
@@ -66,5 +69,19 @@ class DockerRuntime:
 
 
 DOCKER = DockerRuntime()
+
+
+def _own_daemon(scratch: Path) -> contextlib.AbstractContextManager[str]:
+    """A daemon of this session's own, where no sandbox writes."""
+    state = state_directory(scratch)
+    if len(os.fsencode(state)) > _LONGEST:
+        state = scratch
+    else:
+        state.mkdir(mode=0o700)
+    daemon: contextlib.AbstractContextManager[str] = load(_DAEMON)(
+        hidden_directory(scratch.parent, scratch.name), state
+    )
+    return daemon
+
 
 _OWN = Variant("on a separate daemon")

@@ -14,7 +14,7 @@ from sandwright import process
 from sandwright.host import MachineFacts
 from sandwright.runtime.bundles import Config, prepare, read_config, root_of
 from sandwright.runtime.contract import Session, Start, Variant
-from sandwright.runtime.scratch import PREFIX, state_directory
+from sandwright.runtime.scratch import PREFIX, hidden_directory, state_directory
 from sandwright.watchdog import Ended, run_bounded
 
 _CONTAINER = re.compile(rf"{PREFIX}[0-9a-f]{{16}}")
@@ -59,7 +59,7 @@ class OciRuntime:
         scratch: Path,
         stop: threading.Event,
     ) -> Iterator[Session]:
-        """The runtime's state is kept apart from that of others, and from `scratch`."""
+        """The runtime's state and bundles are kept apart from those of others, and from `scratch`."""
         state = state_directory(scratch)
         state.mkdir(mode=0o700)
         (scratch / "layer").mkdir()
@@ -70,7 +70,8 @@ class OciRuntime:
         def adapt(config: Config) -> Config:
             return self.adapt(variant, config)
 
-        yield _OciSession(words, adapt, state, scratch, stop)
+        bundles = hidden_directory(scratch.parent, scratch.name)
+        yield _OciSession(words, adapt, state, bundles, scratch, stop)
 
     def discard(self, scratch: Path, host: MachineFacts) -> None:
         """Remove the containers that have a state."""
@@ -87,12 +88,13 @@ class _OciSession:
     words: Callable[..., Sequence[str]]
     adapt: Callable[[Config], Config]
     state: Path
+    bundles: Path
     scratch: Path
     stop: threading.Event
 
     def run(self, start: Start) -> Ended:
         layered = start.run_as is not None
-        bundle = prepare(start, self.scratch, self._on_layer if layered else self.adapt)
+        bundle = prepare(start, self.bundles, self._on_layer if layered else self.adapt)
         try:
             command = self.words("run", "--bundle", str(bundle.directory), bundle.id)
             if layered:

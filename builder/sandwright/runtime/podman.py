@@ -16,16 +16,20 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from sandwright import user_dirs
 from sandwright.engines.podman import PodmanEngine, containers_conf
 from sandwright.host import MachineFacts
 from sandwright.runtime.contract import Session, Variant
 from sandwright.runtime.engine import EngineSession
 from sandwright.runtime.oci import needs_emulator
-from sandwright.runtime.scratch import PREFIX
+from sandwright.runtime.scratch import hidden_directory
 from sandwright.signalling import is_same_user_process, kill
 from sandwright.watchdog import end_all, runtime_environment
 
 _LONGEST = 50
+_RUN_ROOT = "sandwright-"
+"""How the name of a run root begins that is not in the scratch directory."""
+_RANDOM = len("/12345678")
 _SHORT = "/tmp"  # noqa: S108 - a directory of our own is made in it
 _NOTE = "run-root"
 _PAUSES = frozenset(("podman", "catatonit"))
@@ -67,6 +71,7 @@ class PodmanRuntime:
         self, variant: Variant, host: MachineFacts, scratch: Path, stop: threading.Event
     ) -> Iterator[Session]:
         """Make the store; at the end remove it with all that is in it."""
+        scratch = hidden_directory(scratch.parent, scratch.name)
         (scratch / "containers.conf").write_text(containers_conf(host))
         for name in ("home", "xdg"):
             (scratch / name).mkdir(mode=0o700)
@@ -82,6 +87,7 @@ class PodmanRuntime:
 
     def discard(self, scratch: Path, host: MachineFacts) -> None:
         """Remove the containers of its store; without root, the store too."""
+        scratch = hidden_directory(scratch.parent, scratch.name)
         note = scratch / _NOTE
         run = Path(note.read_text()) if note.exists() else scratch / "run"
         for variant in self.variants(host)[:1]:
@@ -89,7 +95,7 @@ class PodmanRuntime:
             _remove_containers(engine)
             if not host.is_root:
                 _remove_store(engine, scratch)
-        if note.exists() and run.name.startswith(PREFIX):
+        if note.exists() and run.name.startswith(_RUN_ROOT):
             end_all(f"{run}/")
             shutil.rmtree(run, ignore_errors=True)
 
@@ -141,11 +147,14 @@ def _is_pause_process(pid: int) -> bool:
 def _run_root(scratch: Path) -> Iterator[Path]:
     """A directory for Podman's run-time state, whose path may not be longer than 50 bytes.
 
-    Where `scratch` lies too deep it is another one, and a note in `scratch` says which.
+    Where `scratch` lies too deep it is one in the user's runtime directory, or in /tmp if that is too deep
+    as well; a note in `scratch` says which.
     """
     if len(os.fsencode(scratch / "run")) <= _LONGEST:
         yield scratch / "run"
         return
-    with tempfile.TemporaryDirectory(prefix=PREFIX, dir=_SHORT) as name:
+    length = len(os.fsencode(user_dirs.runtime())) + len(_RUN_ROOT) + _RANDOM
+    parent = user_dirs.private(user_dirs.runtime()) if length <= _LONGEST else _SHORT
+    with tempfile.TemporaryDirectory(prefix=_RUN_ROOT, dir=parent) as name:
         (scratch / _NOTE).write_text(name)
         yield Path(name)

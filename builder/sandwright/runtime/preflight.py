@@ -16,7 +16,7 @@ from sandwright.runtime.contract import SandboxRuntime, Start, Variant
 from sandwright.runtime.probe import PROBE
 from sandwright.runtime.probe.protocol import ProbeAnswer, attempt
 from sandwright.runtime.probe_image import FORBIDDEN, PROGRAM, probe_subject
-from sandwright.runtime.scratch import scratch_directory
+from sandwright.runtime.scratch import hidden_directory, scratch_directory
 from sandwright.runtime.trial import Trial
 from sandwright.setup.requirements import how_to_get
 from sandwright.watchdog import runtime_environment
@@ -79,8 +79,8 @@ def _try(
     rootless = None if host.is_root else (host.uid, host.gid)
     try:
         with scratch_directory() as scratch:
-            (scratch / PROGRAM).mkdir()
-            subject = probe_subject(platform, scratch / PROGRAM, rootless=rootless)
+            bundle = hidden_directory(scratch, PROGRAM)
+            subject = probe_subject(platform, bundle, scratch / "rootfs", rootless=rootless)
             directory = scratch / f"{ready.runtime.name}-0"
             directory.mkdir()
             with ready.runtime.session(ready.variant, host, directory, stop) as session:

@@ -25,28 +25,29 @@ _OPEN = "open"
 _DIRECTORIES = ("dev", "proc", "sys", "tmp", "etc", "run", _OPEN)
 
 
-def probe_subject(platform: str, directory: Path, *, rootless: tuple[int, int] | None) -> StartableImage:
-    """Write the probe's bundle into `directory`, an empty one, and give it with its archive.
+def probe_subject(
+    platform: str, bundle: Path, rootfs: Path, *, rootless: tuple[int, int] | None
+) -> StartableImage:
+    """Write the probe's bundle into `bundle` and its root into `rootfs`; give it with its archive.
 
     `rootless` is the caller's uid and gid where runtimes are started without root.
     """
-    rootfs = directory / "rootfs"
     for name in _DIRECTORIES:
         (rootfs / name).mkdir(parents=True)
     (rootfs / _OPEN).chmod(0o1777)
     program = PROBE.path(platform).read_bytes()
     (rootfs / PROGRAM).write_bytes(program)
     (rootfs / PROGRAM).chmod(0o755)
-    (directory / "config.json").write_text(json.dumps(_bundle_config(rootless)))
+    (bundle / "config.json").write_text(json.dumps(_bundle_config(rootfs, rootless)))
 
     def write_archive(sink: BinaryIO, reference: str) -> None:
         config = {"Entrypoint": [f"/{PROGRAM}"], "User": f"{USER}:{USER}"}
         write_docker_archive(sink, reference, platform, _probe_layer(program), config)
 
-    return StartableImage("probe", platform, directory, write_archive)
+    return StartableImage("probe", platform, bundle, write_archive)
 
 
-def _bundle_config(rootless: tuple[int, int] | None) -> dict[str, Any]:
+def _bundle_config(rootfs: Path, rootless: tuple[int, int] | None) -> dict[str, Any]:
     namespaces = ["mount", "pid", "network", "ipc", "uts"]
     linux: dict[str, Any] = {}
     user = USER
@@ -66,7 +67,7 @@ def _bundle_config(rootless: tuple[int, int] | None) -> dict[str, Any]:
             "capabilities": {},
             "noNewPrivileges": True,
         },
-        "root": {"path": "rootfs", "readonly": True},
+        "root": {"path": str(rootfs), "readonly": True},
         "hostname": "probe",
         "mounts": [{"destination": "/proc", "type": "proc", "source": "proc"}],
         "linux": {"namespaces": [{"type": kind} for kind in namespaces], **linux},

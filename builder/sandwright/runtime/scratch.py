@@ -8,7 +8,8 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from sandwright import user_dirs
@@ -18,17 +19,19 @@ from sandwright.mountinfo import unmount_below
 PREFIX = "sandwright-smoke-"
 """What every name we give to a container, an image or a directory begins with."""
 
+_OLD = 7 * 24 * 3600.0
+
 RECORDS = "scratch"
 """The directory of the records, where no sandbox writes (`sandwright.user_dirs`)."""
 
 
 @contextlib.contextmanager
 def scratch_directory(parent: Path | None = None) -> Iterator[Path]:
-    """A temporary directory for runtimes. It is removed at the end, with the mounts in it.
+    """A temporary directory that sandboxes see. It is removed at the end, with the mounts in it.
 
-    It is made in `parent`, absent in the directory of temporary files. A record says which it is. Its owner
-    holds a lock on that, which the kernel releases however the owner ends. Raise HostError when it can't be
-    removed.
+    It is made in `parent`, absent in the directory of temporary files. Other sandboxes may write there: what
+    the host executes or obeys is in its `hidden_directory`. A record says which it is. Its owner holds a lock
+    on that, which the kernel releases however the owner ends. Raise HostError when it can't be removed.
     """
     directory = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
     record = _scratch_records() / directory.name
@@ -41,26 +44,51 @@ def scratch_directory(parent: Path | None = None) -> Iterator[Path]:
             lock.flush()
             yield directory
     finally:
-        unmount_below(directory)
-        shutil.rmtree(directory, ignore_errors=True)
-        if not directory.exists():
+        remaining = [each for each in directories_of(directory) if not _remove_with_mounts(each)]
+        if not remaining:
             forget(directory)
-    if directory.exists():
-        raise HostError(f"{directory} can't be removed")
+    if remaining:
+        raise HostError(f"{remaining[0]} can't be removed")
+
+
+def hidden_directory(scratch: Path, *names: str) -> Path:
+    """A directory that no sandbox sees and that goes with a scratch directory; made if it is not there.
+
+    It is for launchers, bundles, stores of engines and settings: what programs of the host execute or obey.
+    """
+    made = Path(user_dirs.private(str(_hidden(scratch))))
+    for name in names:
+        made = Path(user_dirs.private(str(made / name)))
+    return made
+
+
+def _hidden(scratch: Path) -> Path:
+    return Path(user_dirs.scratch(), scratch.name)
+
+
+def directories_of(scratch: Path) -> list[Path]:
+    """A scratch directory, what is hidden of it, and the states of runtimes in it."""
+    return [scratch, _hidden(scratch), *_scratch_records().glob(f"{scratch.name}.*")]
+
+
+def _remove_with_mounts(directory: Path) -> bool:
+    unmount_below(directory)
+    shutil.rmtree(directory, ignore_errors=True)
+    return not directory.exists()
 
 
 def state_directory(scratch: Path) -> Path:
-    """Where a runtime has its state for a directory in a scratch directory: what it says, runtimes do.
+    """Where a runtime has its state and its sockets for a directory in a scratch directory.
 
-    A sandbox may share the directory of temporary files, and so it is not there.
+    Hidden from sandboxes as well, with a shorter path: that of a socket may have 107 bytes.
     """
     return _scratch_records() / f"{scratch.parent.name}.{scratch.name}"
 
 
 def forget(directory: Path) -> None:
-    """Remove the record of a scratch directory, and the states of runtimes in it."""
-    for state in _scratch_records().glob(f"{directory.name}.*"):
-        shutil.rmtree(state, ignore_errors=True)
+    """Remove the record of a scratch directory, what is hidden of it, and the states of runtimes in it."""
+    for each in directories_of(directory)[1:]:
+        shutil.rmtree(each, ignore_errors=True)
     (_scratch_records() / directory.name).unlink(missing_ok=True)
 
 
@@ -78,7 +106,19 @@ def _directory_identity(directory: Path) -> bytes:
 def stale_directories() -> list[Path]:
     """Our directories whose owner was killed. Processes that it started may still use them."""
     records = [record for record in sorted(_scratch_records().iterdir()) if record.is_file()]
-    return [directory for record in records if (directory := _stale(record)) is not None]
+    stale = [directory for record in records if (directory := _stale(record)) is not None]
+    recorded = {record.name for record in records}
+    return [
+        *stale,
+        *(each for each in sorted(Path(user_dirs.scratch()).iterdir()) if _is_old(each, recorded)),
+    ]
+
+
+def _is_old(hidden: Path, recorded: Collection[str]) -> bool:
+    """Whether a hidden directory has no record, as those of a machine that lost power, and is a week old."""
+    with contextlib.suppress(FileNotFoundError):
+        return hidden.name not in recorded and time.time() - hidden.lstat().st_mtime > _OLD
+    return False
 
 
 def _stale(record: Path) -> Path | None:
@@ -90,7 +130,7 @@ def _stale(record: Path) -> Path | None:
         directory = Path(os.fsdecode(content.split(b" ", 2)[2]))
         status = directory.lstat()
     except FileNotFoundError:
-        record.unlink(missing_ok=True)  # the directory is gone, so the record goes too
+        forget(Path(record.name))  # the directory is gone, so what belongs to it goes too
         return None
     except (OSError, IndexError):
         return None

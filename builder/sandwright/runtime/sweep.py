@@ -10,7 +10,7 @@ from sandwright.host import MachineFacts
 from sandwright.mountinfo import unmount_below
 from sandwright.progress import Progress
 from sandwright.runtime.registry import RUNTIMES
-from sandwright.runtime.scratch import forget, stale_directories
+from sandwright.runtime.scratch import directories_of, forget, stale_directories
 from sandwright.watchdog import end_all
 
 
@@ -32,7 +32,8 @@ def _sweep_directory(directory: Path, host: MachineFacts) -> None:
         runtime = RUNTIMES.get(session.name.rpartition("-")[0])
         if runtime is not None:
             runtime.discard(session, host)
-    end_all(f"{directory}/")
-    unmount_below(directory)
+    for each in directories_of(directory):
+        end_all(f"{each}/")
+        unmount_below(each)
     shutil.rmtree(directory)
     forget(directory)

@@ -243,7 +243,8 @@ def _looks(case: Bridging, searched: list[str]) -> Iterator[tuple[str, str]]:
     searched.append(f"the arguments of {len(lines)} processes")
     yield from (("arguments", f"process {pid}") for pid, line in lines.items() if needle in line)
     for name, folder in (
-        ("the bridge's files and log", case.bridged.directory),
+        ("the bridge's programs and log", case.bridged.directory),
+        ("the bridge's files", fixture.bridges),
         ("artifacts", fixture.artifacts),
         ("the launcher's files", fixture.state),
     ):

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sandwright.runtime.probe import own_probe
-from sandwright.runtime.scratch import scratch_directory
+from sandwright.runtime.scratch import hidden_directory, scratch_directory, state_directory
 
 HOSTILE = ("with space", "quote'\"s", "(paren)\\back", "-dash", "line\nbreak", "ünïcode")
 """Names that something between a policy and a kernel may take for something else."""
@@ -26,11 +26,15 @@ class Fixture:
     """Planted files below `root`. `word` is in each of them that must not be seen, `plain` in those that may.
 
     `probe` is the directory that holds the program. `inside`: the method holds rules inside writable paths.
+    `hidden` is for what the host executes, `runtime` for sockets and what launchers keep: other sandboxes may
+    write below `root`.
     """
 
     root: Path
     word: str
     plain: str
+    hidden: Path
+    runtime: Path
     inside: bool = True
 
     @property
@@ -61,12 +65,22 @@ class Fixture:
     @property
     def state(self) -> Path:
         """What the method keeps of its run: nothing must be left here."""
-        return self.root / "state"
+        return self.runtime / "state"
+
+    @property
+    def bridges(self) -> Path:
+        """Where bridges are started."""
+        return self.runtime / "bridges"
 
     @property
     def artifacts(self) -> Path:
         """Where the method's artifacts are put."""
-        return self.root / "artifacts"
+        return self.hidden / "artifacts"
+
+    @property
+    def ungranted(self) -> Path:
+        """A directory that the layer of this run says nothing of."""
+        return self.root / "ungranted"
 
     @property
     def later(self) -> Path:
@@ -106,7 +120,9 @@ def plant_fixture(parent: Path | None = None, *, inside: bool = True) -> Iterato
     fixture's.
     """
     with scratch_directory(parent) as root:
-        fixture = Fixture(root.resolve(), uuid.uuid4().hex, uuid.uuid4().hex, inside)
+        words = uuid.uuid4().hex, uuid.uuid4().hex
+        hidden, runtime = hidden_directory(root).resolve(), state_directory(root / "fixture").resolve()
+        fixture = Fixture(root.resolve(), *words, hidden, runtime, inside)
         for directory in _planted_directories(fixture):
             directory.mkdir(parents=True)
         for file, content in _planted_files(fixture).items():
@@ -118,7 +134,7 @@ def plant_fixture(parent: Path | None = None, *, inside: bool = True) -> Iterato
 
 
 def _planted_directories(fixture: Fixture) -> Iterator[Path]:
-    yield from (fixture.probe, fixture.read / "denied", fixture.state, fixture.artifacts)
+    yield from (fixture.probe, fixture.read / "denied", fixture.state, fixture.artifacts, fixture.ungranted)
     yield from (fixture.read / name for name in HOSTILE)
     yield from (
         fixture.write / name for name in ("kept", "hidden", "deep/er/kept", ".git/hooks", ".git/objects")

@@ -326,11 +326,12 @@ def _names_ours(pid: int, runs: Runs) -> bool:
 
 def _run_processes(runs: Runs) -> dict[int, str]:
     """Processes with one of our files among their arguments, which no others have."""
-    own_pid, root = os.getpid(), os.fsencode(runs.subject.fixture.root)
+    own_pid, fixture = os.getpid(), runs.subject.fixture
+    ours = [os.fsencode(each) for each in (fixture.root, fixture.hidden, fixture.runtime)]
     return {
         pid: line.replace(bytes(1), b" ").decode(errors="replace")[:200]
         for pid, line in _command_lines().items()
-        if root in line and pid != own_pid
+        if any(each in line for each in ours) and pid != own_pid
     }
 
 
@@ -341,7 +342,8 @@ def _remains(runs: Runs) -> Iterator[str]:
     """
     fixture = runs.subject.fixture
     yield from (f"process {pid}: {line}" for pid, line in _run_processes(runs).items())
-    yield from (f"mount {point}" for point in mounted_below(fixture.root))
+    for directory in (fixture.root, fixture.hidden, fixture.runtime):
+        yield from (f"mount {point}" for point in mounted_below(directory))
     if engine := runs.subject.engine:
         session = runs.sandbox.environment[SESSION.name]
         with contextlib.suppress(CommandFailed):

@@ -11,7 +11,6 @@ import contextlib
 import hashlib
 import json
 import os
-import tempfile
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -20,7 +19,6 @@ from pathlib import Path
 from sandwright import process
 from sandwright.bridge.environment import KEPT
 from sandwright.bridge.start import Bridge, serve
-from sandwright.image.cache import default_cache
 from sandwright.launcher.run_document import RunDocument
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.verify.fixture import Fixture
@@ -101,38 +99,25 @@ def start_bridge(policy: ResolvedPolicy, fixture: Fixture, token_pair: Tokens) -
 
     No program and no secret of the host's is used. Raise what `serve` raises.
     """
-    with _host_directory(policy, fixture) as directory:
-        tools = directory / "tools"
-        tools.mkdir()
-        secrets = {SOURCE: token_pair.sandbox}
-        for name, shim in policy.credentials.shims.items():
-            (tools / name).write_text(_TELLER if name == NAME else _SILENT, encoding="ascii")
-            (tools / name).chmod(0o755)
-            secrets |= {
-                host: f"{token_pair.needle}-B-{uuid.uuid4().hex}"
-                for host in shim.secrets.values()
-                if host != SOURCE
-            }
-        environment = {name: os.environ[name] for name in KEPT if name in os.environ}
-        search = f"{tools}:{os.environ.get('PATH', '/usr/bin:/bin')}"
-        with serve(
-            policy,
-            directory=directory / "bridges",
-            audit=directory / "audit.jsonl",
-            environment={**environment, **secrets, "PATH": search},
-        ) as bridge:
-            yield Bridged(bridge, directory, token_pair)
-
-
-@contextlib.contextmanager
-def _host_directory(policy: ResolvedPolicy, fixture: Fixture) -> Iterator[Path]:
-    """A directory that the sandbox can't write: ours, or where all of /tmp is the sandbox's, the cache's."""
-    if not policy.filesystem.tree.changes_host(policy.canonical(str(fixture.root))):
-        candidate = fixture.root / "host"
-        candidate.mkdir()
-        yield candidate
-        return
-    cache = default_cache(os.environ)
-    cache.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="verify-", dir=cache) as name:
-        yield Path(name).resolve()
+    directory = fixture.hidden / "host"
+    directory.mkdir()
+    tools = directory / "tools"
+    tools.mkdir()
+    secrets = {SOURCE: token_pair.sandbox}
+    for name, shim in policy.credentials.shims.items():
+        (tools / name).write_text(_TELLER if name == NAME else _SILENT, encoding="ascii")
+        (tools / name).chmod(0o755)
+        secrets |= {
+            host: f"{token_pair.needle}-B-{uuid.uuid4().hex}"
+            for host in shim.secrets.values()
+            if host != SOURCE
+        }
+    environment = {name: os.environ[name] for name in KEPT if name in os.environ}
+    search = f"{tools}:{os.environ.get('PATH', '/usr/bin:/bin')}"
+    with serve(
+        policy,
+        directory=fixture.bridges,
+        audit=directory / "audit.jsonl",
+        environment={**environment, **secrets, "PATH": search},
+    ) as bridge:
+        yield Bridged(bridge, directory, token_pair)

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from sandwright import process
+from sandwright import process, user_dirs
 from sandwright.errors import LockError
 from sandwright.host import collect_host
 from sandwright.image.apk.index import IndexedPackage
@@ -41,7 +41,7 @@ def lock_apk_image(
     """
     platforms: dict[str, tuple[LockedPackage, ...]] = {}
     epoch = 0
-    with tempfile.TemporaryDirectory(prefix="sandwright-apk-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="apk-", dir=user_dirs.scratch()) as scratch:
         for platform in definition.platforms:
             with naming_errors(f"image '{definition.name}', {platform}"):
                 resolver = _ApkLocker(definition, platform, mirrors, cache, Path(scratch))

@@ -19,7 +19,7 @@ from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.rendered import Rendered
 from sandwright.runtime.probe import own_probe
 from sandwright.runtime.probe.protocol import ProbeAnswer, attempt
-from sandwright.runtime.scratch import scratch_directory
+from sandwright.runtime.scratch import hidden_directory, scratch_directory
 from sandwright.runtime.trial import Failed, Trial
 from sandwright.watchdog import run_bounded, runtime_environment
 
@@ -89,7 +89,8 @@ def _run_trial(
     probe.write_bytes(own_probe().read_bytes())
     probe.chmod(0o755)
     resolved = policy.resolve(facts)
-    write_artifacts(scratch / "out", backend.render(resolved).artifacts)
+    out = hidden_directory(scratch) / "out"
+    write_artifacts(out, backend.render(resolved).artifacts)
     trial = Trial(
         allowed=attempt("read", project / SHOWN),
         value=visible.encode(),
@@ -97,7 +98,7 @@ def _run_trial(
         fault=partial(_hidden_file_leak, hidden.encode()),
     )
     ended = run_bounded(
-        backend.wrap(scratch / "out", [str(probe), *trial.arguments()]),
+        backend.wrap(out, [str(probe), *trial.arguments()]),
         limit=limit,
         stop=Event(),
         env={**runtime_environment(), **environment},

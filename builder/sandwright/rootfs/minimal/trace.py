@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from sandwright import process
+from sandwright import process, user_dirs
 from sandwright.errors import BuildError
 from sandwright.render.bubblewrap import BwrapArguments
 from sandwright.render.filters import shipped_filter
@@ -67,7 +67,10 @@ def trace(rootfs: Path, run: TracedCommand, *, timeout: float = 300.0) -> Trace:
     strace or bubblewrap, CommandFailed when the time is up.
     """
     strace, bwrap = process.which("strace", hint=_HINT), process.which("bwrap", hint=_HINT)
-    with tempfile.TemporaryDirectory(prefix="sandwright-trace-") as folder, sandbox(rootfs, run) as words:
+    with (
+        tempfile.TemporaryDirectory(prefix="trace-", dir=user_dirs.scratch()) as folder,
+        sandbox(rootfs, run) as words,
+    ):
         result = process.run(
             *readonly_devices(),
             *(strace, "-ff", "-qq", "-xx", "-y", "--pidns-translation", "-s", "4096", "-e", _CALLS),

@@ -263,7 +263,7 @@ def _all_writes(claim: str, file: Path, directory: Path) -> Iterator[ProbeStep]:
 
 def _temporary_probe(subject: ProofSubject) -> Probe:
     """What the host has in its temporary directory: the planted files' own place is there, if it is /tmp."""
-    hidden = subject.fixture.root / "state"
+    hidden = subject.fixture.ungranted
     private = subject.policy.filesystem.tmp == "private" and subject.linux
     claim = "works" if not private and subject.policy.is_path_readable(str(hidden)) else "tmp.hidden"
     return _probe(

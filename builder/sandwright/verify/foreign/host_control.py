@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.runtime.probe import own_probe
 from sandwright.verify.catalogue import all_probes
 from sandwright.verify.fixture import Fixture, plant_fixture
 from sandwright.verify.foreign.answers import expected_answer
@@ -48,13 +50,16 @@ def control_outcomes(
             for each in all_probes(host_subject)
             if not (each.alone or each.skip or changed_namespaces(each))
         ]
+        program = fixture.hidden / fixture.program.name
+        shutil.copyfile(own_probe(), program)
+        program.chmod(0o755)
         bare = SubjectSandbox(
             "outside",
             Path("/nonexistent"),
-            fixture.program,
+            program,
             environment,
             cwd=fixture.write,
-            root=fixture.root,
+            root=fixture.hidden,
             word=fixture.word,
         )
         _, found = answers_of(probes, bare)

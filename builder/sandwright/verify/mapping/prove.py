@@ -24,7 +24,7 @@ from sandwright.runtime.contract import Session, Start
 from sandwright.runtime.preflight import MissingRuntime
 from sandwright.runtime.probe import PROBE, own_probe
 from sandwright.runtime.registry import RUNTIMES
-from sandwright.runtime.scratch import scratch_directory
+from sandwright.runtime.scratch import hidden_directory, scratch_directory
 from sandwright.runtime.sessions import Sessions
 from sandwright.verify.mapping.cases import ExpectedUser, MappingCase, mapping_cases
 from sandwright.verify.mapping.seen import (
@@ -70,7 +70,12 @@ def prove_mapping(
     chosen = [case for case in found if only is None or case.name in only]
     with scratch_directory() as scratch, Sessions(host, scratch, Event()) as sessions:
         (scratch / "image").mkdir()
-        mapped = mapped_image(layout, image, platform, store=store, scratch=scratch / "image")
+        mapped = mapped_image(
+            *(layout, image, platform),
+            store=store,
+            hidden=hidden_directory(scratch, "image"),
+            scratch=scratch / "image",
+        )
         for name in runtimes:
             session = _runtime_session(sessions, name, platform)
             started, findings = time.monotonic(), []

@@ -46,13 +46,16 @@ class MappedImage:
         )
 
 
-def mapped_image(layout: Path, image: Image, platform: str, *, store: Path, scratch: Path) -> MappedImage:
-    """Make an image ready to be started; `scratch` is an empty directory."""
-    made = scratch / "bundle"
-    made.mkdir()
+def mapped_image(
+    layout: Path, image: Image, platform: str, *, store: Path, hidden: Path, scratch: Path
+) -> MappedImage:
+    """Make an image ready to be started; `hidden`, for its bundle, and `scratch` are empty directories.
+
+    No sandbox may write in `hidden`. Accounts other than ours pass through `scratch`.
+    """
     settings = convert.BundleOptions(arguments=("a start's own",))
-    bundle.write_bundle(image, made, store=store, settings=settings)
-    startable = StartableImage(layout.name, platform, made, partial(_write_archive, layout, platform))
+    bundle.write_bundle(image, hidden, store=store, settings=settings)
+    startable = StartableImage(layout.name, platform, hidden, partial(_write_archive, layout, platform))
     entrypoint = tuple(convert.image_section(image.config).get("Entrypoint") or ())
     return MappedImage(startable, entrypoint, _account_files(scratch))
 

@@ -22,7 +22,7 @@ from sandwright.progress import SILENT, Progress
 from sandwright.rootfs.images.source import open_image
 from sandwright.runtime.contract import Session
 from sandwright.runtime.engine import EngineSession
-from sandwright.runtime.scratch import scratch_directory
+from sandwright.runtime.scratch import hidden_directory, scratch_directory
 from sandwright.verify.canary import CanaryListener, canary_listener
 from sandwright.verify.smoke.report import ImageReport, ImageRow, machine_of
 from sandwright.verify.smoke.report import ReportedImage as Reported
@@ -49,7 +49,7 @@ def smoke_in_engine(
     references = {(each.name, each.platform): each.references[0] for each in built}
     stop = threading.Event()
     with scratch_directory() as scratch, canary_listener() as listening:
-        session = _engine_session(engine, references, scratch, stop)
+        session = _engine_session(engine, references, hidden_directory(scratch), scratch.name, stop)
         work = _Work(engine, session, listening, catalogue, host, scratch, output / "rootfs", limit)
         try:
             rows = [work.row(each, progress) for each in built]
@@ -66,11 +66,15 @@ def smoke_in_engine(
 
 
 def _engine_session(
-    engine: Engine, references: Mapping[tuple[str, str], str], scratch: Path, stop: threading.Event
+    engine: Engine,
+    references: Mapping[tuple[str, str], str],
+    scratch: Path,
+    run_name: str,
+    stop: threading.Event,
 ) -> Session | str:
     """A session that starts images which the engine has, by name and platform; or why there is none."""
     try:
-        return EngineSession(engine.runner(scratch), scratch.name, stop, references=references)
+        return EngineSession(engine.runner(scratch), run_name, stop, references=references)
     except ToolMissing:
         return "podman, which starts what buildah builds, is not installed"
 
@@ -104,8 +108,8 @@ class _Work:
     def _start_image(self, built: EngineBuiltImage) -> tuple[tuple[ProbeFinding, ...], float]:
         if isinstance(self.session, str):
             return (ProbeFinding("starts", Verdict.SKIPPED, self.session),), 0.0
-        directory = self.scratch / f"{built.name}-{built.platform.replace('/', '-')}"
-        directory.mkdir()
+        name = f"{built.name}-{built.platform.replace('/', '-')}"
+        directory = hidden_directory(self.scratch, "bundles", name)
         archive = directory / "image.tar"
         self.engine.save(built.references[0], archive)
         digest = open_image(archive, platform=built.platform).digest

@@ -26,7 +26,7 @@ from sandwright.runtime.contract import SandboxRuntime
 from sandwright.runtime.memoised import Memoised
 from sandwright.runtime.preflight import MissingRuntime, ReadyRuntime
 from sandwright.runtime.registry import RUNTIMES
-from sandwright.runtime.scratch import scratch_directory
+from sandwright.runtime.scratch import hidden_directory, scratch_directory
 from sandwright.runtime.sessions import Sessions
 from sandwright.runtime.sweep import sweep
 from sandwright.verify.canary import CanaryListener, canary_listener
@@ -182,8 +182,8 @@ class _Work:
 
     def _prepare_once(self, target: SmokeTarget) -> PreparedImage:
         def make() -> PreparedImage:
-            directory = self.scratch / f"{target.name}-{target.platform.replace('/', '-')}"
-            directory.mkdir()
+            name = f"{target.name}-{target.platform.replace('/', '-')}"
+            directory = hidden_directory(self.scratch, "bundles", name)
             return prepare(target, directory, store=self.settings.store, host=self.settings.host)
 
         return self.prepared.get((target.name, target.platform), make)

@@ -96,7 +96,7 @@ def _prove_work(proof: _Proof, probe: WorkProbe) -> ProbeOutcome:
         artifacts = registry.render(policy, proof.method).artifacts
     except RenderError as error:
         return work_outcome(probe, proof.method, Verdict.SKIPPED, f"it can't enforce this policy: {error}")
-    launcher = materialize(artifacts, project.root.with_name("artifacts"))
+    launcher = materialize(artifacts, proof.fixture.artifacts / probe.name.replace("/", "-"))
     beyond = project.beyond(probe.denied)
     probe = replace(probe, denied=BESIDE) if beyond else probe
     result = replace(_run_work(proof, probe, launcher, project.root), beyond=beyond)

@@ -21,7 +21,7 @@ from sandwright.methods.shared.engine.arguments import mount_argument
 from sandwright.methods.shared.engine.backend import LABEL, PREFIX
 from sandwright.methods.shared.rundirs import record_directory
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.runtime.scratch import scratch_directory
+from sandwright.runtime.scratch import hidden_directory, scratch_directory
 from sandwright.watchdog import runtime_environment
 
 LIMIT = 60.0
@@ -139,7 +139,7 @@ def outer_container(
         engine = EngineClient(name, environment, program=program)
         options = (
             f"--label={LABEL}=outer-{container}",
-            *_outer_run_options(policy, rootfs, scratch, granted),
+            *_outer_run_options(policy, rootfs, hidden_directory(scratch), granted),
         )
         started = engine.run_detached(container, options, image, SESSION, "idle")
         try:
@@ -166,21 +166,20 @@ def own_limits() -> Iterator[str]:
 
 
 def _outer_run_options(
-    policy: ResolvedPolicy, rootfs: Path, scratch: Path, granted: Grant | None
+    policy: ResolvedPolicy, rootfs: Path, hidden: Path, granted: Grant | None
 ) -> Iterator[str]:
     options = outer_options(policy, granted=granted)
     for name, content in options.files.items():
-        (scratch / name).write_bytes(content)
-        (scratch / name).chmod(0o644)
-    (scratch / "nothing").touch(mode=0o444)
-    scratch.chmod(0o755)
-    yield f"--security-opt=seccomp={scratch}/seccomp.json"
+        (hidden / name).write_bytes(content)
+        (hidden / name).chmod(0o644)
+    (hidden / "nothing").touch(mode=0o444)
+    yield f"--security-opt=seccomp={hidden}/seccomp.json"
     root = os.geteuid() == 0
     yield from (word for word in options.words if not (root and word == _KEEP_ID))
     if policy.gvisor_engine == "podman":
         yield from own_limits()
     yield mount_argument("type=bind", "readonly", f"src={rootfs}", "dst=/sandwright/rootfs")
     for name in options.files.keys() - {"seccomp.json"}:
-        yield mount_argument("type=bind", "readonly", f"src={scratch}/{name}", f"dst=/sandwright/{name}")
+        yield mount_argument("type=bind", "readonly", f"src={hidden}/{name}", f"dst=/sandwright/{name}")
     for path in options.hidden:
-        yield mount_argument("type=bind", "readonly", f"src={scratch}/nothing", f"dst={path}")
+        yield mount_argument("type=bind", "readonly", f"src={hidden}/nothing", f"dst={path}")
