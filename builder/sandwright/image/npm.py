@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from sandwright import process
+from sandwright import process, user_dirs
 from sandwright.documents import strictjson
 from sandwright.errors import CommandFailed, FetchError, IntegrityError, LockError
 from sandwright.image.cache import Cache
@@ -177,7 +177,7 @@ def _download_entries(entries: Sequence[_Entry], cache: Cache) -> dict[str, tupl
     """
     found: dict[str, tuple[int, str]] = {}
     for batch in _distinct_batches(entries):
-        with tempfile.TemporaryDirectory(prefix="sandwright-npm-") as directory:
+        with tempfile.TemporaryDirectory(prefix="npm-", dir=user_dirs.scratch()) as directory:
             _npm_pack(list(map(str, batch)), Path(directory))
             for each in batch:
                 path = Path(directory, "packages", _packed_name(each))

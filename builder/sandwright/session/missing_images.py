@@ -22,10 +22,10 @@ def missing_images(request: RunRequest) -> tuple[tuple[str, ...], str]:
     found = loosened(policy, request.policy, cwd=request.cwd, inputs=inputs)
     trust.require_approval(found, word=request.trusted)
     resolved = resolved_here(policy, request, inputs)
-    return tuple(name for name in _needed_images(resolved) if why_missing(name)), resolved.facts.platform
+    return tuple(name for name in _images_of_ours(resolved) if why_missing(name)), resolved.facts.platform
 
 
-def _needed_images(policy: ResolvedPolicy) -> tuple[str, ...]:
+def _images_of_ours(policy: ResolvedPolicy) -> tuple[str, ...]:
     """Names with a registry or a tag are not ours."""
     methods = [registry.properties(name) for name in policy.methods]
     ours = [policy.image] if not set(":/") & set(policy.image) else []

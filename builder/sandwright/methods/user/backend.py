@@ -92,10 +92,10 @@ class _Trial(User):
         return Rendered(self.name, render_for(policy, DedicatedAccount("nobody", "", str(directory))), ())
 
     def wrap(self, directory: Path, argv: Sequence[str], *, terminal: bool = False) -> tuple[str, ...]:
-        """And lets it in, whatever mode is given to new files here."""
-        scratch = directory.parent
-        (scratch / "place").mkdir(exist_ok=True)
-        for path in (scratch, *_walk_tree(scratch / "project")):
+        """And lets it into the project of the program, whatever mode is given to new files here."""
+        project = Path(argv[0]).parent
+        project.with_name("place").mkdir(exist_ok=True)
+        for path in (project.parent, *_walk_tree(project)):
             path.chmod(0o755)
         return super().wrap(directory, argv, terminal=terminal)
 
