@@ -302,6 +302,38 @@ def test_a_file_that_another_thread_removes(outside: Project) -> None:
     assert outside.run("/usr/bin/python3", "-c", REMOVED).stdout.decode() == "[] 0 4000\n"
 
 
+@pytest.fixture
+def folding(outside: Project) -> Iterator[Project]:
+    """A file system of which the launcher doesn't know how it compares names."""
+    if os.geteuid() != 0 or not Path("/dev/fuse").exists():
+        pytest.skip("mounts a file system in user space, as root")
+    source = outside.root.with_name("source")
+    outside.root.rename(source)
+    outside.root.mkdir()
+    subprocess.run(("bindfs", source, outside.root), check=True, timeout=30)
+    yield outside
+    subprocess.run(("umount", outside.root), check=True, timeout=30)
+
+
+@pytest.mark.needs("bindfs")
+def test_names_that_may_be_folded(folding: Project) -> None:
+    """Other characters may stand for any (the Kelvin sign folds to a k), and short names for any name."""
+    refused = (
+        "secrets",
+        "SECRETS. ",
+        "\u017fecrets",
+        "secre\u200dts",
+        ".\uff42ashrc",
+        "SECRET~1",
+        ".vscod\xe9",
+    )
+    allowed = ("r\xe9sum\xe9", "file~", "~lock.file#", "secret\xe9.txt", "\u65e5\u672c.txt", "a.")
+    ran = folding.run(
+        "sh", "-c", 'for each; do touch "$each" && echo "$each"; done 2>/dev/null', "sh", *refused, *allowed
+    )
+    assert ran.stdout.decode().splitlines() == list(allowed)
+
+
 OPENAT2 = """
 import ctypes, errno, os, struct, sys
 libc = ctypes.CDLL(None, use_errno=True)

@@ -154,28 +154,55 @@ void creation_begin(pid_t first)
 }
 
 /* ---- names */
-static bool is_ascii(const char *name)
+static bool is_ascii(const char *name, size_t length)
 {
-    for (; *name != '\0'; name++)
-        if ((unsigned char)*name >= 0x80)
+    for (size_t index = 0; index < length; index++)
+        if ((unsigned char)name[index] >= 0x80)
             return false;
     return true;
 }
 
-/* Without regard to case, which refuses more than needed where names are exact. Where they are not, a name may have spellings
- * that we don't know: other characters, short names with `~`, dots and blanks at the end (ext4's casefold, vfat, ntfs3, CIFS). */
+/* Whether a name could be folded to a restricted one: other characters may stand for any, for several, and for none.
+ * `reached`: how many of the restricted name's characters those so far may stand for. */
+static bool may_fold(const char *name, size_t length, const char *restricted)
+{
+    bool reached[NAME_MAX + 1] = {true};
+    size_t most = strlen(restricted);
+    if (most > NAME_MAX)
+        return true;
+    for (const char *each = name; each < name + length; each++) {
+        bool other = (unsigned char)*each >= 0x80;
+        for (size_t at = 1; other && at <= most; at++)
+            reached[at] |= reached[at - 1];
+        for (size_t at = most; !other && at > 0; at--)
+            reached[at] = reached[at - 1] && tolower(*each) == tolower((unsigned char)restricted[at - 1]);
+        reached[0] &= other;
+    }
+    return reached[most];
+}
+
+/* Of names that are compared in a way that we don't know, as by ext4's casefold, vfat, ntfs3 and CIFS. */
+static bool folds_to(const char *name, size_t length, const char *restricted)
+{
+    while (length > 1 && (name[length - 1] == '.' || name[length - 1] == ' '))
+        length--;
+    const char *tilde = memchr(name, '~', length);
+    if (tilde != NULL && tilde + 1 < name + length && isdigit((unsigned char)tilde[1])) /* a short name */
+        return true;
+    if (is_ascii(name, length) || !is_ascii(restricted, strlen(restricted)))
+        return !is_ascii(name, length) || (strlen(restricted) == length && strncasecmp(restricted, name, length) == 0);
+    return may_fold(name, length, restricted);
+}
+
+/* Without regard to case, which refuses more than needed where names are exact. */
 static bool is_restricted(const struct closed *closed, const char *name)
 {
     size_t length = strcspn(name, "/");
-    if (closed->folds) {
-        if (!is_ascii(name) || memchr(name, '~', length) != NULL)
-            return closed->names.count > 0;
-        while (length > 1 && (name[length - 1] == '.' || name[length - 1] == ' '))
-            length--;
-    }
-    for (size_t index = 0; index < closed->names.count; index++)
-        if (strlen(closed->names.at[index]) == length && strncasecmp(closed->names.at[index], name, length) == 0)
+    for (size_t index = 0; index < closed->names.count; index++) {
+        const char *each = closed->names.at[index];
+        if (closed->folds ? folds_to(name, length, each) : strlen(each) == length && strncasecmp(each, name, length) == 0)
             return true;
+    }
     return false;
 }
 
