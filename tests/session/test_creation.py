@@ -137,7 +137,7 @@ def test_a_path_that_is_changed_meanwhile(outside: Project) -> None:
 
 
 SAME = """
-import ctypes, errno, os, resource, stat, sys
+import ctypes, errno, fcntl, os, resource, stat, sys
 libc = ctypes.CDLL(None, use_errno=True)
 def say(name, act):
     try: print(name, act())
@@ -165,6 +165,16 @@ os.umask(0o027)
 for path in ("plain", "sub/plain"):
     say("open", lambda: os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o767)) or mode(path))
     say("again", lambda: os.close(os.open(path, os.O_CREAT | os.O_RDWR)))
+    say("appended", lambda: os.write(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND), b"xy"))
+    say("flags", lambda: oct(fcntl.fcntl(os.open(path, os.O_CREAT | os.O_RDONLY), fcntl.F_GETFL)))
+    more = os.O_CREAT | os.O_RDWR | os.O_NONBLOCK
+    say("flags", lambda: oct(fcntl.fcntl(os.open(path, more), fcntl.F_GETFL)))
+    say("truncated", lambda: os.fstat(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC)).st_size)
+    say("read-only", lambda: os.chmod(path, 0o400))
+    say("written", lambda: os.close(os.open(path, os.O_CREAT | os.O_WRONLY)))
+    say("read", lambda: os.read(os.open(path, os.O_CREAT | os.O_RDONLY), 9))
+    say("as before", lambda: os.chmod(path, 0o740))
+    say("a directory", lambda: os.open(os.path.dirname(path) or ".", os.O_CREAT))
     say("exclusive", lambda: os.open(path, os.O_CREAT | os.O_EXCL))
     say("slash", lambda: os.open(path + "/", os.O_CREAT))
     say("slash, new", lambda: os.open(path + "-new/", os.O_CREAT))
@@ -222,7 +232,7 @@ def test_other_names_are_created_as_by_the_kernel(outside: Project, tmp_path: Pa
         cwd=tmp_path / "bare", capture_output=True, timeout=60, check=True,
     )  # fmt: skip
     assert lines == bare.stdout.decode().splitlines()
-    assert len(lines) == 2 * 42
+    assert len(lines) == 2 * 51
 
 
 ACCESS_LIST = struct.pack("<I" + 3 * "HHI", 2, 1, 7, 2**32 - 1, 4, 7, 2**32 - 1, 0x20, 5, 2**32 - 1)
@@ -264,6 +274,64 @@ print(wrong[:1], len(wrong))
 def test_a_parent_that_another_thread_makes(outside: Project) -> None:
     """As npm's: the call fails with ENOENT, or succeeds."""
     assert outside.run("/usr/bin/python3", "-c", PARALLEL).stdout.decode() == "[] 0\n"
+
+
+REMOVED = """
+import errno, os, threading
+wrong, opened = [], []
+def work():
+    for _ in range(1000):
+        try:
+            os.close(os.open("file", os.O_CREAT | os.O_RDWR | os.O_APPEND))
+            opened.append(1)
+        except OSError as error:
+            wrong.append(error)
+        try:
+            os.unlink("file")
+        except FileNotFoundError:
+            pass
+threads = [threading.Thread(target=work) for _ in range(4)]
+[each.start() for each in threads]
+[each.join() for each in threads]
+print(wrong[:1], len(wrong), len(opened))
+"""
+
+
+def test_a_file_that_another_thread_removes(outside: Project) -> None:
+    """As lock files, and SQLite's `-shm`."""
+    assert outside.run("/usr/bin/python3", "-c", REMOVED).stdout.decode() == "[] 0 4000\n"
+
+
+@pytest.fixture
+def folding(outside: Project) -> Iterator[Project]:
+    """A file system of which the launcher doesn't know how it compares names."""
+    if os.geteuid() != 0 or not Path("/dev/fuse").exists():
+        pytest.skip("mounts a file system in user space, as root")
+    source = outside.root.with_name("source")
+    outside.root.rename(source)
+    outside.root.mkdir()
+    subprocess.run(("bindfs", source, outside.root), check=True, timeout=30)
+    yield outside
+    subprocess.run(("umount", outside.root), check=True, timeout=30)
+
+
+@pytest.mark.needs("bindfs")
+def test_names_that_may_be_folded(folding: Project) -> None:
+    """Other characters may stand for any (the Kelvin sign folds to a k), and short names for any name."""
+    refused = (
+        "secrets",
+        "SECRETS. ",
+        "\u017fecrets",
+        "secre\u200dts",
+        ".\uff42ashrc",
+        "SECRET~1",
+        ".vscod\xe9",
+    )
+    allowed = ("r\xe9sum\xe9", "file~", "~lock.file#", "secret\xe9.txt", "\u65e5\u672c.txt", "a.")
+    ran = folding.run(
+        "sh", "-c", 'for each; do touch "$each" && echo "$each"; done 2>/dev/null', "sh", *refused, *allowed
+    )
+    assert ran.stdout.decode().splitlines() == list(allowed)
 
 
 OPENAT2 = """

@@ -25,7 +25,7 @@
 #define RENAME_NOREPLACE 1
 #define RENAME_EXCHANGE 2
 #endif
-enum { LINKS = 8, CACHED_ONLY = 0x20 /* RESOLVE_CACHED, Linux 5.12 */, MOUNT_ID = 0x1000 /* STATX_MNT_ID, Linux 5.8 */, MASK_AT = 0, MOUNT_AT = 144 /* in struct statx */ };
+enum { LINKS = 8, TURNS = 8, CACHED_ONLY = 0x20 /* RESOLVE_CACHED, Linux 5.12 */, MOUNT_ID = 0x1000 /* STATX_MNT_ID, Linux 5.8 */, MASK_AT = 0, MOUNT_AT = 144 /* in struct statx */ };
 
 /* One move at a time: nothing is moved between the look at a mount point and the call. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -154,28 +154,55 @@ void creation_begin(pid_t first)
 }
 
 /* ---- names */
-static bool is_ascii(const char *name)
+static bool is_ascii(const char *name, size_t length)
 {
-    for (; *name != '\0'; name++)
-        if ((unsigned char)*name >= 0x80)
+    for (size_t index = 0; index < length; index++)
+        if ((unsigned char)name[index] >= 0x80)
             return false;
     return true;
 }
 
-/* Without regard to case, which refuses more than needed where names are exact. Where they are not, a name may have spellings
- * that we don't know: other characters, short names with `~`, dots and blanks at the end (ext4's casefold, vfat, ntfs3, CIFS). */
+/* Whether a name could be folded to a restricted one: other characters may stand for any, for several, and for none.
+ * `reached`: how many of the restricted name's characters those so far may stand for. */
+static bool may_fold(const char *name, size_t length, const char *restricted)
+{
+    bool reached[NAME_MAX + 1] = {true};
+    size_t most = strlen(restricted);
+    if (most > NAME_MAX)
+        return true;
+    for (const char *each = name; each < name + length; each++) {
+        bool other = (unsigned char)*each >= 0x80;
+        for (size_t at = 1; other && at <= most; at++)
+            reached[at] |= reached[at - 1];
+        for (size_t at = most; !other && at > 0; at--)
+            reached[at] = reached[at - 1] && tolower(*each) == tolower((unsigned char)restricted[at - 1]);
+        reached[0] &= other;
+    }
+    return reached[most];
+}
+
+/* Of names that are compared in a way that we don't know, as by ext4's casefold, vfat, ntfs3 and CIFS. */
+static bool folds_to(const char *name, size_t length, const char *restricted)
+{
+    while (length > 1 && (name[length - 1] == '.' || name[length - 1] == ' '))
+        length--;
+    const char *tilde = memchr(name, '~', length);
+    if (tilde != NULL && tilde + 1 < name + length && isdigit((unsigned char)tilde[1])) /* a short name */
+        return true;
+    if (is_ascii(name, length) || !is_ascii(restricted, strlen(restricted)))
+        return !is_ascii(name, length) || (strlen(restricted) == length && strncasecmp(restricted, name, length) == 0);
+    return may_fold(name, length, restricted);
+}
+
+/* Without regard to case, which refuses more than needed where names are exact. */
 static bool is_restricted(const struct closed *closed, const char *name)
 {
     size_t length = strcspn(name, "/");
-    if (closed->folds) {
-        if (!is_ascii(name) || memchr(name, '~', length) != NULL)
-            return closed->names.count > 0;
-        while (length > 1 && (name[length - 1] == '.' || name[length - 1] == ' '))
-            length--;
-    }
-    for (size_t index = 0; index < closed->names.count; index++)
-        if (strlen(closed->names.at[index]) == length && strncasecmp(closed->names.at[index], name, length) == 0)
+    for (size_t index = 0; index < closed->names.count; index++) {
+        const char *each = closed->names.at[index];
+        if (closed->folds ? folds_to(name, length, each) : strlen(each) == length && strncasecmp(each, name, length) == 0)
             return true;
+    }
     return false;
 }
 
@@ -280,19 +307,46 @@ static void take_back(int file, const struct created *name)
         unlinkat(name->above, name->last, 0);
 }
 
+/* A regular file that is there (EAGAIN: it is none), without waiting for who has a lease (fcntl(2)). */
+static int open_file(const struct creation *made)
+{
+    char descriptor[32];
+    struct stat status;
+    unsigned flags = made->flags & ~(unsigned)(O_CREAT | O_NOFOLLOW);
+    _cleanup_close_ int there = openat(made->name.above, made->name.last, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    if (there < 0)
+        return -1;
+    errno = EAGAIN;
+    if (fstat(there, &status) != 0 || !S_ISREG(status.st_mode))
+        return -1;
+    snprintf(descriptor, sizeof descriptor, "/proc/self/fd/%d", there);
+    int file = open(descriptor, (int)flags | O_NONBLOCK | O_CLOEXEC);
+    if (file >= 0 && (flags & O_NONBLOCK) == 0)
+        fcntl(file, F_SETFL, fcntl(file, F_GETFL) & ~O_NONBLOCK);
+    return file;
+}
+
+/* Also one that is there: if that call went on, and the file was removed meanwhile, the kernel would refuse to create it. */
 static int create_file(const struct broker *broker, const struct seccomp_notif *call, const struct creation *made)
 {
+    const int flags = (int)made->flags | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY; /* links are not followed (open(2)) */
     if ((made->flags & (O_PATH | O_DIRECTORY | O_TMPFILE)) != 0)
         return GO_ON; /* the kernel creates nothing then, or has an error for it */
-    _cleanup_close_ int file = openat(made->name.above, made->name.last,
-                                      (int)(made->flags | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY),
-                                      made->mode & 07777);
-    if (file < 0)
-        return errno == EEXIST ? GO_ON : errno;
-    int fault = hand_in(broker, call, file, made->flags);
-    if (fault > 0)
-        take_back(file, &made->name);
-    return fault;
+    for (int turn = 0; turn < TURNS; turn++) {
+        _cleanup_close_ int file = openat(made->name.above, made->name.last, flags, made->mode & 07777);
+        bool is_new = file >= 0;
+        if (!is_new && (errno != EEXIST || (made->flags & O_EXCL) != 0))
+            return errno;
+        if (!is_new && (file = open_file(made)) < 0 && errno == ENOENT)
+            continue;
+        if (file < 0)
+            return errno == EAGAIN ? GO_ON : errno;
+        int fault = hand_in(broker, call, file, made->flags);
+        if (fault > 0 && is_new)
+            take_back(file, &made->name);
+        return fault;
+    }
+    return GO_ON;
 }
 
 static int create_node(const struct creation *made)
@@ -425,7 +479,8 @@ static bool follow(const struct broker *broker, struct created *name)
     return true;
 }
 
-/* What is at a name, links not followed: 'l', another letter, or 0 for nothing; -1: that can't be told at once. */
+/* What is at a name, links not followed: 'l' for a link, 'f' for a regular file, another letter, or 0 for nothing; -1: that can't
+ * be told at once. */
 static int entry_of(const struct created *name, bool at_once)
 {
     struct open_how how = {.flags = O_PATH | O_NOFOLLOW | O_CLOEXEC, .resolve = at_once ? CACHED_ONLY : 0};
@@ -433,7 +488,7 @@ static int entry_of(const struct created *name, bool at_once)
     _cleanup_close_ int file = (int)syscall(SYS_openat2, name->above, name->last, &how, sizeof how);
     if (file < 0)
         return at_once && errno == EAGAIN ? -1 : errno == ENOENT ? 0 : 'e';
-    return fstat(file, &status) == 0 && S_ISLNK(status.st_mode) ? 'l' : 'f';
+    return fstat(file, &status) != 0 ? 'e' : S_ISLNK(status.st_mode) ? 'l' : S_ISREG(status.st_mode) ? 'f' : 'o';
 }
 
 /* A directory on the way is not there: ENOENT where it would be in a closed one. If the call went on and found it after all, as
@@ -469,8 +524,13 @@ static bool is_followed(const struct creation *made, const struct created *name)
     return made->kind <= OPEN_HOW && (made->flags & (O_EXCL | O_NOFOLLOW)) == 0;
 }
 
-/* Opens the directory of a name, behind links that are followed: 0. A file that is opened gets its name there only if there is
- * nothing. */
+/* Whether open(2) of what is there is done here, too (create_file). */
+static bool is_opened_here(const struct creation *made, const struct created *name, int entry)
+{
+    return made->kind == OPEN && ((made->flags & O_EXCL) != 0 || (entry == 'f' && !has_restricted_name(name->above, name->last)));
+}
+
+/* Opens the directory of a name, behind links that are followed: 0. */
 static int find_place(const struct broker *broker, const struct seccomp_notif *call, const struct creation *made,
                       struct created *name, int process, bool at_once)
 {
@@ -494,7 +554,7 @@ static int find_place(const struct broker *broker, const struct seccomp_notif *c
             return GO_ON; /* the kernel has an error for it */
         int entry = entry_of(name, at_once);
         if (entry != 'l' || !followed)
-            return entry < 0 ? LATER : entry == 0 || !opened ? 0 : GO_ON;
+            return entry < 0 ? LATER : entry == 0 || !opened || is_opened_here(made, name, entry) ? 0 : GO_ON;
         if (!follow(broker, name))
             return GO_ON;
         close_parent(name);
