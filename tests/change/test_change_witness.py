@@ -181,3 +181,15 @@ def test_no_witness_contradicts(home: Path, change: tuple[str, str]) -> None:
     except (DocumentError, RenderError):
         reject()
     assert [str(each) for each in seen if each.verdict == "contradicted"] == []
+
+
+@pytest.mark.needs("bwrap")
+def test_a_rule_for_a_file_of_the_project(home: Path) -> None:
+    """Nothing can be planted below it."""
+    file = home / "project/Makefile"
+    file.write_text("all:\n")
+    _, seen = _seen(_pair(home, _edited(), _edited(filesystem={"readonly": ["$PROJECT/Makefile"]})))
+    assert [each.verdict for each in seen if str(each.change.case) == f"write {home}/project/Makefile"] == [
+        "seen"
+    ]
+    file.unlink()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -34,7 +35,7 @@ def test_it_lists_and_removes_what_is_kept(home: Path, capsys: pytest.CaptureFix
     assert main(["uninstall"]) == 3
     listed = capsys.readouterr().out
     assert all(f"{home}/{name}: " in listed for name in NAMES)
-    assert all(re.search(rf"{re.escape(name)}: .*, 10\d\.\d kB$", listed, re.M) for name in NAMES)
+    assert all(re.search(rf"{re.escape(name)}: .*, 11\d\.\d kB$", listed, re.M) for name in NAMES)
     assert all((home / name).is_dir() for name in NAMES)
     assert main(["uninstall", "--yes"]) in (0, None)
     assert not any((home / name).exists() for name in NAMES)
@@ -50,3 +51,19 @@ def test_a_link_is_not_followed(home: Path, tmp_path: Path) -> None:
     (home / ".local/share/sandwright").symlink_to(target)
     assert main(["uninstall", "--yes"]) in (0, None)
     assert (target / "closed/file").exists()
+
+
+def test_a_path_that_is_longer_than_the_kernel_takes(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A program inside can make one in a cache or a private home."""
+    before = Path.cwd()
+    os.chdir(home / NAMES[1])
+    try:
+        for _ in range(1500):
+            os.mkdir("deeper")  # noqa: PTH102 - relative to a path that is too long
+            os.chdir("deeper")
+    finally:
+        os.chdir(before)
+    assert main(["uninstall"]) == 3
+    assert re.search(rf"{re.escape(NAMES[1])}: .*, \d.* .B$", capsys.readouterr().out, re.M)
+    assert main(["uninstall", "--yes"]) in (0, None)
+    assert not (home / NAMES[1]).exists()

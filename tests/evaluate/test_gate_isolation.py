@@ -172,6 +172,7 @@ RUNTIMES = [
         f"linux.unmasked: {KNOWN}",
     ),
     ("oci", "config.json", '      "/proc/kcore",\n', "", "read /proc/kcore"),
+    ("oci", "config.json", '      "/sys/class/net",\n', "", "read /sys/class/net"),
     ("oci", "config.json", '      "/proc/sys",\n', "", "write /proc/sys"),
     ("oci", "config.json", '"noNewPrivileges": true', '"noNewPrivileges": false', "set-user-id programs"),
     ("oci", "config.json", '"readonly": true', '"readonly": false', "write the image's root"),

@@ -24,6 +24,7 @@ from sandwright.policy.load import layer
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.names import FEATURES
 from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.policy.trusted import trusted_files
 from sandwright.render.rendered import render_with
 from sandwright.session.prepare import load_layers, resolved_here, resolved_with
 from sandwright.session.request import RunRequest
@@ -329,13 +330,32 @@ def test_what_a_variable_names_is_readonly_now_and_in_runs_without_it(
     assert _here(project).filesystem.tree.changes_host(f"{place}/x")
 
 
-@pytest.mark.parametrize("variable", ["CONTAINERS_CONF", "CONTAINERS_STORAGE_CONF"])
-def test_a_file_that_podman_takes_is_no_directory(
-    project: Path, variable: str, monkeypatch: pytest.MonkeyPatch
+_FILES = (
+    *("CONTAINERS_CONF", "CONTAINERS_CONF_OVERRIDE", "CONTAINERS_REGISTRIES_CONF", "CONTAINERS_STORAGE_CONF"),
+    *("REGISTRY_AUTH_FILE", "KUBECONFIG"),
+)
+
+
+@pytest.mark.parametrize("relative", [False, True])
+@pytest.mark.parametrize("variable", _FILES)
+def test_a_file_that_a_program_of_the_host_obeys_is_no_directory(
+    project: Path, variable: str, relative: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(variable, str(project / "podman.conf"))
+    monkeypatch.chdir(project)
+    monkeypatch.setenv(variable, "podman.conf" if relative else str(project / "podman.conf"))
     assert not _plain(project).filesystem.tree.changes_host(f"{project}/podman.conf")
     assert not (project / "podman.conf").exists()
+
+
+def test_each_kubeconfig_is_reserved_outside_of_its_usual_place(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a policy does with ~/.kube is its own affair."""
+    home = project.parent / "kube-home"
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("KUBECONFIG", f":{project}/one:{home}/.kube/config:{project}/two")
+    found = list(trusted_files(os.environ))
+    assert found == [f"{project}/one", f"{project}/two"]
 
 
 def test_the_build_of_a_checkout_that_is_the_project(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

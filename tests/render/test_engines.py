@@ -436,3 +436,14 @@ def test_somebody_else_s_launcher(tmp_path: Path) -> None:
     assert (
         f"this was rendered for user {os.getuid() + 1}, to whom files that are made belong" in refused.stderr
     )
+
+
+def test_a_throwaway_home_belongs_to_the_containers_user() -> None:
+    """Docker makes the working directory in it, as root, and runc gives a tmpfs the mode that it finds."""
+    made = _artifacts("docker", "filesystem: {home: throwaway, write: [$PROJECT]}\n", uid=1000, gid=100)
+    owned = f"{HOME}:rw,exec,nosuid,nodev,mode=1777,size=1048576k,uid=1000,gid=100"
+    assert f"--tmpfs={owned}" in _words(made)
+    service = yaml.safe_load(_text(made, "compose.yaml"))["services"]["sandbox"]
+    assert owned in service["tmpfs"]
+    podmans = _artifacts("podman", "filesystem: {home: throwaway, write: [$PROJECT]}\n", uid=1000, gid=100)
+    assert not any("uid=1000" in word for word in _words(podmans)), "it takes no such option, nor needs one"

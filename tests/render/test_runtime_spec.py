@@ -141,6 +141,30 @@ def test_network(mode: str, *, shared: bool) -> None:
     assert ({"type": "network"} not in config["linux"]["namespaces"]) is shared
 
 
+CARD = "/sys/devices/pci0/net"
+NETWORK = {"/sys/class/net", "/sys/devices/virtual/net", CARD}
+
+
+@pytest.mark.parametrize(
+    ("network", "uid", "hidden"),
+    [
+        pytest.param("{mode: none}", 1000, {*NETWORK, "/sys/fs/cgroup"}, id="without-root"),
+        pytest.param("{mode: proxy}", 0, {*NETWORK, "/sys/fs/cgroup"}, id="proxy"),
+        pytest.param("{mode: none, localhost: [5432]}", 0, {*NETWORK, "/sys/fs/cgroup"}, id="localhost"),
+        pytest.param("{mode: host}", 1000, {"/sys/fs/cgroup"}, id="host"),
+        pytest.param("{mode: none}", 0, set(), id="sys-of-its-own"),
+    ],
+)
+def test_the_hosts_network_devices_are_hidden_in_its_sys(network: str, uid: int, hidden: set[str]) -> None:
+    """Who does not own the network namespace cannot mount a /sys of that."""
+    entries = {
+        **dict.fromkeys(("/", "/home", "/home/u", "/home/u/p"), HostEntry("directory")),
+        "/sys/class/net/eth0": HostEntry("symlink", "../../devices/pci0/net/eth0"),
+    }
+    config = _config(f"extends: []\nnetwork: {network}\n", uid=uid, entries=entries)
+    assert {*NETWORK, "/sys/fs/cgroup"} & set(config["linux"]["maskedPaths"]) == hidden
+
+
 def test_gvisor_gets_a_filter_that_it_takes() -> None:
     """runsc knows no errno and not all actions (hardening facts: refuses LOG, KILL_PROCESS and others)."""
     filter_ = _config("extends: []", "gvisor")["linux"]["seccomp"]

@@ -325,6 +325,7 @@ def test_rootless_maps_one_id() -> None:
     assert (sys["type"], sys["source"]) == ("none", "/sys")
     assert {"rbind", "ro", "nosuid", "nodev", "noexec"} <= set(sys["options"])
     assert "/sys/fs/cgroup" in linux["maskedPaths"], "CVE-2023-25809"
+    assert {"/sys/class/net", "/sys/devices/virtual/net"} <= set(linux["maskedPaths"])
 
 
 def test_root_has_no_mapping() -> None:

@@ -69,12 +69,14 @@ class Stage:
         return None
 
     def plant(self, path: str, kind: str | None) -> None:
-        """Put a file or a directory there, with a file in it; existing files stay.
+        """Put a file or a directory there, with a file in it, but nothing below a file. Existing files stay.
 
         `kind` is what the user has there; for nothing it is a directory, as rules hold for all in it.
         """
         target = Path(path)
         if target.exists() or not is_inside(path, str(self.root)):
+            return
+        if any(above.is_file() for above in target.parents):
             return
         target.parent.mkdir(parents=True, exist_ok=True)
         made_up = target.name == CHILD or target.name.endswith(NEIGHBOUR)

@@ -16,7 +16,7 @@ from sandwright.evaluate.explain.own import own_answer
 from sandwright.evaluate.explain.reading import ReadBack
 from sandwright.evaluate.explain.verdict import ArtifactPosition, Asked
 from sandwright.policy.declaration import Declaration
-from sandwright.policy.hidden import hidden_paths
+from sandwright.policy.hidden import hidden_in_hosts_sys, hidden_paths
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.baseline import load_baseline
 
@@ -97,7 +97,7 @@ def _kernel_paths(policy: ResolvedPolicy, declaration: Declaration, sandbox: Enc
     """
     ground = f"{declaration.method}: process.kernel"
     at = sandbox.isolated.at
-    for path in hidden_paths():
+    for path in (*hidden_paths(), *_hidden_in_sys(policy, sandbox)):
         there = sandbox.root == "image" or policy.facts.kind(path) not in (None, "symlink")
         mount = sandbox.mount_over(path, policy.facts) if there else None
         hidden = mount is not None and (
@@ -109,6 +109,14 @@ def _kernel_paths(policy: ResolvedPolicy, declaration: Declaration, sandbox: Enc
         mount = sandbox.mount_over(path, policy.facts)
         if mount is None or mount.writable:
             yield Exposure(f"write {path}", ground, at)
+
+
+def _hidden_in_sys(policy: ResolvedPolicy, sandbox: Enclosure) -> list[str]:
+    """The paths that have to be hidden in addition where the host's /sys is shown."""
+    mount = sandbox.mount_over("/sys", policy.facts)
+    if mount is None or mount.kind != "bind":
+        return []
+    return hidden_in_hosts_sys(policy.facts, own_network=policy.network.mode != "host")
 
 
 def _foreign_links(policy: ResolvedPolicy, sandbox: Enclosure) -> Iterator[Exposure]:

@@ -32,6 +32,12 @@ def network_devices(facts: HostFacts) -> list[str]:
     return sorted(path for path in found if path.endswith("/net") and path not in NETWORK)
 
 
+def hidden_in_hosts_sys(facts: HostFacts, *, own_network: bool) -> list[str]:
+    """The paths that are hidden where the host's /sys is shown. `own_network`: it is not the host's."""
+    paths = [*hidden_of_host(), *network_devices(facts)]
+    return paths if own_network else [path for path in hidden_of_host() if path not in NETWORK]
+
+
 def _reasons_by_path(name: str) -> Mapping[str, str]:
     rows = data_json("oci", "paths.json")[name]
     return {row["path"]: row["reason"] for row in rows}

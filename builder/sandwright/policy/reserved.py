@@ -21,9 +21,12 @@ HIDDEN = (".cache/sandwright/sessions", ".cache/sandwright/run", STATE_KEYS)
 READONLY = (".cache/sandwright", ".config/sandwright")
 """Below the home: programs and images that run outside, the user's policy and approvals."""
 
-TRUSTED = (".config/containers", ".docker", ".local/share/containers", ".local/share/sandwright")
-"""Below the home: settings of Docker and Podman, which name programs of the host, Podman's images, and the
-images that an installed wheel built."""
+TRUSTED = (
+    *(".config/containers", ".config/docker", ".docker", ".local/share/containers", ".local/share/docker"),
+    ".local/share/sandwright",
+)
+"""Below the home: settings of Docker and Podman, which name programs of the host, their images without root,
+and the images that an installed wheel built."""
 
 SYSTEM = (
     *("/etc/sandwright", "/var/lib/sandwright"),

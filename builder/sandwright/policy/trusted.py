@@ -19,10 +19,11 @@ BUILD = BUILD_VARIABLE.name
 ROOTFS = ROOTFS_VARIABLE.name
 """Names an unpacked root itself, for the launcher, and from the caller."""
 
-VARIABLES = (
-    *(BUILD, ROOTFS, "DOCKER_CONFIG", "XDG_CONFIG_HOME", "XDG_DATA_HOME"),
-    *("CONTAINERS_CONF", "CONTAINERS_STORAGE_CONF"),
+_FILES = (
+    *("CONTAINERS_CONF", "CONTAINERS_CONF_OVERRIDE", "CONTAINERS_REGISTRIES_CONF", "CONTAINERS_STORAGE_CONF"),
+    "REGISTRY_AUTH_FILE",
 )
+VARIABLES = (BUILD, ROOTFS, "DOCKER_CONFIG", "KUBECONFIG", "XDG_CONFIG_HOME", "XDG_DATA_HOME", *_FILES)
 """The variables that name some of it."""
 
 
@@ -48,7 +49,17 @@ def trusted_directories(environ: Mapping[str, str]) -> Iterator[str]:
 
 
 def trusted_files(environ: Mapping[str, str]) -> Iterator[str]:
-    """Single files that Podman takes in place of its usual settings (containers.conf(5))."""
-    for name in ("CONTAINERS_CONF", "CONTAINERS_STORAGE_CONF"):
-        if environ.get(name, "").startswith("/"):
-            yield environ[name]
+    """Files that name programs of the host: Podman's settings (containers.conf(5)) and kubeconfigs.
+
+    Relative paths start from the current directory. Files in `~/.kube` are left out, as a policy may make
+    that writable (docs/threats.md).
+    """
+    here = os.getcwd()  # noqa: PTH109 - links and `..` stay
+    for name in _FILES:
+        if environ.get(name):
+            yield os.path.join(here, environ[name])  # noqa: PTH118
+    usual = os.path.join(environ.get("HOME") or "/", ".kube", "")  # noqa: PTH118
+    for each in environ.get("KUBECONFIG", "").split(os.pathsep):
+        path = os.path.join(here, each)  # noqa: PTH118
+        if each and not os.path.normpath(path).startswith(usual):
+            yield path

@@ -14,7 +14,7 @@ from typing import Literal
 
 from sandwright.errors import RenderError
 from sandwright.policy.facts import HostFacts
-from sandwright.policy.hidden import NETWORK, hidden_of_host, hidden_paths, network_devices
+from sandwright.policy.hidden import hidden_in_hosts_sys, hidden_paths
 from sandwright.policy.paths import ancestors, depth, is_inside, parent, same_name
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.rules import PathRule
@@ -226,9 +226,7 @@ class _Planning:
         """Hide what no sandbox shows of /proc and /sys. Runtimes do so by themselves."""
         if self._root != "host":
             return
-        of_host = [*hidden_of_host(), *network_devices(self._facts)]
-        if self._policy.network.mode == "host":
-            of_host = [path for path in hidden_of_host() if path not in NETWORK]
+        of_host = hidden_in_hosts_sys(self._facts, own_network=self._policy.network.mode != "host")
         for path in (*hidden_paths(), *of_host):
             entry = self._facts.kind(path)
             if entry not in (None, "symlink") and self._state_at(path) != "hidden":

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 
 from sandwright.errors import RenderError
-from sandwright.methods.shared.engine.container import Bind, Container
+from sandwright.methods.shared.engine.container import TMP, Bind, Container
 from sandwright.policy.resolved import Resources
 from sandwright.render.baseline import load_baseline
 
@@ -75,6 +75,20 @@ def scratch_options() -> str:
     return ",".join(("rw", "exec", *tmp_mount.options))
 
 
+def scratch_mount(container: Container, path: str) -> str:
+    """A directory that can be written, and its options. Raise RenderError for a path with a colon.
+
+    With Docker, one beside /tmp belongs to the container's user: Docker makes the working directory first, as
+    root, and runc 1.1 gives a tmpfs the mode of the directory that it finds.
+    """
+    if ":" in path:
+        raise RenderError(f"{container.engine} takes no colon in the temporary directory {path!r}")
+    options = scratch_options()
+    if container.engine == "docker" and container.user is not None and path != TMP:
+        options += ",uid={},gid={}".format(*container.user)
+    return f"{path}:{options}"
+
+
 def _base_arguments(container: Container) -> Iterator[str]:
     yield from ("--rm", "--interactive", "--pull=never", "--read-only", "--entrypoint=", "--no-healthcheck")
     yield from ("--log-driver=none", f"--detach-keys={DETACH_KEYS}")
@@ -129,9 +143,7 @@ def _mount_arguments(container: Container) -> Iterator[str]:
         more = ("notmpcopyup",) if container.engine == "podman" else ()
         yield mount_argument("type=tmpfs", f"dst={path}", "ro", "tmpfs-mode=0555", *more)
     for path in container.scratch:
-        if ":" in path:
-            raise RenderError(f"{container.engine} takes no colon in the temporary directory {path!r}")
-        yield f"--tmpfs={path}:{scratch_options()}"
+        yield f"--tmpfs={scratch_mount(container, path)}"
 
 
 def _bind_argument(bind: Bind) -> str:

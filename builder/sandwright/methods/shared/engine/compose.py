@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sandwright.methods.shared.engine.arguments import limits_of_processors, scratch_options, ulimits
+from sandwright.methods.shared.engine.arguments import limits_of_processors, scratch_mount, ulimits
 from sandwright.methods.shared.engine.container import Container, network_files, with_mounts
 from sandwright.methods.shared.yamltext import yaml_quoted, yaml_text
 from sandwright.policy.resolved import ResolvedPolicy
@@ -41,7 +41,7 @@ def compose_file(policy: ResolvedPolicy, plan: MountPlan, container: Container) 
         **_rights_keys(container),
         **_limit_keys(container),
         "environment": list(_environment_items(policy, container)),
-        "tmpfs": [f"{path}:{scratch_options()}" for path in container.scratch],
+        "tmpfs": [scratch_mount(container, path) for path in container.scratch],
     }
     document = {"name": "sandwright", "services": {SERVICE: _literal(service)}}
     text = yaml_text(document, note=_header_comment(policy, plan, container))

@@ -15,6 +15,7 @@ from sandwright.documents.document import MAX_BYTES
 from sandwright.errors import RenderError
 from sandwright.methods.shared.runtime_spec.launch import runtime_launcher
 from sandwright.methods.shared.shims import ShimPlace, shim_place
+from sandwright.policy.hidden import hidden_in_hosts_sys
 from sandwright.policy.paths import ancestors, depth
 from sandwright.policy.resolved import ResolvedPolicy, Resources
 from sandwright.render.accounts import account_of, group_file, passwd_file
@@ -290,10 +291,11 @@ def _linux_section(
 ) -> dict[str, Any]:
     host, rootless = policy.network.mode == "host", policy.facts.uid != 0
     shared = _shares_sys(policy, gvisor=gvisor)
+    of_host = hidden_in_hosts_sys(policy.facts, own_network=not host) if shared else ()
     kinds = [kind for kind in baseline.namespaces if not (host and kind == "network")]
     held = baseline.capabilities["init" if policy.process.sandbox_root else "none"]
     linux: dict[str, Any] = {
-        "maskedPaths": [*baseline.masked, *(baseline.masked_rootless if shared else ()), *masked],
+        "maskedPaths": [*baseline.masked, *of_host, *masked],
         "namespaces": [{"type": kind} for kind in kinds],
         "readonlyPaths": list(baseline.readonly),
         "resources": _resource_limits(policy.resources, rootless=rootless),
