@@ -145,6 +145,24 @@ POLICIES = st.fixed_dictionaries(
 QUICK = settings(max_examples=examples(40), deadline=None)
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        ".cla\u200cude/settings.json",
+        ".cla\u200cude",
+        ".vs\ufeffcode/x",
+        ".git/config.work\u206ftree",
+        "\u200e.idea",
+    ],
+)
+def test_no_character_that_hfs_ignores_walks_around_a_protected_name(name: str) -> None:
+    asked, project = evaluator(golden("python-project"), **PROXY), "/Users/ada/project"
+    assert not allows(asked, "file-write-create", f"{project}/{name}")
+    assert allows(asked, "file-write-create", f"{project}/\U0001f468\u200d\U0001f4bb notes")
+    assert allows(asked, "file-write-create", f"{project}/plain")
+    assert allows(asked, "file-write-data", f"{project}/re\u200csume"), "an existing file has the name it has"
+
+
 def distinct(files: dict[str, list[str]]) -> dict[str, list[str]]:
     return {key: list(dict.fromkeys(paths)) for key, paths in files.items()}
 

@@ -11,6 +11,7 @@ from typing import TypeVar
 from sandwright.errors import RenderError
 from sandwright.methods.seatbelt.path_rules import Filter, Places, SeatbeltStatement, native, places
 from sandwright.methods.seatbelt.quoting import quote_sbpl
+from sandwright.methods.seatbelt.spellings import IGNORED
 from sandwright.policy.names import FRAGMENTS
 from sandwright.policy.paths import ancestors
 from sandwright.policy.resolved import ResolvedPolicy
@@ -94,6 +95,7 @@ def seatbelt_profile(policy: ResolvedPolicy) -> Artifact:
         folders=found.folders,
         statements=found.statements,
         pinned=_batch(found.pinned),
+        ignored=IGNORED,
         kept_names=_batch(found.kept),
         repositories=_repositories(policy),
         seen=_batch(found.seen),

@@ -13,6 +13,11 @@ from collections.abc import Callable, Iterator, Mapping
 
 from sandwright.methods.seatbelt.quoting import escape_regex
 
+_HFS_IGNORES = (*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF)
+_IGNORED = "|".join(map(chr, _HFS_IGNORES))
+IGNORED = f"/[ -.0-~]*({_IGNORED})([ -.0-~]|{_IGNORED})*(/|$)"
+"""A pattern for paths with a name of ASCII and characters that HFS+ takes for none (Apple's TN1150)."""
+
 Key = Callable[[str], str]
 """Gives equal text for names that are the same (`sandwright.policy.paths.same_name`)."""
 

@@ -1,5 +1,5 @@
 # What the policy says, for the scripts beside this file.
-sw_profile=f0cb1640778a5a7f030fe81249d1641e9798aa1daa7b4b0f782160cdd49ba9c5
+sw_profile=de7ff66e270f8818734362e991d3e90460e878a2544a33fbf0345916b5e661ce
 inside() {
     "$@" \
         /Users/ada/.cache \

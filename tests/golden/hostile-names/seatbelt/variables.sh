@@ -1,5 +1,5 @@
 # What the policy says, for the scripts beside this file.
-sw_profile=6d44c4521b6e318e6338bf925330c835556be28a44e3302fd79b8f197ece4197
+sw_profile=e675364e8e5a3f85f00b60030d7f0ac6d6f1d9f8a074a34aa96ceb1fa1cf0665
 inside() {
     "$@" \
         /Users/ada/-v \

@@ -1,5 +1,5 @@
 # What the policy says, for the scripts beside this file.
-sw_profile=237dc8ced743ce6f41f17cf2d74e0b5b5b741b119012a32f6078154c3d0e2e65
+sw_profile=dfdc9c0101a8015622c1b90f8e8c4a6b2d9c8d0ddfd1901dc6f148faf50030af
 inside() {
     "$@" \
         /Users/ada/project \

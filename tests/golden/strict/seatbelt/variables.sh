@@ -1,5 +1,5 @@
 # What the policy says, for the scripts beside this file.
-sw_profile=7d0dbc53178f1c967a52c9a460c389fe40401281be7868944caffb64d481770e
+sw_profile=ee3a45336e33da5a58e4de3813e824e08c2081b70daae005ce66cff8ce800361
 inside() {
     "$@" \
         /Users/ada/project/work \
