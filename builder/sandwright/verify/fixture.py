@@ -7,6 +7,7 @@ so.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import uuid
 from collections.abc import Iterator
@@ -16,6 +17,9 @@ from pathlib import Path
 
 from sandwright.runtime.probe import own_probe
 from sandwright.runtime.scratch import hidden_directory, scratch_directory, state_directory
+
+_LONGEST = 68
+"""Bytes of a directory in which a bridge can have its socket (unix(7)): 35 more are below it."""
 
 HOSTILE = ("with space", "quote'\"s", "(paren)\\back", "-dash", "line\nbreak", "ünïcode")
 """Names that something between a policy and a kernel may take for something else."""
@@ -69,8 +73,9 @@ class Fixture:
 
     @property
     def bridges(self) -> Path:
-        """Where bridges are started."""
-        return self.runtime / "bridges"
+        """Where bridges are started: below `root` if the paths of their sockets would be too long."""
+        short = len(os.fsencode(self.runtime)) <= _LONGEST
+        return (self.runtime if short else self.root) / "bridges"
 
     @property
     def artifacts(self) -> Path:
@@ -121,7 +126,7 @@ def plant_fixture(parent: Path | None = None, *, inside: bool = True) -> Iterato
     """
     with scratch_directory(parent) as root:
         words = uuid.uuid4().hex, uuid.uuid4().hex
-        hidden, runtime = hidden_directory(root).resolve(), state_directory(root / "fixture").resolve()
+        hidden, runtime = hidden_directory(root).resolve(), state_directory(root / "f").resolve()
         fixture = Fixture(root.resolve(), *words, hidden, runtime, inside)
         for directory in _planted_directories(fixture):
             directory.mkdir(parents=True)
