@@ -154,6 +154,9 @@ ANSWERS = {
     "release/packagediff.py": "an SBOM, which decides nothing",
     "release/vulnerabilities.py": "OSV documents, which the user names",
     "image/lockfile.py": "a lock, of which the decoder refuses unknown keys",
+    "image/npm.py": "a package-lock.json, which no program in Go reads",
+    "image/npmpackage.py": "a package.json, the same",
+    "release/npmpackages.py": "a package.json, the same",
     "engines/podman.py": "an answer of the engine",
 }
 """Modules about images that read JSON without the names that Go confuses: what it is that they read."""

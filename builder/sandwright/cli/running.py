@@ -27,9 +27,8 @@ def run(*, words: Sequence[str], **options: str | bool | list[str]) -> int:
 
 
 def _run(words: Sequence[str], **options: str | bool | list[str]) -> int:
-    build = options.pop("build", False)
     request = request_of(words, **options)  # type: ignore[arg-type]  # by the table
-    if build:
+    if request.build:
         _build_missing(request)
     if request.detach:
         from sandwright.cli.detaching import detach  # noqa: PLC0415 - few runs are detached
@@ -80,6 +79,7 @@ def request_of(
     explain_denials: bool = False,
     trust_policy: bool = False,
     rendered: bool = False,
+    build: bool = False,
     detach: bool = False,
     name: str = "",
 ) -> RunRequest:
@@ -100,6 +100,7 @@ def request_of(
         explained=explain_denials,
         trusted=trust_policy,
         rendered=rendered,
+        build=build,
         detach=detach,
         name=name,
     )

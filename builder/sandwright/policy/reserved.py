@@ -22,11 +22,11 @@ READONLY = (".cache/sandwright", ".config/sandwright")
 """Below the home: programs and images that run outside, the user's policy and approvals."""
 
 TRUSTED = (
-    *(".config/containers", ".config/docker", ".docker", ".local/share/containers", ".local/share/docker"),
+    *(".config/containers", ".config/docker", ".docker", ".local/share/containers"),
     ".local/share/sandwright",
 )
-"""Below the home: settings of Docker and Podman, which name programs of the host, their images without root,
-and the images that an installed wheel built."""
+"""Below the home: settings of Docker and Podman, which name programs of the host, Podman's images, and the
+images that an installed wheel built."""
 
 SYSTEM = (
     *("/etc/sandwright", "/var/lib/sandwright"),

@@ -54,12 +54,13 @@ def trusted_files(environ: Mapping[str, str]) -> Iterator[str]:
     Relative paths start from the current directory. Files in `~/.kube` are left out, as a policy may make
     that writable (docs/threats.md).
     """
-    here = os.getcwd()  # noqa: PTH109 - links and `..` stay
-    for name in _FILES:
-        if environ.get(name):
-            yield os.path.join(here, environ[name])  # noqa: PTH118
+    yield from (_absolute(environ[name]) for name in _FILES if environ.get(name))
     usual = os.path.join(environ.get("HOME") or "/", ".kube", "")  # noqa: PTH118
     for each in environ.get("KUBECONFIG", "").split(os.pathsep):
-        path = os.path.join(here, each)  # noqa: PTH118
-        if each and not os.path.normpath(path).startswith(usual):
-            yield path
+        if each and not os.path.normpath(_absolute(each)).startswith(usual):
+            yield _absolute(each)
+
+
+def _absolute(path: str) -> str:
+    """From the current directory, which need not be there for another path. Links and `..` stay."""
+    return path if path.startswith("/") else os.path.join(os.getcwd(), path)  # noqa: PTH109, PTH118

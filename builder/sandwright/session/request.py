@@ -28,8 +28,8 @@ class RunRequest:
     what was refused, which `quiet` leaves out of standard error. `audit` is the audit log (`session.audit`),
     which the sandbox is denied. `recording` selects the run's recording, None for none. With
     `explained` refused paths are reported. `rendered` requires that the project holds the artifacts
-    that the policy renders to. With `detach` the run goes on in the background, by a `name` if it has one,
-    and with the ID that `session` is given.
+    that the policy renders to. With `build` missing images are built first. With `detach` the run goes on in
+    the background, by a `name` if it has one, and with the ID that `session` is given.
     """
 
     __slots__ = (
@@ -46,7 +46,7 @@ class RunRequest:
             "settings",
             "telemetry",
         ),
-        *("detach", "explained", "name", "quiet", "recording", "rendered", "session", "trusted"),
+        *("build", "detach", "explained", "name", "quiet", "recording", "rendered", "session", "trusted"),
     )
 
     def __init__(
@@ -68,6 +68,7 @@ class RunRequest:
         explained: bool = False,
         trusted: bool = False,
         rendered: bool = False,
+        build: bool = False,
         detach: bool = False,
         name: str = "",
         recording: Recording | None = None,
@@ -93,6 +94,7 @@ class RunRequest:
         self.trusted = trusted
         self.rendered = rendered
         self.recording = recording
+        self.build = build
         self.detach = detach
         self.name = name
         self.session = ""
