@@ -84,7 +84,7 @@ def downloads(environment: Mapping[str, str]) -> str:
 
 
 def scratch() -> str:
-    """Where temporary directories are whose files the host executes or obeys. Made if it is not there.
+    """The parent of temporary directories whose files the host executes or obeys. Made if it is not there.
 
     Not in $TMPDIR: a policy may share that with a sandbox, or it is in a project. Raise HostError.
     """

@@ -142,7 +142,7 @@ def _registry_entry(path: str, entry: Mapping[str, Any], direct: set[str]) -> _E
 
 
 def _check_resolved(path: str, name: str, version: str, resolved: object) -> None:
-    """Refuse what is not of a registry: Git, files, other addresses. The address itself is not used."""
+    """Refuse packages from Git, files and other addresses. The address itself is not used."""
     if resolved is None:
         return  # as `omit-lockfile-registry-resolved` has it
     parts = urllib.parse.urlsplit(str(resolved))
@@ -205,7 +205,7 @@ def _npm_pack(specs: Sequence[str], directory: Path) -> None:
     """Let npm download packages, named by name and version, into `packages`."""
     packages = directory / "packages"
     packages.mkdir()
-    # Otherwise npm reads the settings of a project that somebody else has put above.
+    # Without it, npm would read the settings of a project in a directory above.
     (directory / "package.json").write_text("{}\n")
     program = process.which("npm", hint="it downloads what 'languages.npm' names")
     process.run(

@@ -139,7 +139,7 @@ class FilesystemSection:
     placeholders: bool | None = None
     """Whether missing protected names of the project are occupied by empty directories during a run.
 
-    `false`: they are not, so that scaffolding tools and file watchers see the project as it is. Programs
+    `false`: they are not, so that scaffolding tools see the project as it is. Programs
     still cannot create these names: Landlock and the launcher refuse it. Only `bwrap` can do this, on Linux
     5.19 or newer, for a project that is not below the sandbox's private directories (`/tmp`); otherwise the
     policy is an error. Two things are weaker: if the host creates such a file during the run, programs can

@@ -80,7 +80,7 @@ class OsvDatabase:
     def _of_package(self, package: Package, inventory: Inventory) -> Iterator[Vulnerability]:
         kind = package.kind
         if kind != "deb" and kind != "apk":  # noqa: PLR1714 - mypy knows the rest then
-            return  # of another ecosystem, whose versions are not compared
+            return  # versions of another ecosystem are not compared
         source = package.source or package.name
         version = package.source_version or package.version
         for ecosystem in _ecosystems(inventory.system):

@@ -87,7 +87,7 @@ def uncreatable(
     for rule in policy.filesystem.rules:
         inside = [each.path for each in protected if is_inside(each.path, rule.path)]
         if rule.private and rule.writable and inside:
-            # A Landlock rule for a private directory would hold for what is mounted below it, too.
+            # A Landlock rule for a private directory would also apply to the mounts below it.
             raise RenderError(
                 f"filesystem.placeholders: false: {inside[0]} is below {rule.path}, which is private inside; "
                 "move the project, or make that directory shared"

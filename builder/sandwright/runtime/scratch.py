@@ -67,7 +67,7 @@ def _hidden(scratch: Path) -> Path:
 
 
 def directories_of(scratch: Path) -> list[Path]:
-    """A scratch directory, what is hidden of it, and the states of runtimes in it."""
+    """A scratch directory, its hidden directory, and the states of runtimes in it."""
     return [scratch, _hidden(scratch), *_scratch_records().glob(f"{scratch.name}.*")]
 
 
@@ -86,7 +86,7 @@ def state_directory(scratch: Path) -> Path:
 
 
 def forget(directory: Path) -> None:
-    """Remove the record of a scratch directory, what is hidden of it, and the states of runtimes in it."""
+    """Remove the record of a scratch directory, its hidden directory, and the states of runtimes in it."""
     for each in directories_of(directory)[1:]:
         shutil.rmtree(each, ignore_errors=True)
     (_scratch_records() / directory.name).unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-/* The closed directories (closed.h), outside: Landlock rules for what is in them, and none for themselves.
+/* The closed directories (closed.h), outside: their entries get Landlock rules, they themselves none.
  *
  * The domain then refuses to create, link or move anything in a closed directory, whatever a program does to its memory while
  * the supervisor looks at a call. Below the directories that existed at the start everything goes on as without a supervisor. */

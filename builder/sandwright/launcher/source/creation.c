@@ -288,7 +288,7 @@ static int take_mask(int process)
     return 0;
 }
 
-/* ---- what is created */
+/* ---- creation */
 enum { GO_ON = -2, LATER = -3 };
 
 static int hand_in(const struct broker *broker, const struct seccomp_notif *call, int file, unsigned flags)
@@ -524,7 +524,7 @@ static bool is_followed(const struct creation *made, const struct created *name)
     return made->kind <= OPEN_HOW && (made->flags & (O_EXCL | O_NOFOLLOW)) == 0;
 }
 
-/* Whether open(2) of what is there is done here, too (create_file). */
+/* Whether the supervisor also opens an existing file (create_file). */
 static bool is_opened_here(const struct creation *made, const struct created *name, int entry)
 {
     return made->kind == OPEN && ((made->flags & O_EXCL) != 0 || (entry == 'f' && !has_restricted_name(name->above, name->last)));
