@@ -54,13 +54,13 @@ def trusted_files(environ: Mapping[str, str]) -> Iterator[str]:
     Relative paths start from the current directory. Files in `~/.kube` are left out, as a policy may make
     that writable (docs/threats.md).
     """
-    yield from (_absolute(environ[name]) for name in _FILES if environ.get(name))
+    yield from (_from_current_directory(environ[name]) for name in _FILES if environ.get(name))
     usual = os.path.join(environ.get("HOME") or "/", ".kube", "")  # noqa: PTH118
     for each in environ.get("KUBECONFIG", "").split(os.pathsep):
-        if each and not os.path.normpath(_absolute(each)).startswith(usual):
-            yield _absolute(each)
+        if each and not os.path.normpath(_from_current_directory(each)).startswith(usual):
+            yield _from_current_directory(each)
 
 
-def _absolute(path: str) -> str:
+def _from_current_directory(path: str) -> str:
     """From the current directory, which need not be there for another path. Links and `..` stay."""
     return path if path.startswith("/") else os.path.join(os.getcwd(), path)  # noqa: PTH109, PTH118
