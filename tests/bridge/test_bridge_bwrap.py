@@ -104,7 +104,7 @@ def test_a_push_from_inside(place: World, server: GitServer) -> None:
     assert set(server.seen) == {None, TOKEN}
     told = result.stdout + result.stderr.encode() + place.log.read_bytes()
     assert b"looked" in told
-    assert b"PATH=/tmp/.sandwright/bin:" in told
+    assert b"PATH=/dev/.sandwright/bin:" in told
     assert TOKEN.encode() not in told
     assert HOST_TOKEN.encode() not in told
 
@@ -118,8 +118,8 @@ def test_the_two_tokens(place: World) -> None:
 def test_the_bridges_own_socket_stays_refused(place: World) -> None:
     """The sandbox's own loopback is the only way."""
     script = """
-        python3 -c 'import socket as s; s.socket(s.AF_UNIX).connect("/tmp/.sandwright/socket")' 2>&1 | tail -1
-        ls /tmp/.sandwright; touch /tmp/.sandwright/x 2>&1; mv /tmp/.sandwright /tmp/y 2>&1; show </dev/null
+        python3 -c 'import socket as s; s.socket(s.AF_UNIX).connect("/dev/.sandwright/socket")' 2>&1 | tail -1
+        ls /dev/.sandwright; touch /dev/.sandwright/x 2>&1; mv /dev/.sandwright /dev/y 2>&1; show </dev/null
     """
     with place.bridge(POLICY, environment=ENVIRONMENT) as bridge:
         said = _inside(place, bridge, script).stdout.decode()
@@ -139,7 +139,7 @@ accept_gaps: [{{feature: network.other-sockets, method: bwrap, reason: a test}}]
 """
     )
     with place.bridge(policy, environment=ENVIRONMENT) as bridge:
-        result = _inside(place, bridge, "show </dev/null; ls /tmp/.sandwright", policy=policy)
+        result = _inside(place, bridge, "show </dev/null; ls /dev/.sandwright", policy=policy)
     assert result.stdout == b"B\nbin\nlisten\nsandwright-enter\nshim\nsocket\n", result.stderr
 
 
@@ -162,7 +162,7 @@ def test_a_bridge_that_dies(place: World) -> None:
         os.kill(bridge.pid, signal.SIGKILL)
         os.waitid(os.P_PID, bridge.pid, os.WEXITED | os.WNOWAIT)
         (place.project / "dead").touch()
-        assert sandbox.stdout.read() == b"125\n/tmp/.sandwright/bin/git\n"
+        assert sandbox.stdout.read() == b"125\n/dev/.sandwright/bin/git\n"
         assert b"git: there is no bridge to the host" in sandbox.stderr.read()
 
 

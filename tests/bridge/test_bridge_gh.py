@@ -70,7 +70,7 @@ def test_what_gh_is_given(place: World, bridge: Bridge) -> None:
     home = lines[3].split()[1]
     assert lines[3] == f"home {home} {home} {home}"
     assert lines[4] == home
-    assert home.startswith(f"{place.root}/sessions/b/")
+    assert home.startswith(f"{place.root}/b/")
     assert lines[5:] == ["<pr>", "<list>", "<--limit=3>", "<-->"], "no program is found on its path"
     until = time.monotonic() + 40
     while Path(home).exists() and time.monotonic() < until:

@@ -89,8 +89,10 @@ class Place:
         files = "filesystem: {read: [$PROJECT], write: [$PROJECT]}\n"
         return f"image: '{self.method.image}'\n{files if self.method.name != 'bwrap' else ''}{SHIMS}{more}"
 
-    def command(self, bridge: Bridge | None, *words: str, more: str = "") -> list[str]:
-        text = f"schema: 1\nmethod: {self.method.name}\n{self.policy(more)}"
+    def command(
+        self, bridge: Bridge | None, *words: str, more: str = "", policy: str | None = None
+    ) -> list[str]:
+        text = f"schema: 1\nmethod: {self.method.name}\n{self.policy(more) if policy is None else policy}"
         loaded = Policy.from_text(text)
         facts = collect_facts(
             loaded, project=self.world.project, environ={"HOME": str(self.world.root / "home")}
@@ -161,7 +163,7 @@ def test_what_passes(place: Place) -> None:
         assert bridge.socket.stat().st_mode & 0o777 == 0o600
         there = {path.name for path in bridge.public.iterdir()} - {"port"}
     lines = result.text.splitlines()
-    shims = "/tmp/.sandwright" if place.method.name == "bwrap" else "/.sandwright"
+    shims = "/dev/.sandwright" if place.method.name == "bwrap" else "/.sandwright"
     assert lines[:7] == ["B", "B", "42", "B", "137", "B", "said"], result.stderr
     assert lines[7].startswith(f"{shims}/bin:/")
     assert lines[8:] == [f"{shims} no variable", "9", "got TERM"]
@@ -181,6 +183,27 @@ def test_two_sandboxes_of_one_bridge(place: Place) -> None:
             (place.world.project / "go").touch()
             assert first.stdout.read() == b"B\n"
             assert first.wait(60) == 0
+
+
+def test_a_neighbour_that_reads_the_cache(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sandbox that sees the socket of a bridge that started later could use its shims."""
+    monkeypatch.setenv("HOME", str(place.world.root / "home"))
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    cache = place.world.root / "home/.cache/sandwright"
+    (cache / "sessions").mkdir(parents=True)  # `render` and `run` make it before they resolve a policy
+    (cache / "seen").touch()
+    policy = f"image: '{place.method.image}'\nfilesystem: {{read: [$PROJECT, ~/.cache], write: [$PROJECT]}}\n"
+    script = 'echo ready; until [ -e go ]; do sleep 0.05; done; find "$1"'
+    command = place.command(None, "sh", "-c", script, "sh", str(cache.parent), policy=policy)
+    with process.start(*command, cwd=place.world.project, env=place.environment()) as neighbour:
+        assert neighbour.stdout is not None
+        assert neighbour.stdout.readline() == b"ready\n"
+        with place.world.bridge(SHIMS, environment=TOKENS, directory=None) as bridge:
+            assert bridge.socket.is_relative_to(cache)
+            (place.world.project / "go").touch()
+            found = neighbour.stdout.read().decode()
+    assert f"{cache}/seen\n" in found
+    assert "socket" not in found
 
 
 def test_without_a_bridge_nothing_starts(place: Place) -> None:

@@ -187,7 +187,7 @@ def test_the_environment_is_made_from_nothing(place: World, bridge: Bridge) -> N
     assert given["LANG"] == "C.UTF-8"
     assert given["PAGER"] == "cat"
     assert given["EDITOR"] == given["BROWSER"] == "false"
-    assert given["HOME"].startswith(str(place.root / "sessions/b"))
+    assert given["HOME"].startswith(str(place.root / "b"))
     unknown = given.keys() - {
         *("TOOL_TOKEN", "LANG", "PAGER", "EDITOR", "VISUAL", "BROWSER", "HOME", "PATH", "TMPDIR", "TERM"),
         *("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "SANDWRIGHT_BRIDGE"),

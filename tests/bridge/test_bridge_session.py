@@ -60,7 +60,7 @@ def test_run(place: World) -> None:
 
 @pytest.mark.needs("bwrap")
 def test_a_shared_temporary_directory() -> None:
-    """There a mount point would stay behind on the host: the directory is seen at its own path."""
+    """A mount point there would stay behind on the host: the directory is seen below /dev."""
     gap = "{feature: filesystem.absent, method: bwrap, reason: a test}"
     with world("/var/tmp") as place:
         shared = f"filesystem: {{tmp: shared}}\naccept_gaps: [{gap}]\n"
@@ -72,7 +72,7 @@ def test_a_shared_temporary_directory() -> None:
             if "has gone since this was rendered" not in result.stderr:
                 break
         assert result.stdout == b"B\n", result.stderr
-        assert not Path("/tmp/.sandwright").exists()
+        assert not Path("/dev/.sandwright").exists()
 
 
 @pytest.mark.needs("bwrap")

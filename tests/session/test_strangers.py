@@ -297,10 +297,10 @@ def test_a_lock_that_somebody_holds(project: Project) -> None:
 
 
 def test_a_lock_of_bridges_that_somebody_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A sandbox that may read the user's cache can hold it."""
+    """Another program of the user can hold it."""
     monkeypatch.setattr(bridges, "LOCK_SECONDS", 0.2)
     base = tmp_path / "bridge"
-    lock = bridges.hidden_base(base) / "lock"
+    lock = base / "lock"
     lock.parent.mkdir(parents=True)
     lock.touch()
     with lock.open("rb") as held:

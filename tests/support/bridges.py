@@ -50,12 +50,21 @@ class World:
 
     @contextlib.contextmanager
     def bridge(
-        self, text: str, *, environment: Mapping[str, str] | None = None, limits: CallLimits | None = None
+        self,
+        text: str,
+        *,
+        environment: Mapping[str, str] | None = None,
+        limits: CallLimits | None = None,
+        directory: str | None = "b",
     ) -> Iterator[Bridge]:
-        """A bridge for a policy. Programs are looked for in the world's `tools` first."""
+        """A bridge for a policy, in a directory of the world's, or with None where runs have theirs.
+
+        Programs are looked for in the world's `tools` first.
+        """
+        place = None if directory is None else self.root / directory
         path = f"{self.root / 'tools'}:{os.environ['PATH']}"
         with serve(
-            self.policy(text), directory=self.root / "b", audit=self.log, limits=limits,
+            self.policy(text), directory=place, audit=self.log, limits=limits,
             environment={"PATH": path, "HOME": str(self.root / "home"), **(environment or {})},
         ) as bridge:  # fmt: skip
             yield bridge

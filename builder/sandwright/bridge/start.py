@@ -89,7 +89,8 @@ def serve(
 ) -> Iterator[Bridge]:
     """Run a bridge for the length of a `with`, for the policy's `credentials.shims` in its project.
 
-    `directory` is where bridges have their directories (absent: `sandwright/bridge` in the user's cache);
+    `directory` is where bridges have their directories (absent: `sandwright/sessions/bridge` in the user's
+    cache, which no sandbox sees: one that sees the directory of another sandbox's bridge can use its shims);
     `audit` the log (absent: `sandwright/bridge.jsonl` in the user's state); `platform` the sandbox's (absent:
     the host's); `environment` the host's variables (absent: this process's); `uids` those who may connect
     besides this user.
@@ -102,27 +103,26 @@ def serve(
     base = (directory or bridges_directory(variables)).resolve()
     log = audit or _xdg_directory(variables, "XDG_STATE_HOME", ".local/state") / "bridge.jsonl"
     sandbox = reach(policy)
-    for path in (base, hidden_base(base), log):
+    for path in (base, log):
         if sandbox.writes(str(path)):
             raise UsageError(f"{path} may be written by the sandbox; a bridge can't be there")
     project = Path(policy.canonical(policy.facts.project))
     search = trusted_search_path(variables, sandbox.writes)
     found = dict(programs(policy, variables, search, sandbox))
     with contextlib.ExitStack() as stack:
-        session_dir, hidden_dir, lock = stack.enter_context(_bridge_directory(base))
-        session = session_dir.name
+        own, lock = stack.enter_context(_bridge_directory(base))
         configuration = Configuration(
-            session=session, workspace=project, audit=log,
-            public=session_dir / "public", private=hidden_dir / "private",
+            session=own.name, workspace=project, audit=log,
+            public=own / "public", private=own / "private",
             programs=found, uids=tuple({os.geteuid(), *(uids or ())}), limits=limits or CallLimits(),
             environment={**host_variables(variables, sandbox), "PATH": search},
             access=tuple(entries(policy, str(project))), loopback=policy.network.mode != "host",
             repositories=tuple(repositories(project, functools.partial(kept_always, policy))),
-            restricting=write_restriction(hidden_dir / "private") if "git" in found else None,
+            restricting=write_restriction(own / "private") if "git" in found else None,
         )  # fmt: skip
         _write_shims(configuration, platform or policy.facts.platform)
         channel, pid = stack.enter_context(_start_process(configuration, lock))
-        yield Bridge(session, configuration.public, log, pid, channel)
+        yield Bridge(own.name, configuration.public, log, pid, channel)
 
 
 def _xdg_directory(environment: Mapping[str, str], variable: str, default: str) -> Path:
@@ -130,74 +130,57 @@ def _xdg_directory(environment: Mapping[str, str], variable: str, default: str) 
     return (Path(value) if value.startswith("/") else Path.home() / default) / "sandwright"
 
 
-def hidden_base(base: Path) -> Path:
-    """Where bridges have their locks and private directories: inside, it is hidden (`policy.reserved`).
-
-    A sandbox of another project sees `base`. It must not read what bridges work with, or lock them.
-    """
-    return base.parent / "sessions" / base.name
-
-
 @contextlib.contextmanager
-def _bridge_directory(base: Path) -> Iterator[tuple[Path, Path, int]]:
-    """The two directories of this bridge, and a lock that is held while anybody of it lives.
+def _bridge_directory(base: Path) -> Iterator[tuple[Path, int]]:
+    """The directory of this bridge, and a lock that is held while anybody of it lives.
 
     Removes what dead ones left.
     """
-    base.mkdir(parents=True, exist_ok=True, mode=0o700)
-    hidden = Path(user_dirs.private(str(hidden_base(base))))
+    user_dirs.private(str(base))
     sweep_bridges(base)
     directory = base / uuid.uuid4().hex[:12]
     if len(os.fsencode(directory / "public" / "socket")) > _MAX_SOCKET_PATH:
         raise UsageError(f"{base}: a socket's path can't be that long")
-    reserved = hidden / directory.name
-    with _hold_file_lock(hidden / "lock"):
+    with _hold_file_lock(base / "lock"):
         directory.mkdir(mode=0o700)
-        reserved.mkdir(mode=0o700)
-        lock = os.open(reserved / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(lock, fcntl.LOCK_EX)
     try:
-        (reserved / "private").mkdir(mode=0o700)
+        (directory / "private").mkdir(mode=0o700)
         (directory / "public" / "bin").mkdir(parents=True)
-        yield directory, reserved, lock
+        yield directory, lock
     finally:
         remove(directory)
-        remove(reserved)
         os.close(lock)
 
 
 def bridges_directory(environment: Mapping[str, str]) -> Path:
     """The default parent of bridges' directories."""
-    return _xdg_directory(environment, "XDG_CACHE_HOME", ".cache") / "bridge"
+    return _xdg_directory(environment, "XDG_CACHE_HOME", ".cache") / "sessions" / "bridge"
 
 
 def stale(base: Path) -> list[Path]:
     """The directories of bridges that are gone without having removed them."""
-    hidden = hidden_base(base)
-    if not (hidden / "lock").exists():
+    if not (base / "lock").exists():
         return []
-    with _hold_file_lock(hidden / "lock"):
-        return [base / name for name in _names(base) if not _is_held(hidden / name / "lock")]
+    with _hold_file_lock(base / "lock"):
+        return _gone(base)
 
 
 def sweep_bridges(base: Path) -> list[Path]:
     """Remove the directories of bridges that are gone without having done so, and give their paths."""
-    hidden = hidden_base(base)
-    if not hidden.is_dir():
+    if not base.is_dir():
         return []
-    with _hold_file_lock(hidden / "lock"):
-        gone = [base / name for name in _names(base) if not _is_held(hidden / name / "lock")]
+    with _hold_file_lock(base / "lock"):
+        gone = _gone(base)
         for directory in gone:
             _end_marked(directory.name)
             remove(directory)
-            remove(hidden / directory.name)
     return gone
 
 
-def _names(base: Path) -> list[str]:
-    """The names of bridges that have a directory."""
-    folders = [path for path in (base, hidden_base(base)) if path.is_dir()]
-    return sorted({each.name for folder in folders for each in folder.iterdir() if each.is_dir()})
+def _gone(base: Path) -> list[Path]:
+    return sorted(each for each in base.iterdir() if each.is_dir() and not _is_held(each / "lock"))
 
 
 def _is_held(lock: Path) -> bool:

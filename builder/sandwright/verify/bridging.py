@@ -244,7 +244,7 @@ def _looks(case: Bridging, searched: list[str]) -> Iterator[tuple[str, str]]:
     yield from (("arguments", f"process {pid}") for pid, line in lines.items() if needle in line)
     for name, folder in (
         ("the bridge's programs and log", case.bridged.directory),
-        ("the bridge's files", fixture.bridges),
+        ("the bridge's files", case.bridged.bridge.public.parent),
         ("artifacts", fixture.artifacts),
         ("the launcher's files", fixture.state),
     ):

@@ -7,7 +7,6 @@ so.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import uuid
 from collections.abc import Iterator
@@ -17,9 +16,6 @@ from pathlib import Path
 
 from sandwright.runtime.probe import own_probe
 from sandwright.runtime.scratch import hidden_directory, scratch_directory, state_directory
-
-_LONGEST = 68
-"""Bytes of a directory in which a bridge can have its socket (unix(7)): 35 more are below it."""
 
 HOSTILE = ("with space", "quote'\"s", "(paren)\\back", "-dash", "line\nbreak", "ünïcode")
 """Names that something between a policy and a kernel may take for something else."""
@@ -70,12 +66,6 @@ class Fixture:
     def state(self) -> Path:
         """What the method keeps of its run: nothing must be left here."""
         return self.runtime / "state"
-
-    @property
-    def bridges(self) -> Path:
-        """Where bridges are started: below `root` if the paths of their sockets would be too long."""
-        short = len(os.fsencode(self.runtime)) <= _LONGEST
-        return (self.runtime if short else self.root) / "bridges"
 
     @property
     def artifacts(self) -> Path:

@@ -116,7 +116,6 @@ def start_bridge(policy: ResolvedPolicy, fixture: Fixture, token_pair: Tokens) -
     search = f"{tools}:{os.environ.get('PATH', '/usr/bin:/bin')}"
     with serve(
         policy,
-        directory=fixture.bridges,
         audit=directory / "audit.jsonl",
         environment={**environment, **secrets, "PATH": search},
     ) as bridge:

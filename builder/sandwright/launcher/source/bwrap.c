@@ -80,9 +80,9 @@ static void bwrap_check(struct run *run)
         shims_command(run, false);
         if (run->plan.shims.loopback)
             put_before(run, (char *[]){(char *)INIT}, 1);
-        char *const bind[] = {"--ro-bind", (char *)run->document.shims, (char *)shims_place(run), "--setenv", "PATH"};
+        char *const bind[] = {"--ro-bind", (char *)run->document.shims, (char *)run->plan.shims.place, "--setenv", "PATH"};
         strv_extend(&extra_args, &(struct strv){(char **)bind, 5});
-        strv_push(&extra_args, xasprintf("%s/bin:%s", shims_place(run), run->plan.shims.search != NULL ? run->plan.shims.search : path));
+        strv_push(&extra_args, xasprintf("%s/bin:%s", run->plan.shims.place, run->plan.shims.search != NULL ? run->plan.shims.search : path));
     }
     if (!has_kernel(run)) {
         lay_over("resolv.conf", run->plan.names.resolver_place, run);

@@ -48,7 +48,7 @@ END(sockets)
 
 SECTION(shims) /* the bridge */
 IN(shims, FLAG, enabled)
-IN(shims, WORD, place)                /* where the bridge's directory is inside; absent: where it is outside */
+IN(shims, WORD, place)                /* where the bridge's directory is inside */
 IN(shims, WORD, search)               /* PATH inside, behind the bridge's; absent: as given */
 IN(shims, FLAG, loopback)
 END(shims)

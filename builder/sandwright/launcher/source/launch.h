@@ -305,7 +305,6 @@ size_t dns_answer(const struct strv *patterns, struct strv *names, const unsigne
 
 /* ---- shims.c: the bridge (run->document.shims, .channel) */
 void shims_check(struct run *run);                              /* launcher */
-const char *shims_place(const struct run *run);                 /* where the bridge's directory is inside */
 void shims_command(struct run *run, bool container);            /* puts sandwright-enter before the command */
 
 /* ---- user.c: `launch --as-root NUMBER COMMAND ...`, for sudo; nothing of the environment counts, nor is there a run document */

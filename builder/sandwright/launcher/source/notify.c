@@ -145,7 +145,7 @@ static void list_sockets(const struct run *run)
     if (run->plan.shims.enabled && !run->plan.shims.loopback)
         strv_push(&paths, xasprintf("%s/socket", run->document.shims));
     if (run->plan.shims.loopback)
-        served.broker.tried = xasprintf("%s/socket", shims_place(run));
+        served.broker.tried = xasprintf("%s/socket", run->plan.shims.place);
     served.broker.count = paths.count;
     served.broker.listed = xcalloc(served.broker.count * sizeof *served.broker.listed);
     for (size_t index = 0; index < served.broker.count; index++)

@@ -20,11 +20,6 @@ void shims_check(struct run *run)
         die("the bridge has no channel: start this with \"sandwright run\"");
 }
 
-const char *shims_place(const struct run *run)
-{
-    return run->plan.shims.place != NULL ? run->plan.shims.place : run->document.shims;
-}
-
 /* In a container they come before what the image has on its path, and the socket is there: no channel. */
 void shims_command(struct run *run, bool container)
 {
@@ -38,6 +33,6 @@ void shims_command(struct run *run, bool container)
         close(given);
         channel = xasprintf("%d", moved);
     }
-    char *const words[] = {xasprintf("%s/sandwright-enter", shims_place(run)), (char *)channel};
+    char *const words[] = {xasprintf("%s/sandwright-enter", run->plan.shims.place), (char *)channel};
     put_before(run, words, 2);
 }

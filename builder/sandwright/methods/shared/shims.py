@@ -7,7 +7,7 @@ connection.
 
 | method | seen at | by | reached through |
 |---|---|---|---|
-| bwrap | `.sandwright` in its private temporary directory, or where that is shared its own path on the host | `--ro-bind` behind the plan's mounts | the sandbox's loopback; the socket where the policy lists sockets |
+| bwrap | BWRAP_PLACE | `--ro-bind` behind the plan's mounts | the sandbox's loopback; the socket where the policy lists sockets |
 | docker, podman, oci | PLACE | a read-only bind mount | the socket |
 | gvisor | PLACE | a read-only bind mount | as with bwrap |
 | seatbelt | its own path on the host | rules for the directory and the socket, by the parameter SHIMS | the socket |
@@ -45,6 +45,9 @@ PLACE = "/.sandwright"
 """Where containers see the directory: at the root, as nothing of the host's may be mounted above it. The
 runtime makes the mount point."""
 
+BWRAP_PLACE = "/dev/.sandwright"
+"""bubblewrap makes this `/dev` for each sandbox, so that a mount point can be made there."""
+
 BROUGHT_IN = frozenset({"bwrap", "docker", "podman", "oci", "gvisor", "seatbelt"})
 """The methods with shims in the sandbox, and a bridge in the session."""
 
@@ -78,8 +81,7 @@ def shim_place(policy: ResolvedPolicy, method: str, directory: str) -> ShimPlace
         return None
     if method in CONTAINERS:
         return ShimPlace(PLACE, _bridge_reach(policy, method))
-    host_directory = _own_place(policy) if method == "bwrap" else ""
-    return ShimPlace(host_directory or directory, _bridge_reach(policy, method))
+    return ShimPlace(BWRAP_PLACE if method == "bwrap" else directory, _bridge_reach(policy, method))
 
 
 def shim_plan(policy: ResolvedPolicy, method: str) -> ShimPlan:
@@ -126,12 +128,6 @@ def _bridge_obstacle(policy: ResolvedPolicy, method: str, location: ShimPlace) -
             "serves its owner only"
         )
     return ""
-
-
-def _own_place(policy: ResolvedPolicy) -> str:
-    """Somewhere that only this sandbox has, where a mount point can be made; empty when there is nothing."""
-    files = policy.filesystem
-    return f"{files.tmp_path}/.sandwright" if files.tmp == "private" else ""
 
 
 def _bridge_reach(policy: ResolvedPolicy, method: str) -> Reach:
