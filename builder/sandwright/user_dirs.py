@@ -10,6 +10,7 @@ import contextlib
 import os
 import pwd
 import stat
+import tempfile
 from collections.abc import Iterable, Mapping
 
 from sandwright.documents import strictjson
@@ -89,6 +90,32 @@ def scratch() -> str:
     Not in $TMPDIR: a policy may share that with a sandbox, or it is in a project. Raise HostError.
     """
     return private(os.path.join(private(cache()), "scratch"))
+
+
+def visible_scratch_path(uid: int) -> str:
+    """Where `visible_scratch` is for a user. Rendering reserves it, so it does not depend on variables."""
+    return f"/var/tmp/{NAME}-{uid}"  # noqa: S108 - no other user's directory is used
+
+
+def visible_scratch() -> str:
+    """The parent of temporary directories that sandboxes of trials and proofs see. Made if it is not there.
+
+    Others pass through it. No other sandbox can write it (`policy.reserved`), which $TMPDIR does not ensure.
+    Where /var/tmp can't be written, it is $TMPDIR. Raise HostError for another user's directory or a link.
+    """
+    path = visible_scratch_path(os.geteuid())
+    if not os.path.lexists(path) and not os.access(os.path.dirname(path), os.W_OK):
+        return tempfile.gettempdir()
+    try:
+        make(path)
+        status = os.lstat(path)
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
+            raise error(f"{path} is not a directory of this user")
+        if stat.S_IMODE(status.st_mode) != 0o711:
+            os.chmod(path, 0o711)  # noqa: S103 - the account of `user` passes through it
+    except OSError as fault:
+        raise error(f"{path} can't be made: {fault.strerror}") from fault
+    return path
 
 
 def config() -> str:

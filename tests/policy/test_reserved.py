@@ -304,6 +304,32 @@ def test_what_the_engines_of_root_obey_is_readonly(project: Path, path: str) -> 
         Policy.from_text(POLICY.replace("~/.local", f"{path}/x")).resolve()
 
 
+def test_the_directories_of_trials_are_readonly(project: Path) -> None:
+    """And may be granted, by a name that nobody knows before."""
+    path = f"/var/tmp/sandwright-{os.geteuid()}"
+    found = Policy.from_text(POLICY.replace("~/.local", "/var/tmp")).resolve()
+    assert not found.filesystem.tree.changes_host(f"{path}/x/y")
+    assert found.filesystem.tree.changes_host(f"{path}-of-others")
+    found = Policy.from_text(POLICY.replace("~/.local", f"/var/tmp, {path}/x")).resolve()
+    assert found.filesystem.tree.changes_host(f"{path}/x/y")
+    assert not found.filesystem.tree.changes_host(f"{path}/z")
+    with pytest.raises(DocumentError, match="no policy can let it be written"):
+        Policy.from_text(POLICY.replace("~/.local", path)).resolve()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root's Podman has its state in /run")
+def test_the_state_of_podman_without_a_runtime_directory(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    for runtime, changes in (("", False), (str(tmp_path), True)):
+        monkeypatch.setenv("XDG_RUNTIME_DIR", runtime)
+        found = Policy.from_text(POLICY.replace("~/.local", str(tmp_path))).resolve()
+        for name in ("podman-run", "storage-run", "containers-user"):
+            path = f"{tmp_path}/{name}-{os.geteuid()}/x"
+            assert found.filesystem.tree.changes_host(path) is changes, (runtime, name)
+
+
 @pytest.mark.parametrize("name", TRUSTED)
 def test_it_can_be_read_and_not_written(project: Path, name: str) -> None:
     path = f"{project.parent}/{name}"

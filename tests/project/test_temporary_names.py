@@ -7,8 +7,6 @@ from pathlib import Path
 PACKAGES = Path(__file__).parents[2] / "builder"
 NAMED = {"TemporaryDirectory", "NamedTemporaryFile", "mkdtemp", "mkstemp"}
 IN_TMPDIR = {
-    "sandwright/check/commands.py": "unpacked roots, which other users look up",
-    "sandwright/release/prove.py": "a project, which the sandbox that is proved sees",
     "sandwright_kubernetes/canary.py": "a program for the cluster's nodes",
 }
 """Modules that leave the place to TMPDIR, which a policy may share with a sandbox."""

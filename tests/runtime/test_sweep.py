@@ -40,9 +40,9 @@ from sandwright.runtime.registry import RUNTIMES
 from sandwright.runtime.scratch import scratch_directory
 from sandwright.runtime.sessions import Sessions
 from support.small_image import SmallImage
-name, rootfs, platform, bundle, argv = sys.argv[1:]
+name, rootfs, platform, bundle, argv, temporary = sys.argv[1:]
 image = SmallImage(Path(rootfs), platform)
-with scratch_directory() as scratch, Sessions(collect_host(), scratch, threading.Event()) as sessions:
+with scratch_directory(Path(temporary)) as scratch, Sessions(collect_host(), scratch, threading.Event()) as sessions:
     ready = sessions.check(RUNTIMES[name], platform)
     session = sessions.session(ready)
     subject = image.subject(Path(bundle))
@@ -51,15 +51,15 @@ with scratch_directory() as scratch, Sessions(collect_host(), scratch, threading
 
 
 @pytest.fixture
-def temporary(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
-    """A temporary directory that only this test uses, with a short path."""
+def temporary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A directory for scratch directories that only this test uses. Its path and the runtime's are short."""
     with tempfile.TemporaryDirectory(prefix="sw-", dir="/tmp") as name:
         Path(name).chmod(0o755)
-        monkeypatch.setenv("TMPDIR", name)
-        monkeypatch.setattr(tempfile, "tempdir", None)
-        monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-        yield Path(name)
-    monkeypatch.setattr(tempfile, "tempdir", None)
+        monkeypatch.setenv("XDG_RUNTIME_DIR", f"{name}/runtime")
+        made = Path(name, "scratch")
+        for each in (made, Path(name, "runtime")):
+            each.mkdir(mode=0o755)
+        yield made
 
 
 def _holding(text: str) -> list[str]:
@@ -89,9 +89,16 @@ def test_what_a_killed_run_has_left(
         pytest.skip("runs as the image's user under every runtime only for root")
     mark = f"hangs-{uuid.uuid4().hex}"
     argv = json.dumps([PYTHON, "-c", f"import time; time.sleep(600)  # {mark}"])
-    words = [name, str(small_image.rootfs), small_image.platform, str(tmp_path / "bundle"), argv]
+    words = [
+        name,
+        str(small_image.rootfs),
+        small_image.platform,
+        str(tmp_path / "bundle"),
+        argv,
+        str(temporary),
+    ]
     path = os.pathsep.join([*sys.path, str(Path(__file__).parents[1])])
-    environment = {**os.environ, "PYTHONPATH": path, "TMPDIR": str(temporary)}
+    environment = {**os.environ, "PYTHONPATH": path}
     with process.start(sys.executable, "-c", RUN, *words, env=environment) as running:
         _wait(lambda: running.poll() is not None or _in_container(mark, temporary))
         assert running.poll() is None, running.stderr.read() if running.stderr else ""
@@ -113,7 +120,7 @@ def _in_container(mark: str, temporary: Path) -> list[str]:
     """Processes that run the marked script; in gVisor, which the host can't look into, the sandbox."""
     made = [each.name for each in temporary.iterdir()]
     if len(made) != 1:
-        return []  # the second directory is the preflight's, and so is the sandbox
+        return []
     found = sorted(set(_holding("runsc-sandbox")) & set(_holding(made[0])))
     for pid in _holding(mark):
         with contextlib.suppress(OSError):
@@ -124,7 +131,7 @@ def _in_container(mark: str, temporary: Path) -> list[str]:
 
 
 def test_a_live_run_is_left_alone(host: MachineFacts, temporary: Path) -> None:
-    with scratch_directory() as scratch:
+    with scratch_directory(temporary) as scratch:
         assert stale_directories() == []
         sweep(host, SILENT)
         assert scratch.is_dir()
@@ -141,7 +148,7 @@ def test_a_planted_directory_is_left_alone(host: MachineFacts, temporary: Path) 
 
 
 def test_another_directory_of_that_name_is_left_alone(host: MachineFacts, temporary: Path) -> None:
-    with scratch_directory() as scratch:
+    with scratch_directory(temporary) as scratch:
         record = _scratch_records() / scratch.name
         said = record.read_bytes()
     scratch.mkdir()
@@ -199,7 +206,7 @@ def test_a_stale_directory_goes_and_is_told(host: MachineFacts, temporary: Path)
 
 def test_the_lock_is_held(temporary: Path) -> None:
     with (
-        scratch_directory() as scratch,
+        scratch_directory(temporary) as scratch,
         (_scratch_records() / scratch.name).open("rb") as lock,
         pytest.raises(BlockingIOError),
     ):

@@ -1,6 +1,7 @@
-"""What the host executes or obeys is never in the directory of temporary files, which a sandbox may share.
+"""What the host executes, obeys or writes by name is not in the directory of temporary files.
 
-With `filesystem.tmp: shared`, or with TMPDIR in a project, a program inside could replace it.
+A sandbox may share that: with `filesystem.tmp: shared`, or with TMPDIR in a project, a program inside could
+replace it, or put a link there.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import itertools
 import os
 import subprocess
+import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,15 +18,26 @@ from typing import Any
 
 import pytest
 
+from sandwright import process, user_dirs
 from sandwright.change.compare import compare_policies
 from sandwright.change.policies import read_pair
 from sandwright.change.trial import witnesses
+from sandwright.errors import HostError
 from sandwright.host import collect_host
 from sandwright.methods import registry
+from sandwright.policy.collect import collect_facts
+from sandwright.policy.load import layer, run_layer
+from sandwright.policy.merged import MergedPolicy
+from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.runtime.preflight import check_runtime
 from sandwright.runtime.registry import RUNTIMES
+from sandwright.runtime.scratch import scratch_directory
 from sandwright.session.request import RunRequest
 from sandwright.verify.command import verify_policy
+from sandwright.verify.verdict import Verdict
+from sandwright.verify.work.probe import work_probes
+from sandwright.verify.work.prove import prove_work
+from support.standby import COMMAND
 
 _OBEYED = ("--bundle", "--root", "--runroot", "--data-root", "--exec-root")
 """Options behind which a program finds what decides over it."""
@@ -48,9 +61,9 @@ def shared() -> Iterator[Path]:
 
 @pytest.fixture
 def started(shared: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
-    """Gives a line for each start of a program that lies in TMPDIR, or obeys a file there."""
+    """Gives a line for each program that lies in TMPDIR or obeys a file there, and each name that is made."""
     monkeypatch.setenv("TMPDIR", str(shared))
-    monkeypatch.setattr("tempfile.tempdir", None)
+    monkeypatch.setattr("tempfile.tempdir", str(shared))
     seen: list[tuple[Sequence[str], Mapping[str, str]]] = []
 
     class Recorded(subprocess.Popen[bytes]):
@@ -62,7 +75,8 @@ def started(shared: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[
 
     def found() -> list[str]:
         assert seen, "nothing was started"
-        return [line for argv, env in seen for line in _obeyed(argv, env, f"{shared}/")]
+        obeyed = [line for argv, env in seen for line in _obeyed(argv, env, f"{shared}/")]
+        return [*obeyed, *(f"makes {path}" for path in _MADE if path.startswith(f"{shared}/"))]
 
     return found
 
@@ -76,6 +90,19 @@ def _obeyed(argv: Sequence[str], env: Mapping[str, str], shared: str) -> Iterato
     named = (name for name in _OBEYED_VARIABLES if env.get(name, "").startswith(shared))
     yield from (f"{argv[0]} obeys {name}" for name in named)
 
+
+_MADE: list[str] = []
+
+
+def _note_made_names(event: str, arguments: tuple[Any, ...]) -> None:
+    made = event in ("tempfile.mkdtemp", "tempfile.mkstemp", "os.mkdir", "os.chmod", "os.symlink")
+    if made or (event == "open" and isinstance(arguments[2], int) and arguments[2] & os.O_CREAT):
+        _MADE.extend(
+            os.fsdecode(each) for each in arguments[:2] if isinstance(each, str | bytes | os.PathLike)
+        )
+
+
+sys.addaudithook(_note_made_names)
 
 _PROGRAMS = [
     pytest.param(name, marks=pytest.mark.needs(name)) for name in ("bwrap", "runc", "runsc", "podman")
@@ -132,3 +159,51 @@ def test_the_sandboxes_of_a_diff(
     assert len(launchers) >= 2
     assert [each for each in launchers if not each.startswith(f"{home}/.cache/sandwright/")] == []
     assert started() == []
+
+
+@pytest.mark.needs("bwrap")
+def test_the_projects_of_work(started: Callable[[], list[str]], place: Path) -> None:
+    """Scripts of these probes run on the host."""
+
+    def resolve(project: Path, settings: Sequence[str]) -> ResolvedPolicy:
+        layers = [
+            layer("schema: 1\nmethod: bwrap\n", file=str(project / "sandbox.yaml")),
+            run_layer(settings),
+        ]
+        policy = MergedPolicy.from_layers([each for each in layers if each])
+        return policy.resolve(collect_facts(policy, project=project))
+
+    outcomes = prove_work(resolve, "bwrap", probes=work_probes()[:1])
+    assert [each.verdict for each in outcomes] == [Verdict.PASS]
+    assert started() == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="another user's account")
+def test_the_trial_of_an_account(started: Callable[[], list[str]]) -> None:
+    registry.backend("user").preflight(collect_host())
+    assert started() == []
+
+
+@pytest.mark.needs("bwrap")
+def test_a_sandbox_that_may_write_beside_them(place: Path) -> None:
+    """The name is reserved whether or not it is there when the sandbox starts."""
+    (place / "sandbox.yaml").write_text("schema: 1\nmethod: bwrap\nfilesystem: {write: [/var/tmp]}\n")
+    scratch = user_dirs.visible_scratch()
+    with scratch_directory() as made:
+        script = f"touch {place}/written {made}/x; mv {made} {made}-moved; mv {scratch} /var/tmp/x"
+        ended = process.run(
+            *(*COMMAND, "run", "--trust-policy", "--", "sh", "-c", script), cwd=place, check=False, timeout=60
+        )
+        assert (place / "written").exists(), ended.stderr
+        assert list(made.iterdir()) == []
+    assert ended.stderr.count("Read-only file system") == 2
+    assert "busy" in ended.stderr
+
+
+def test_a_scratch_directory_of_somebody_else(monkeypatch: pytest.MonkeyPatch, place: Path) -> None:
+    for name, make in (("link", lambda path: path.symlink_to(place)), ("file", Path.touch)):
+        path = place / name
+        make(path)
+        monkeypatch.setattr(user_dirs, "visible_scratch_path", lambda _, path=path: str(path))
+        with pytest.raises(HostError, match="is not a directory of this user"), scratch_directory():
+            pass

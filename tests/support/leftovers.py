@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from sandwright import process
+from sandwright import process, user_dirs
 
 RUN_MARK = "SANDWRIGHT_TEST_RUN"
 """Environment variable that every process of a test run inherits, unless it was given another environment."""
@@ -56,8 +56,11 @@ def _state() -> Iterator[str]:
 
 
 def _scratch() -> Iterator[str]:
+    parent = Path(user_dirs.visible_scratch_path(os.geteuid()))
     for root in filter(Path.is_dir, map(Path, SCRATCH)):  # in a sandbox some are not there
-        yield from (f"file {p}" for p in root.iterdir() if p.name.lstrip(".").startswith(PREFIX))
+        named = (p for p in root.iterdir() if p.name.lstrip(".").startswith(PREFIX) and p != parent)
+        yield from (f"file {p}" for p in named)
+    yield from (f"file {p}" for p in (parent.iterdir() if parent.is_dir() else ()))
 
 
 def _engines() -> Iterator[str]:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from sandwright import user_dirs
 from sandwright.check.compared import match_text
 from sandwright.check.finding import ImageFinding
 from sandwright.check.structure import RULE, CommandTest, StructureTests, environment, expand_variables
@@ -82,7 +83,7 @@ def run_commands(
 @contextlib.contextmanager
 def _unpack_directory() -> Iterator[Path]:
     """A directory for unpacked roots, which goes away however deep they are: shutil's removal recurses."""
-    folder = Path(tempfile.mkdtemp(prefix="sandwright-check-"))
+    folder = Path(tempfile.mkdtemp(prefix="sandwright-check-", dir=user_dirs.visible_scratch()))
     try:
         folder.chmod(0o711)  # a sandbox's user looks its root up through it
         yield folder

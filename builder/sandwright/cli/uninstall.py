@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -54,6 +55,7 @@ def _removable_directories() -> Iterator[tuple[Path, str]]:
         Path(user_dirs.runtime()): "records of sessions",
         home / user_dirs.STATE: "state of agents, caches and home directories of projects, keys",
         home / ".local/share/sandwright": "images that were built without a checkout",
+        Path(user_dirs.visible_scratch_path(os.geteuid())): "temporary directories of trials and proofs",
         Path(user_dirs.config()): "your policy and approvals",
     }
     for path, purpose in named.items():

@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import IO
 
-from sandwright import process
+from sandwright import process, user_dirs
 from sandwright.engines.contract import WriteArchive, streaming
 
 SHORT = 60.0
@@ -80,9 +80,13 @@ class EngineClient:
         return found.text.removeprefix("sha256:") if found else ""
 
     def load_archive(self, write: WriteArchive, reference: str, *, timeout: float = LOADING) -> str:
-        """Load an image; give what the client prints. Raise CommandFailed, and what `write` raises."""
+        """Load an image; give what the client prints. Raise CommandFailed, and what `write` raises.
+
+        Podman copies the archive into $TMPDIR, which a sandbox may share, and reads it from there.
+        """
+        hidden = {"TMPDIR": user_dirs.scratch()}
         with streaming(lambda sink: write(sink, reference)) as archive:
-            return self.ask("load", "--quiet", stdin=archive, timeout=timeout).text
+            return self.ask("load", "--quiet", stdin=archive, timeout=timeout, variables=hidden).text
 
     def save_stream(self, image: str) -> Generator[bytes, None, None]:
         """An image as an archive in the format of `docker save`, as the client writes it."""

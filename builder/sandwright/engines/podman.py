@@ -121,7 +121,8 @@ class PodmanEngine(EngineClient):
                 with disk_errors(Path(archive.name)):
                     write(archive, reference)  # type: ignore[arg-type]  # a file object
                     archive.flush()
-                self.ask("pull", "--quiet", f"docker-archive:{archive.name}", timeout=_TRANSFER)
+                words = ("pull", "--quiet", f"docker-archive:{archive.name}")
+                self.ask(*words, timeout=_TRANSFER, variables={"TMPDIR": user_dirs.scratch()})
             return reference
         output = self.load_archive(write, reference, timeout=_TRANSFER)
         _, colon, loaded = output.partition("Loaded image: ")

@@ -12,7 +12,8 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from sandwright import process
+from sandwright import process, user_dirs
+from sandwright.engines.client import our_environment
 from sandwright.engines.contract import BUILD_TIMEOUT, LONGEST_LINE
 from sandwright.errors import CommandFailed
 from sandwright.progress import ProgressStep
@@ -34,7 +35,8 @@ def follow_build(argv: Sequence[str], lines: deque[str], step: ProgressStep) -> 
     read_end, write_end = os.pipe()
     with os.fdopen(read_end, "rb", buffering=0) as output, contextlib.ExitStack() as stack:
         with os.fdopen(write_end, "wb") as sink:
-            running = stack.enter_context(process.start(*argv, stdout=sink, stderr=sink))
+            env = {**our_environment(), "TMPDIR": user_dirs.scratch()}  # of others, sandboxes may write it
+            running = stack.enter_context(process.start(*argv, stdout=sink, stderr=sink, env=env))
         try:
             for line in _read_lines(output.fileno(), deadline):
                 lines.append(line)

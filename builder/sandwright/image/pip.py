@@ -129,6 +129,7 @@ def _pip_download(target: PythonTarget, requirements: str, directory: Path, *opt
     program = process.find("pip3") or process.find("pip") or "pip3"
     process.run(
         program,
+        "--python=",  # or the `python` of pip's settings, which a sandbox may write, would run
         "download",
         "--quiet",
         "--no-input",

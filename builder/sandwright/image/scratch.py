@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from sandwright import user_dirs
 from sandwright.errors import HostError
 from sandwright.mountinfo import mounted_below
 
@@ -31,11 +32,11 @@ def discard(directory: Path) -> None:
 
 @contextlib.contextmanager
 def scratch_directory(parent: Path | None) -> Iterator[Path]:
-    """A new directory in `parent`, or in the system's temporary directory, for the length of a `with`.
+    """A new directory in `parent`, or in `user_dirs.visible_scratch`, for the length of a `with`.
 
     A directory that can't be removed stays, without an error: other users may own it.
     """
-    made = Path(tempfile.mkdtemp(prefix="sandwright-", dir=parent))
+    made = Path(tempfile.mkdtemp(prefix="sandwright-", dir=parent or user_dirs.visible_scratch()))
     try:
         yield made
     finally:

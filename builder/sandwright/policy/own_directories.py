@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from sandwright import user_dirs
+from sandwright import process, user_dirs
 from sandwright.errors import HostError
 from sandwright.inputs import LiveHost
 from sandwright.policy import spelling
@@ -74,17 +74,29 @@ def _links_in_reserved(facts: HostFacts, inputs: LiveHost) -> Iterator[str]:
 def _with_trusted(facts: HostFacts, files: Iterable[str], inputs: LiveHost, *, account: bool) -> HostFacts:
     """The facts with directories of this process's environment, of the account, and of earlier runs."""
     home, remembered = facts.account_home, _remembered(inputs) if account else {}
+    named = (*trusted_directories(os.environ), *files, *_podman_state(inputs))
 
     def unique(paths: Iterable[str], kind: str, names: Iterable[str]) -> tuple[str, ...]:
-        named = (_named_path(path, facts) for path in (*paths, *remembered.get(kind, ())))
-        return _unique_directories(named, home, names)
+        given = (_named_path(path, facts) for path in (*paths, *remembered.get(kind, ())))
+        return _unique_directories(given, home, names)
 
     return replace(
         facts,
         reserved_hidden=unique(user_dirs.hidden_directories(), "hidden", HIDDEN),
         reserved_readonly=unique(user_dirs.readonly(), "readonly", READONLY),
-        trusted=unique((*trusted_directories(os.environ), *files), "trusted", TRUSTED),
+        trusted=unique(named, "trusted", TRUSTED),
     )
+
+
+def _podman_state(inputs: LiveHost) -> Iterator[str]:
+    """Where Podman has the state of a user's containers if there is no runtime directory.
+
+    See GetRootlessRuntimeDir in containers/podman and containers/storage.
+    """
+    uid = os.geteuid() if process.find("podman") else 0
+    if uid and not os.environ.get("XDG_RUNTIME_DIR") and inputs.kind(f"/run/user/{uid}") is None:
+        base = os.environ.get("TMPDIR") or "/tmp"  # noqa: S108
+        yield from (f"{base}/{name}-{uid}" for name in ("podman-run", "storage-run", "containers-user"))
 
 
 def _named_path(path: str, facts: HostFacts) -> str:

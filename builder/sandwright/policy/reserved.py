@@ -14,6 +14,7 @@ from sandwright.policy.links import through_replaceable
 from sandwright.policy.paths import ancestors, canonical_with_links, depth, is_inside, same_name
 from sandwright.policy.provenance import BUILT_IN, Faults
 from sandwright.policy.rules import PathRule, PathRules
+from sandwright.user_dirs import visible_scratch_path
 
 HIDDEN = (".cache/sandwright/sessions", ".cache/sandwright/run", STATE_KEYS)
 """Below the home: rendered sandboxes of all projects, running sessions, the key of the render cache."""
@@ -35,6 +36,7 @@ SYSTEM = (
 """The operator's policy, the accounts of `user` with the records of their rights; then root's engines, whose
 settings name programs of the host, and whose images later sandboxes start from."""
 
+SCRATCH_REASON = "temporary directories of trials and proofs"
 _INSTALLATION = "what sandwright is loaded from"
 TRUSTED_REASON = "what programs of the host start or obey"
 
@@ -47,6 +49,7 @@ def reserved_rules(facts: HostFacts) -> Iterator[PathRule]:
         yield _reserved_rule(directory, "deny", "sandwright's own", facts)
     for directory in dict.fromkeys(readonly):
         yield _reserved_rule(directory, "readonly", "sandwright's own", facts)
+    yield _reserved_rule(visible_scratch_path(facts.uid), "readonly", SCRATCH_REASON, facts)
     for directory in dict.fromkeys((*facts.trusted, *(f"{facts.home}/{name}" for name in TRUSTED), *SYSTEM)):
         yield _reserved_rule(directory, "readonly", TRUSTED_REASON, facts)
     for directory in facts.installation:
@@ -69,18 +72,24 @@ def rules_in_force(rules: Sequence[PathRule], before: PathRules, facts: HostFact
 
 
 def reserved_faults(grants: Iterable[PathRule], reserved: Sequence[PathRule], faults: Faults) -> None:
-    """A fault for each grant of such a directory, or of something in it."""
+    """A fault for each grant of such a directory, or of something in it.
+
+    Trials and proofs grant directories in that for temporary ones, whose names nobody knows before.
+    """
     closed = [rule for rule in reserved if rule.why != _INSTALLATION]
     for grant in grants:
         for rule in closed:
-            if is_inside(grant.path, rule.path) and (grant.writable or rule.why != TRUSTED_REASON):
+            inside = (
+                grant.path == rule.path if rule.why == SCRATCH_REASON else is_inside(grant.path, rule.path)
+            )
+            if inside and (grant.writable or rule.why not in (TRUSTED_REASON, SCRATCH_REASON)):
                 faults.add(grant.source, f"{grant.written} is in {rule.path}, {_ungranted(rule)}")
                 break
 
 
 def _ungranted(rule: PathRule) -> str:
-    if rule.why == TRUSTED_REASON:
-        return f"{TRUSTED_REASON}: no policy can let it be written"
+    if rule.why in (TRUSTED_REASON, SCRATCH_REASON):
+        return f"{rule.why}: no policy can let it be written"
     return "where sandwright keeps what decides over sandboxes: no policy can grant it"
 
 

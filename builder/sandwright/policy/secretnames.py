@@ -44,9 +44,7 @@ NAMES: Mapping[str, str] = {
     "*KEY": "API_KEY, OPENAI_KEY, SSHKEY",
     "*KEYS": "several of them",
     "*_KEY_*": "AWS_ACCESS_KEY_ID, SSH_KEY_FILE",
-    "KEY_*": "the same",
     "*_PAT": "personal access tokens",
-    "PAT": "personal access tokens",
     "*_PAT_*": "personal access tokens",
     "*PASS": "DB_PASS, PGPASS",
     "*_PASS_*": "SMTP_PASS_FILE",
@@ -63,26 +61,33 @@ NAMES: Mapping[str, str] = {
     "*_SEED": "of keys and random numbers",
     "*_OTP": "one-time passwords",
     "*_TOTP": "what one-time passwords are made from",
+    "*_PIN": "of devices and accounts",
     "*_PEM": "keys in PEM",
     "*_PFX": "keys in PKCS #12",
     "*_P12": "keys in PKCS #12",
     # Addresses: a login may stand in them
     "*_URL": "DATABASE_URL: postgres://user:password@…",
-    "URL": "the same",
     "*_URI": "MONGODB_URI",
-    "URI": "the same",
     "*_DSN": "data bases, Sentry",
-    "DSN": "the same",
     "*_PROXY": "http://user:password@proxy",
     "GOPROXY": "the same, of a module proxy",
     "GOAUTH": "logins of module proxies",
     "CARGO_REGISTRIES_*_INDEX": "https://user:password@registry",
     "RESTIC_REPOSITORY": "rest:https://user:password@…",
 }
-"""By pattern of upper-case names: the owner of the secret, or why a value may hold one."""
+"""By pattern of upper-case names: the owner of the secret, or why a value may hold one.
+
+`*_WORD` and `*_WORD_*` also match a name that begins with the word.
+"""
+
+_PLAIN = ("PWD",)
+"""Names that only look so: the working directory."""
 
 
 def why_secret(name: str) -> str:
     """Why a variable of this name may hold a secret; empty for none that looks so. Case says nothing."""
     upper = name.upper()
-    return next((why for pattern, why in NAMES.items() if fnmatchcase(upper, pattern)), "")
+    names = (upper,) if upper in _PLAIN else (upper, f"_{upper}")
+    return next(
+        (why for pattern, why in NAMES.items() if any(fnmatchcase(each, pattern) for each in names)), ""
+    )

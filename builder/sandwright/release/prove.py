@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from sandwright import user_dirs
 from sandwright.errors import IntegrityError, UsageError
 from sandwright.host import collect_host
 from sandwright.methods import METHODS as OURS
@@ -54,7 +55,8 @@ def prove_image(
     digest = open_image(layout, platform=platform).digest
     text = policy or POLICY.format(image=name)
     os.environ[BUILD] = str(output.absolute())
-    with tempfile.TemporaryDirectory(prefix="sandwright-prove-") as project:
+    place = user_dirs.visible_scratch()
+    with tempfile.TemporaryDirectory(prefix="sandwright-prove-", dir=place) as project:
         path = Path(project, "sandbox.yaml")
         path.write_text(text, encoding="utf-8")
         request = RunRequest([], policy=str(path), settings=[f"image={name}"])

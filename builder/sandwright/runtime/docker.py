@@ -75,9 +75,9 @@ def _own_daemon(scratch: Path) -> contextlib.AbstractContextManager[str]:
     """A daemon of this session's own, where no sandbox writes."""
     state = state_directory(scratch)
     if len(os.fsencode(state)) > _LONGEST:
-        state = scratch
-    else:
-        state.mkdir(mode=0o700)
+        advice = "set XDG_RUNTIME_DIR to a shorter path"
+        raise HostError(f"{state} is too long for the sockets of a Docker daemon; {advice}")
+    state.mkdir(mode=0o700)
     daemon: contextlib.AbstractContextManager[str] = load(_DAEMON)(
         hidden_directory(scratch.parent, scratch.name), state
     )

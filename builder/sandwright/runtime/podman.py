@@ -30,7 +30,6 @@ _LONGEST = 50
 _RUN_ROOT = "sandwright-"
 """How the name of a run root begins that is not in the scratch directory."""
 _RANDOM = len("/12345678")
-_SHORT = "/tmp"  # noqa: S108 - a directory of our own is made in it
 _NOTE = "run-root"
 _PAUSES = frozenset(("podman", "catatonit"))
 """What keeps the user namespace of a Podman without root."""
@@ -147,14 +146,15 @@ def _is_pause_process(pid: int) -> bool:
 def _run_root(scratch: Path) -> Iterator[Path]:
     """A directory for Podman's run-time state, whose path may not be longer than 50 bytes.
 
-    Where `scratch` lies too deep it is one in the user's runtime directory, or in /tmp if that is too deep
-    as well; a note in `scratch` says which.
+    Where `scratch` lies too deep it is one in the user's runtime directory, or in `visible_scratch` if that
+    is too deep as well; a note in `scratch` says which.
     """
     if len(os.fsencode(scratch / "run")) <= _LONGEST:
         yield scratch / "run"
         return
     length = len(os.fsencode(user_dirs.runtime())) + len(_RUN_ROOT) + _RANDOM
-    parent = user_dirs.private(user_dirs.runtime()) if length <= _LONGEST else _SHORT
+    runtime = user_dirs.private(user_dirs.runtime())
+    parent = runtime if length <= _LONGEST else user_dirs.visible_scratch()
     with tempfile.TemporaryDirectory(prefix=_RUN_ROOT, dir=parent) as name:
         (scratch / _NOTE).write_text(name)
         yield Path(name)

@@ -29,11 +29,11 @@ RECORDS = "scratch"
 def scratch_directory(parent: Path | None = None) -> Iterator[Path]:
     """A temporary directory that sandboxes see. It is removed at the end, with the mounts in it.
 
-    It is made in `parent`, absent in the directory of temporary files. Other sandboxes may write there: what
-    the host executes or obeys is in its `hidden_directory`. A record says which it is. Its owner holds a lock
-    on that, which the kernel releases however the owner ends. Raise HostError when it can't be removed.
+    It is made in `parent`, absent in `user_dirs.visible_scratch`. What the host executes or obeys is in its
+    `hidden_directory`. A record says which it is. Its owner holds a lock on that, which the kernel releases
+    however the owner ends. Raise HostError when it can't be made or removed.
     """
-    directory = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
+    directory = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent or user_dirs.visible_scratch()))
     record = _scratch_records() / directory.name
     try:
         # Others must be able to pass: the sandbox's user looks its root up through it.
@@ -68,7 +68,7 @@ def _hidden(scratch: Path) -> Path:
 
 def directories_of(scratch: Path) -> list[Path]:
     """A scratch directory, its hidden directory, and the states of runtimes in it."""
-    return [scratch, _hidden(scratch), *_scratch_records().glob(f"{scratch.name}.*")]
+    return [scratch, _hidden(scratch), *_scratch_records().glob(f"{_state_prefix(scratch)}*")]
 
 
 def _remove_with_mounts(directory: Path) -> bool:
@@ -82,7 +82,11 @@ def state_directory(scratch: Path) -> Path:
 
     Hidden from sandboxes as well, with a shorter path: that of a socket may have 107 bytes.
     """
-    return _scratch_records() / f"{scratch.parent.name}.{scratch.name}"
+    return _scratch_records() / f"{_state_prefix(scratch.parent)}{scratch.name}"
+
+
+def _state_prefix(scratch: Path) -> str:
+    return f"{scratch.name.removeprefix(PREFIX)}."
 
 
 def forget(directory: Path) -> None:

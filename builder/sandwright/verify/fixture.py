@@ -7,15 +7,18 @@ so.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 from sandwright.runtime.probe import own_probe
 from sandwright.runtime.scratch import hidden_directory, scratch_directory, state_directory
+
+_TMP = Path("/tmp")  # noqa: S108
 
 HOSTILE = ("with space", "quote'\"s", "(paren)\\back", "-dash", "line\nbreak", "ünïcode")
 """Names that something between a policy and a kernel may take for something else."""
@@ -26,8 +29,8 @@ class Fixture:
     """Planted files below `root`. `word` is in each of them that must not be seen, `plain` in those that may.
 
     `probe` is the directory that holds the program. `inside`: the method holds rules inside writable paths.
-    `hidden` is for what the host executes, `runtime` for sockets and what launchers keep: other sandboxes may
-    write below `root`.
+    `hidden` is for what the host executes, `runtime` for sockets and what launchers keep. `temporary` is a
+    directory of the host in `/tmp`; None where that can't be written.
     """
 
     root: Path
@@ -36,6 +39,7 @@ class Fixture:
     hidden: Path
     runtime: Path
     inside: bool = True
+    temporary: Path | None = None
 
     @property
     def probe(self) -> Path:
@@ -111,13 +115,13 @@ class Fixture:
 def plant_fixture(parent: Path | None = None, *, inside: bool = True) -> Iterator[Fixture]:
     """Plant everything in a new directory, with a copy of the probe program. Gone at the end.
 
-    `parent` is the directory that it is made in; absent, the one of temporary files. `inside` is the
+    `parent` is the directory that it is made in; absent, that of `scratch_directory`. `inside` is the
     fixture's.
     """
-    with scratch_directory(parent) as root:
+    with scratch_directory(parent) as root, _temporary_directory() as temporary:
         words = uuid.uuid4().hex, uuid.uuid4().hex
         hidden, runtime = hidden_directory(root).resolve(), state_directory(root / "f").resolve()
-        fixture = Fixture(root.resolve(), *words, hidden, runtime, inside)
+        fixture = Fixture(root.resolve(), *words, hidden, runtime, inside, temporary)
         for directory in _planted_directories(fixture):
             directory.mkdir(parents=True)
         for file, content in _planted_files(fixture).items():
@@ -126,6 +130,10 @@ def plant_fixture(parent: Path | None = None, *, inside: bool = True) -> Iterato
         fixture.program.chmod(0o755)
         (fixture.read / "link-to-denied").symlink_to("denied/secret")
         yield fixture
+
+
+def _temporary_directory() -> AbstractContextManager[Path | None]:
+    return scratch_directory(_TMP) if os.access(_TMP, os.W_OK) else nullcontext()
 
 
 def _planted_directories(fixture: Fixture) -> Iterator[Path]:

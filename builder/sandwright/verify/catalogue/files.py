@@ -262,8 +262,8 @@ def _all_writes(claim: str, file: Path, directory: Path) -> Iterator[ProbeStep]:
 
 
 def _temporary_probe(subject: ProofSubject) -> Probe:
-    """What the host has in its temporary directory: the planted files' own place is there, if it is /tmp."""
-    hidden = subject.fixture.ungranted
+    """What the host has in its temporary directory."""
+    hidden = subject.fixture.temporary or Path("/tmp")  # noqa: S108
     private = subject.policy.filesystem.tmp == "private" and subject.linux
     claim = "works" if not private and subject.policy.is_path_readable(str(hidden)) else "tmp.hidden"
     return _probe(
@@ -271,15 +271,15 @@ def _temporary_probe(subject: ProofSubject) -> Probe:
         "the host's temporary files are hidden if `tmp` is private, and visible if it is shared",
         step(claim, "stat", hidden),
         controls=(reads_plain(subject.fixture),),
-        skip=_not_temporary(subject, hidden),
+        skip=_not_temporary(subject),
     )
 
 
-def _not_temporary(subject: ProofSubject, path: Path) -> str:
-    """Why a path is no temporary file of the host's that is not shown otherwise."""
+def _not_temporary(subject: ProofSubject) -> str:
+    """Why no temporary file of the host can be looked for."""
     if subject.properties.copies_project:
         return "the planted files are in the project, which is shown"
-    return "" if str(path).startswith("/tmp/") else "this host's temporary directory is not /tmp"  # noqa: S108
+    return "" if subject.fixture.temporary else "this host's /tmp can't be written"
 
 
 _DEVICES = ("mem", "kmsg", "sda", "vda", "kvm", "loop0")
