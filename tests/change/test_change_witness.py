@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, reject, settings
 
+from sandwright import user_dirs
 from sandwright.change import trial
 from sandwright.change.compare import CaseChange, PolicyDifference, compare_policies
 from sandwright.change.policies import PolicyPair, read_pair
@@ -74,7 +75,7 @@ def _edited(**sections: dict[str, Any]) -> str:
 
 
 @pytest.mark.needs("bwrap")
-def test_each_widening_and_each_narrowing_is_seen(home: Path) -> None:
+def test_each_widening_and_each_narrowing_is_seen(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     old = _edited(network={"mode": "none", "allow": []})
     new = _edited(
         network={"mode": "host", "allow": []},
@@ -82,6 +83,8 @@ def test_each_widening_and_each_narrowing_is_seen(home: Path) -> None:
         environment={"pass": ["BAR_*"]},
         process={"seccomp": "build"},
     )
+    (scratch := home / ".cache/scratch").mkdir(parents=True)
+    monkeypatch.setattr(user_dirs, "visible_scratch", lambda: str(scratch))
     found, seen = _seen(_pair(home, old, new))
     assert [each.change for each in seen] == list(found.cases)
     shown = {str(each.change.case): each for each in seen if each.verdict == "seen"}
@@ -98,7 +101,7 @@ def test_each_widening_and_each_narrowing_is_seen(home: Path) -> None:
     assert any(each.change.case.question == "connect" for each in shown.values())
     assert {each.change.widened for each in shown.values()} == {True, False}
     assert [str(each) for each in seen if each.verdict == "contradicted"] == []
-    assert not list((home / ".cache").glob("sandwright-stage-*"))
+    assert list(scratch.iterdir()) == []
 
 
 @pytest.mark.needs("bwrap")

@@ -89,12 +89,13 @@ class Stage:
 
 @contextlib.contextmanager
 def make_stage(facts_of: ResolvedPolicy) -> Iterator[Stage]:
-    """A stage for policies of a host, below the user's own home. Gone at the end. Raise OSError."""
+    """A stage for policies of a host, where other sandboxes can't write. Gone at the end.
+
+    Raise HostError, OSError.
+    """
     facts = facts_of.facts
-    # Not in the temporary directory, of which sandboxes have one of their own.
-    parent = Path(os.environ.get("HOME") or facts.home) / ".cache"
-    parent.mkdir(parents=True, exist_ok=True)
-    root = Path(tempfile.mkdtemp(prefix="sandwright-stage-", dir=parent)).resolve()
+    # Not in /tmp, of which sandboxes have one of their own.
+    root = Path(tempfile.mkdtemp(prefix="sandwright-stage-", dir=user_dirs.visible_scratch())).resolve()
     hidden = Path(tempfile.mkdtemp(prefix="stage-", dir=user_dirs.scratch())).resolve()
     try:
         project, home = facts_of.canonical(facts.project), facts_of.canonical(facts.home)

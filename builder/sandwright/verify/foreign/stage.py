@@ -26,9 +26,6 @@ from sandwright.verify.listeners import canary_listeners
 from sandwright.verify.sandbox import probe_environment
 from sandwright.verify.subject import canaries
 
-PLANTED = Path("/var/tmp")  # noqa: S108 - where sandboxes neither have a directory of their own nor grant one
-"""Where files are planted, below a new directory."""
-
 _PLAIN = re.compile(r"[A-Za-z0-9._/-]+")
 """Paths that every tool takes."""
 
@@ -60,7 +57,7 @@ def _plant_fixture(promises: Promises) -> Iterator[Fixture]:
     root = Path(promises.at).expanduser() if promises.at else None
     if root and (not root.is_absolute() or os.path.lexists(root) or not root.parent.is_dir()):
         raise UsageError(f"{promises.name}: at: {root} must be an absolute path at which nothing is yet")
-    with plant_fixture(root.parent if root else PLANTED) as fixture:
+    with plant_fixture(root.parent if root else None) as fixture:
         if root is None:
             yield fixture
             return
