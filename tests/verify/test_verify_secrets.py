@@ -59,8 +59,11 @@ def _bound_writable(name: str) -> Weaken:
 
     def weaken(subject: ProofSubject, artifacts: tuple[Artifact, ...]) -> tuple[Artifact, ...]:
         path = f"{subject.fixture.root}/home/{name}\0".encode()
-        readonly = b"--ro-bind\0" + path + path
-        return _where_there(artifacts, "args", readonly, b"--bind\0" + path + path)
+        readonly, writable = b"--ro-bind\0" + path + path, b"--bind\0" + path + path
+        top = f"{subject.fixture.root}/home/{name.split('/', maxsplit=1)[0]}\0".encode()
+        if any(each.name == "args" and (top in each.content or path in each.content) for each in artifacts):
+            return _where_there(artifacts, "args", readonly, writable)
+        return replaced(artifacts, "args", lambda content: content + writable)
 
     return weaken
 
@@ -107,7 +110,7 @@ BWRAP: dict[str, tuple[Weaken, str]] = {
         lambda subject, artifacts: _writing(f'"{subject.fixture.write}/log"')(subject, artifacts), "inside",
     ),
     "the shims' place on PATH": (
-        launcher("bwrap.c", '("%s/bin:%s", shims_place(run),', '("%.*s%s", 0, shims_place(run),'),
+        launcher("bwrap.c", '("%s/bin:%s", run->plan.shims.place,', '("%.*s%s", 0, run->plan.shims.place,'),
         "gone refused two-tokens",
     ),
     "the check for a bridge": (

@@ -110,19 +110,19 @@ def serve(
     search = trusted_search_path(variables, sandbox.writes)
     found = dict(programs(policy, variables, search, sandbox))
     with contextlib.ExitStack() as stack:
-        own, lock = stack.enter_context(_bridge_directory(base))
+        session_dir, lock = stack.enter_context(_bridge_directory(base))
         configuration = Configuration(
-            session=own.name, workspace=project, audit=log,
-            public=own / "public", private=own / "private",
+            session=session_dir.name, workspace=project, audit=log,
+            public=session_dir / "public", private=session_dir / "private",
             programs=found, uids=tuple({os.geteuid(), *(uids or ())}), limits=limits or CallLimits(),
             environment={**host_variables(variables, sandbox), "PATH": search},
             access=tuple(entries(policy, str(project))), loopback=policy.network.mode != "host",
             repositories=tuple(repositories(project, functools.partial(kept_always, policy))),
-            restricting=write_restriction(own / "private") if "git" in found else None,
+            restricting=write_restriction(session_dir / "private") if "git" in found else None,
         )  # fmt: skip
         _write_shims(configuration, platform or policy.facts.platform)
         channel, pid = stack.enter_context(_start_process(configuration, lock))
-        yield Bridge(own.name, configuration.public, log, pid, channel)
+        yield Bridge(session_dir.name, configuration.public, log, pid, channel)
 
 
 def _xdg_directory(environment: Mapping[str, str], variable: str, default: str) -> Path:
@@ -164,7 +164,7 @@ def stale(base: Path) -> list[Path]:
     if not (base / "lock").exists():
         return []
     with _hold_file_lock(base / "lock"):
-        return _gone(base)
+        return _ended_bridges(base)
 
 
 def sweep_bridges(base: Path) -> list[Path]:
@@ -172,14 +172,14 @@ def sweep_bridges(base: Path) -> list[Path]:
     if not base.is_dir():
         return []
     with _hold_file_lock(base / "lock"):
-        gone = _gone(base)
+        gone = _ended_bridges(base)
         for directory in gone:
             _end_marked(directory.name)
             remove(directory)
     return gone
 
 
-def _gone(base: Path) -> list[Path]:
+def _ended_bridges(base: Path) -> list[Path]:
     return sorted(each for each in base.iterdir() if each.is_dir() and not _is_held(each / "lock"))
 
 

@@ -77,8 +77,8 @@ def _with_trusted(facts: HostFacts, files: Iterable[str], inputs: LiveHost, *, a
     named = (*trusted_directories(os.environ), *files, *_podman_state(inputs))
 
     def unique(paths: Iterable[str], kind: str, names: Iterable[str]) -> tuple[str, ...]:
-        given = (_named_path(path, facts) for path in (*paths, *remembered.get(kind, ())))
-        return _unique_directories(given, home, names)
+        absolute = (_named_path(path, facts) for path in (*paths, *remembered.get(kind, ())))
+        return _unique_directories(absolute, home, names)
 
     return replace(
         facts,

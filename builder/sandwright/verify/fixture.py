@@ -118,7 +118,7 @@ def plant_fixture(parent: Path | None = None, *, inside: bool = True) -> Iterato
     `parent` is the directory that it is made in; absent, that of `scratch_directory`. `inside` is the
     fixture's.
     """
-    with scratch_directory(parent) as root, _temporary_directory() as temporary:
+    with scratch_directory(parent) as root, _directory_in_tmp() as temporary:
         words = uuid.uuid4().hex, uuid.uuid4().hex
         hidden, runtime = hidden_directory(root).resolve(), state_directory(root / "f").resolve()
         fixture = Fixture(root.resolve(), *words, hidden, runtime, inside, temporary)
@@ -132,7 +132,7 @@ def plant_fixture(parent: Path | None = None, *, inside: bool = True) -> Iterato
         yield fixture
 
 
-def _temporary_directory() -> AbstractContextManager[Path | None]:
+def _directory_in_tmp() -> AbstractContextManager[Path | None]:
     return scratch_directory(_TMP) if os.access(_TMP, os.W_OK) else nullcontext()
 
 
