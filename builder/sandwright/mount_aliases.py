@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,29 +38,44 @@ def _parse_line(line: str) -> MountEntry:
     return MountEntry(device, _decoded(root), _decoded(point), rest.split(" ")[0])
 
 
-def aliases(path: str, mounts: Sequence[MountEntry]) -> list[str]:
-    """The other paths of a directory, and the mount points that show a directory in it.
+class MountTable:
+    """Mounts, for questions about many paths."""
 
-    Another mount may hide what is at some of them.
-    """
-    mount = _mount_showing(path, mounts)
-    if mount is None:
-        return []
-    shown_path = _join_path(mount.root, _relative(path, mount.point))
-    found = []
-    for other in mounts:
-        if other.device != mount.device or other is mount:
-            continue
-        if _is_inside(shown_path, other.root):
-            found.append(_join_path(other.point, _relative(shown_path, other.root)))
-        elif _is_inside(other.root, shown_path):
-            found.append(other.point)
-    return [alias for alias in found if alias != path]
+    def __init__(self, mounts: Iterable[MountEntry]) -> None:
+        """`mounts` are in the order of the kernel's table: a later one hides earlier ones."""
+        self._at: dict[str, tuple[int, MountEntry]] = {}
+        self._of_device: dict[str, list[MountEntry]] = {}
+        for index, each in enumerate(mounts):
+            self._at[each.point] = index, each
+            self._of_device.setdefault(each.device, []).append(each)
 
+    def aliases(self, path: str) -> list[str]:
+        """The other paths of a directory, and the mount points that show a directory in it.
 
-def _mount_showing(path: str, mounts: Sequence[MountEntry]) -> MountEntry | None:
-    """The mount that shows a path: the last of those above it, as a later one hides earlier ones."""
-    return next((each for each in reversed(mounts) if _is_inside(path, each.point)), None)
+        Another mount may hide what is at some of them.
+        """
+        mount = self._showing(path)
+        if mount is None:
+            return []
+        shown_path = _join_path(mount.root, _relative(path, mount.point))
+        found = []
+        for other in self._of_device[mount.device]:
+            if other is mount:
+                continue
+            if _is_inside(shown_path, other.root):
+                found.append(_join_path(other.point, _relative(shown_path, other.root)))
+            elif _is_inside(other.root, shown_path):
+                found.append(other.point)
+        return [alias for alias in found if alias != path]
+
+    def _showing(self, path: str) -> MountEntry | None:
+        """The mount that shows a path: the last of those at it or above it."""
+        found, end = [self._at["/"]] if "/" in self._at else [], len(path)
+        while end > 0:
+            if path[:end] in self._at:
+                found.append(self._at[path[:end]])
+            end = path.rfind("/", 0, end)
+        return max(found)[1] if found else None
 
 
 def _is_inside(path: str, directory: str) -> bool:

@@ -37,6 +37,7 @@ from support.gateplants import (
     check_planted,
     policy_for,
 )
+from support.thorough import covering
 
 MOUNTING = ("bwrap", "user", "vm", "docker", "podman", "oci", "gvisor", "kubernetes")
 HOLDING = (*MOUNTING, "seatbelt")
@@ -48,9 +49,14 @@ def _writable(policy: ResolvedPolicy, method: str, path: str) -> bool:
     return row.decision == "allow"
 
 
-@pytest.mark.parametrize("method", HOLDING)
-@pytest.mark.parametrize("kind", ["file", "fifo", "socket"])
-@pytest.mark.parametrize("listed", ["deny: [$PROJECT/a/b]", "readonly: [$PROJECT/a/b]", ""])
+@pytest.mark.parametrize(
+    ("method", "kind", "listed"),
+    covering(
+        HOLDING,
+        ["file", "fifo", "socket"],
+        ["deny: [$PROJECT/a/b]", "readonly: [$PROJECT/a/b]", ""],
+    ),
+)
 def test_a_file_where_a_restricted_name_needs_a_directory_stays(
     method: str, kind: EntryKind, listed: str
 ) -> None:
@@ -67,8 +73,7 @@ def test_a_file_where_a_restricted_name_needs_a_directory_stays(
     assert not _writable(policy, method, inner)
 
 
-@pytest.mark.parametrize("method", HOLDING)
-@pytest.mark.parametrize("link", [".zshrc", ".config/fish/config.fish"])
+@pytest.mark.parametrize(("method", "link"), covering(HOLDING, [".zshrc", ".config/fish/config.fish"]))
 def test_the_name_to_which_a_dangling_link_leads_is_held(method: str, link: str) -> None:
     above = {f"{HOME}/.config": DIRECTORY, f"{HOME}/.config/fish": DIRECTORY}
     facts = FACTS.with_entries({**above, f"{HOME}/{link}": HostEntry("symlink", f"{PROJECT}/target")})
@@ -86,9 +91,9 @@ def test_names_are_held_in_each_writable_directory_of_the_project(method: str) -
     assert _writable(policy, method, f"{PROJECT}/out/x")
 
 
-@pytest.mark.parametrize("method", HOLDING)
 @pytest.mark.parametrize(
-    "home", ["/dev/shm/h", "/tmp/h", "/run/h", "/var/tmp/h", "/root", "/srv/a b/h", "/nix/h"]
+    ("method", "home"),
+    covering(HOLDING, ["/dev/shm/h", "/tmp/h", "/run/h", "/var/tmp/h", "/root", "/srv/a b/h", "/nix/h"]),
 )
 def test_a_home_anywhere_is_no_disagreement(method: str, home: str) -> None:
     """Some lie below what the sandbox has for itself: nothing of the host's is seen there."""
@@ -355,16 +360,18 @@ IMAGE_FACTS = FACTS.with_entries({
 })  # fmt: skip
 
 
-@pytest.mark.parametrize("method", IMAGES)
 @pytest.mark.parametrize(
-    ("denied", "path"),
-    [
-        ("/usr/bin/curl", "/usr/bin/curl"),
-        ("/bin/curl", "/usr/bin/curl"),
-        ("/tmp", "/tmp/x"),
-        ("/usr/bin/not-here", "/usr/bin/not-here"),
-        ("/opt", "/opt/tool"),
-    ],
+    ("method", "denied", "path"),
+    covering(
+        IMAGES,
+        [
+            pytest.param("/usr/bin/curl", "/usr/bin/curl"),
+            pytest.param("/bin/curl", "/usr/bin/curl"),
+            pytest.param("/tmp", "/tmp/x"),
+            pytest.param("/usr/bin/not-here", "/usr/bin/not-here"),
+            pytest.param("/opt", "/opt/tool"),
+        ],
+    ),
 )
 def test_a_denied_path_of_an_image_is_hidden(method: str, denied: str, path: str) -> None:
     policy = policy_for(method, f"{{deny: [{denied}]}}", IMAGE_FACTS)

@@ -11,6 +11,7 @@ import pytest
 
 from sandwright.launcher import LAUNCH
 from support.sanitized import built
+from support.weakening import edited
 
 PARTS = tuple(each.name for each in LAUNCH.sources() if each.suffix == ".c" and each.name != "main.c")
 SANITIZE = "-fsanitize=address,undefined"
@@ -31,9 +32,11 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The launcher of these sources."""
+    """The launcher of these sources, from what tests with an edit of them compile as well."""
     made = tmp_path_factory.mktemp("launch") / "launch"
-    return built(made, "cc", "-static", main=LAUNCH.source / "main.c", parts=PARTS)
+    made.write_bytes(edited(LAUNCH, ()))
+    made.chmod(0o755)
+    return made
 
 
 Drive = Callable[..., subprocess.CompletedProcess[str]]

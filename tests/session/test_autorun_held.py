@@ -13,6 +13,7 @@ from sandwright import process
 from sandwright.nested import MAX_DIRECTORIES, MAX_FOUND
 from sandwright.policy.autorun import NAMES, AutorunName
 from session.conftest import Project
+from support.thorough import representative
 
 pytestmark = pytest.mark.needs("bwrap", "git")
 
@@ -236,9 +237,12 @@ TOO_MANY = {
 }
 
 
-@pytest.mark.parametrize("kind", TOO_MANY)
+@pytest.mark.parametrize("kind", representative(TOO_MANY, "names", "repositories"))
 def test_a_run_is_refused_if_it_cannot_hold_every_repository(project: Project, kind: str) -> None:
-    """Rather than to hold some of them: a run before chooses how many there are."""
+    """Rather than to hold some of them: a run before chooses how many there are.
+
+    test_autorun.py tests each bound of the search, with smaller ones.
+    """
     subprocess.run(["git", "init", "-q", project.root / "z/r"], check=True, env=GIT)
     before = (project.root / "z/r/.git/config").read_bytes()
     make, refusal = TOO_MANY[kind]

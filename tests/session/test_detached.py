@@ -7,7 +7,9 @@ import os
 import pty
 import signal
 import subprocess
+import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -66,6 +68,41 @@ def test_notes_before_the_start_are_shown(detached: Project) -> None:
     assert (ended.returncode, ended.stdout) == (0, b"web\n")
     assert b"taking preset default" in ended.stderr
     assert b"ended with status" in _log(detached, "--follow", "web").encode()
+
+
+REPORTS_WHEN_TOLD = """\
+import time
+from pathlib import Path
+from sandwright.cli import main
+from sandwright.session import supervise
+
+def wait(*words, report=supervise.report_run, **more):
+    Path("over").touch()
+    until = time.monotonic() + 180
+    while not Path("report").exists() and time.monotonic() < until:
+        time.sleep(0.02)
+    report(*words, **more)
+
+supervise.report_run = wait
+main()
+"""
+
+
+@pytest.mark.needs("bwrap")
+def test_who_follows_reads_to_the_end(detached: Project) -> None:
+    """Also what is reported when the command has ended. Until then the name is in use."""
+    waiting = replace(detached, forked=(sys.executable, "-P", "-c", REPORTS_WHEN_TOLD))
+    _start(waiting, "echo up; while [ ! -e end ]; do sleep 0.05; done", "--name", "web")
+    (detached.root / "end").touch()
+    eventually((detached.root / "over").exists, "the command does not end")
+    words = [*detached.forked, "logs", "--follow", "web"]
+    with subprocess.Popen(words, cwd=detached.root, env=detached.environ, stdout=subprocess.PIPE) as follows:
+        assert follows.stdout is not None
+        assert follows.stdout.readline() == b"up\n"
+        assert [each["name"] for each in _sessions(detached)] == ["web"]
+        (detached.root / "report").touch()
+        assert follows.communicate(timeout=WAIT)[0] == b"sandwright: the command ended with status 0\n"
+    assert _sessions(detached) == []
 
 
 @pytest.mark.needs("bwrap")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sandwright.mount_aliases import MountEntry, aliases
+from sandwright.mount_aliases import MountEntry, MountTable
 from session.conftest import WAIT, Project
 
 ATTACK = """
@@ -150,4 +150,4 @@ TABLE = [
     ],
 )
 def test_other_paths_of_a_directory(path: str, expected: list[str]) -> None:
-    assert aliases(path, TABLE) == expected
+    assert MountTable(TABLE).aliases(path) == expected

@@ -22,9 +22,9 @@ CHANGE_WAIT = 30.0
 """Seconds."""
 SANDBOXES = {
     "bridge", "cli", "documentation", "egress", "launcher", "methods", "policy",
-    "render", "session", "verify",
+    "render", "session", "verify", "test_mapping_rootless.py",
 }  # fmt: skip
-"""The directories of tests that start sandboxes with the files of this machine."""
+"""The directories and modules of tests that start sandboxes with the files of this machine."""
 
 _held: dict[str, int] = {}
 _shadow: list[int] = []
@@ -48,7 +48,8 @@ def acquire(item: pytest.Item) -> None:
 def accounts_as_they_are(item: pytest.Item) -> Iterator[None]:
     """Let nobody change accounts while a test starts sandboxes.
 
-    useradd(8) replaces /etc/shadow. A sandbox that hides that file ends when its mount is replaced.
+    useradd(8) replaces /etc/shadow and /etc/subuid. A sandbox that hides the first ends when its mount is
+    replaced, and what is mounted over the second is gone.
     """
     if not SANDBOXES & set(item.path.parts):
         yield

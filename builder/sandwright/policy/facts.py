@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from typing import Annotated, Literal
 
 from sandwright.documents import strictjson
@@ -235,8 +236,8 @@ class HostFacts:
             dict.fromkeys(each for path in paths for each in (path, *self.mount_aliases.get(path, ())))
         )
 
-    @property
-    def variables(self) -> dict[str, str]:
+    @cached_property  # thousands of paths are expanded with them
+    def variables(self) -> Mapping[str, str]:
         """The values that a path of a policy may use, by the variable's name."""
         builtin = {
             "PROJECT": self.project,

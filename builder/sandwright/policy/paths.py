@@ -28,15 +28,16 @@ def follow(path: str, facts: HostFacts) -> tuple[str, tuple[tuple[str, str], ...
     pending = reversed_components(path)
     current = ""
     links: list[tuple[str, str]] = []
+    text_at, darwin = facts.link, facts.os == "darwin"
     while pending:
         part = pending.pop()
         if part == "..":
             current = current.rpartition("/")[0]
             continue
         candidate = f"{current}/{part}"
-        if facts.os == "darwin":
+        if darwin:
             candidate = without_data_volume(candidate)
-        target = facts.link(candidate)
+        target = text_at(candidate)
         if target is None:
             current = candidate
             continue

@@ -20,7 +20,7 @@ from types import FrameType
 from typing import BinaryIO
 
 from sandwright import user_dirs
-from sandwright.errors import UsageError
+from sandwright.errors import SandwrightError, UsageError
 from sandwright.locking import exclusive
 from sandwright.session import state
 from sandwright.session.request import RunRequest
@@ -74,7 +74,7 @@ def _fork(session: str, run: Callable[[], int], log: Path) -> int:
     child = os.fork()
     if child == 0:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        os._exit(_run_in_background(run, file))
+        os._exit(_run_in_background(run, file, session))
     os.close(file)
     with log.open("rb") as output, _passing_signals(child, mask) as received:
         status = _wait_for_start(child, session, output)
@@ -108,8 +108,11 @@ def _passing_signals(child: int, mask: Iterable[int]) -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
-def _run_in_background(run: Callable[[], int], log: int) -> int:
-    """The child: give its exit status."""
+def _run_in_background(run: Callable[[], int], log: int, session: str) -> int:
+    """The child: give its exit status.
+
+    The session's record goes when the log is complete: who follows the log reads until then.
+    """
     os.setsid()
     with Path(os.devnull).open("rb") as nothing:
         os.dup2(nothing.fileno(), 0)
@@ -124,6 +127,8 @@ def _run_in_background(run: Callable[[], int], log: int) -> int:
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
+        with contextlib.suppress(OSError, SandwrightError):  # the next run removes it
+            state.forget(session)
     return status
 
 

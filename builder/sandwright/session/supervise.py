@@ -88,7 +88,8 @@ def _run_supervised(
         document = replace(document, shims=str(bridge.public), channel=bridge.channel)
         observed.bridge = BridgeLog(bridge.audit, bridge.session)
     state.write(session.record)
-    stack.callback(state.forget, session.id)
+    if not session.request.session:  # a detached run's record goes when its log is complete
+        stack.callback(state.forget, session.id)
     if audit is not None:
         document = replace(document, journal=audit.open_journal())
         audit.begin(

@@ -45,7 +45,8 @@ class Automaton:
 
     def __init__(self, programs: Sequence[RegexProgram]) -> None:
         """Patterns are numbered as they stand in `programs`."""
-        self._accepts: list[int] = []
+        self._single: dict[int, int] = {}
+        self._several: list[tuple[int, int]] = []
         self._follow: list[int] = []
         self._ends: dict[int, int] = {}
         self._always = 0
@@ -54,7 +55,7 @@ class Automaton:
         start = 0
         for number, program in enumerate(programs):
             start |= self._add_program(number, program)
-        self._by_code: dict[int, int] = {}
+        self._taking: dict[int, int] = {}
         self._states: dict[tuple[int, frozenset[int]], State] = {}
         self._initial = start
         self.start = self._state_for(start, frozenset(self._empty))
@@ -68,8 +69,13 @@ class Automaton:
 
     def _add_program(self, number: int, program: RegexProgram) -> int:
         """Take in a pattern; give the positions it can begin with, shifted to ours."""
-        shift = len(self._accepts)
-        self._accepts.extend(program.accepts)
+        shift = len(self._follow)
+        for position, accepts in enumerate(program.accepts, shift):
+            if accepts & (accepts - 1):
+                self._several.append((1 << position, accepts))
+            elif accepts:  # one octet, as most take
+                code = accepts.bit_length() - 1
+                self._single[code] = self._single.get(code, 0) | 1 << position
         self._follow.extend(follow << shift for follow in program.follow)
         last = program.last << shift
         self._last |= last
@@ -125,14 +131,13 @@ class Automaton:
 
     def _positions_taking(self, code: int) -> int:
         """The positions that take an octet."""
-        found = self._by_code.get(code)
+        found = self._taking.get(code)
         if found is None:
-            bit = 1 << code
-            found = 0
-            for position, accepts in enumerate(self._accepts):
+            found, bit = self._single.get(code, 0), 1 << code
+            for position, accepts in self._several:
                 if accepts & bit:
-                    found |= 1 << position
-            self._by_code[code] = found
+                    found |= position
+            self._taking[code] = found
         return found
 
 

@@ -9,6 +9,7 @@ on macOS).
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Final
 
@@ -57,6 +58,7 @@ class _Part:
     last: int
 
 
+@functools.lru_cache(maxsize=4096)  # as in `automaton`: a profile is read more than once, and variants of it
 def compile_regex(pattern: str) -> RegexProgram:
     """The automaton of a pattern. Raise Fault when macOS would not compile it."""
     return _Compiler(pattern).program()

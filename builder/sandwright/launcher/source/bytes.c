@@ -54,12 +54,20 @@ void bytes_words(struct bytes *bytes, const struct strv *words)
         bytes_add(bytes, words->at[index], strlen(words->at[index]) + 1);
 }
 
+static bool needs_no_escape(char each)
+{
+    return each >= ' ' && each <= '~' && each != '"' && each != '\\';
+}
+
 void bytes_json(struct bytes *bytes, const char *name, const char *value, size_t length)
 {
     bytes_text(bytes, "\"%s\": \"", name);
-    for (size_t index = 0; index < length; index++) {
-        unsigned char each = (unsigned char)value[index];
-        bytes_text(bytes, each < ' ' || each > '~' || each == '"' || each == '\\' ? "\\u%04x" : "%c", each);
+    for (size_t index = 0, plain; index < length; index += plain + 1) {
+        for (plain = 0; index + plain < length && needs_no_escape(value[index + plain]); plain++)
+            ;
+        bytes_add(bytes, value + index, plain);
+        if (index + plain < length)
+            bytes_text(bytes, "\\u%04x", (unsigned)(unsigned char)value[index + plain]);
     }
     bytes_text(bytes, "\"");
 }
