@@ -200,7 +200,9 @@ def run(
         sent = stdin if isinstance(stdin, bytes) else None
         try:
             out, err = (
-                process.communicate(sent, timeout=timeout) if stop is None else _wait(process, timeout, stop)
+                process.communicate(sent, timeout=timeout)
+                if stop is None
+                else _communicate(process, timeout, stop)
             )
         except subprocess.TimeoutExpired as expired:
             kill(process)
@@ -212,7 +214,7 @@ def run(
     return result
 
 
-def _wait(
+def _communicate(
     process: subprocess.Popen[bytes], timeout: float, stop: Callable[[], bool]
 ) -> tuple[bytes | None, bytes | None]:
     """Wait for a program's end, and give what it wrote. Raise TimeoutExpired also when `stop` is true."""

@@ -121,7 +121,7 @@ class _Look:
             reader = TarReader(ahead, name=name, limits=limits, may_be_sparse=True)
             for entry in reader:
                 hidden = yield from self._check_entry(entry, reader)
-                content = yield from self._read_content(entry, reader, scratch)
+                content = yield from self._search_content(entry, reader, scratch)
                 if hidden is None:
                     self.entries.entries.append((entry, ({}, content)))
                 else:
@@ -201,7 +201,7 @@ class _Look:
                 "layer/world-writable", entry, f"can be written by everybody (mode {entry.mode:04o})"
             )
 
-    def _read_content(
+    def _search_content(
         self, entry: TarEntry, reader: TarReader, scratch: IO[bytes]
     ) -> Generator[ImageFinding, None, bytes | None]:
         """Search the beginning for secrets, and keep what an ELF file says of itself. Give wanted content."""
@@ -221,10 +221,10 @@ class _Look:
         if wanted:
             head += b"".join(chunks)
         if head.startswith(MAGIC):
-            self._read_program(entry, reader, itertools.chain((head,), chunks), scratch)
+            self._read_program_headers(entry, reader, itertools.chain((head,), chunks), scratch)
         return head if wanted else None
 
-    def _read_program(
+    def _read_program_headers(
         self, entry: TarEntry, reader: TarReader, chunks: Iterator[bytes], scratch: IO[bytes]
     ) -> None:
         """Keep what an ELF file says of itself."""
