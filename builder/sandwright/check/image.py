@@ -86,21 +86,21 @@ def _findings(image: Image, budget: int | None, tests: Sequence[StructureTests])
     if budget is not None and size > budget:
         yield ImageFinding("size/budget", "", f"{size} bytes are more than {budget}")
     yield from check_manifest(image)
-    kept = LayersRead()
-    is_read = _wanted(tests)
+    layers_read = LayersRead()
+    is_read = _content_filter(tests)
     try:
-        yield from check_layers(image, _created_at(image), kept, is_read)
-        contents = _contents(image, kept, tests, is_read)
+        yield from check_layers(image, _created_at(image), layers_read, is_read)
+        contents = _contents(image, layers_read, tests, is_read)
     except (ArchiveRefused, IntegrityError) as error:
         yield ImageFinding("layout/refused", "", str(error))
         return
-    yield from check_files(contents, kept.elves, image.platform.architecture)
+    yield from check_files(contents, layers_read.elves, image.platform.architecture)
     yield from check_configuration(image, contents)
     for each in tests:
         yield from check_structure(each, image, contents)
 
 
-def _wanted(tests: Sequence[StructureTests]) -> Callable[[bytes], bool]:
+def _content_filter(tests: Sequence[StructureTests]) -> Callable[[bytes], bool]:
     """Picks the files whose content is looked at."""
     tested_paths = frozenset[bytes]().union(*(each.paths() for each in tests))
 
@@ -111,10 +111,10 @@ def _wanted(tests: Sequence[StructureTests]) -> Callable[[bytes], bool]:
 
 
 def _contents(
-    image: Image, kept: LayersRead, tests: Sequence[StructureTests], is_read: Callable[[bytes], bool]
+    image: Image, layers_read: LayersRead, tests: Sequence[StructureTests], is_read: Callable[[bytes], bool]
 ) -> ImageContents:
     """The image's files, with the content of those asked about; what links lead to takes a second reading."""
-    contents = merge_layers(kept.entries)
+    contents = merge_layers(layers_read.entries)
     tested_paths = frozenset[bytes]().union(*(each.paths() for each in tests))
     named = [*tested_paths, *(path for path in contents.files if any(each.asks(path) for each in tests))]
     real = {contents.tree.resolve(path) for path in named} - {None, *contents.tree.kept}

@@ -81,9 +81,9 @@ class _Below:
 
 
 def check_layers(
-    image: Image, created_ns: int | None, kept: LayersRead, keep: Callable[[bytes], bool]
+    image: Image, created_ns: int | None, layers_read: LayersRead, keep: Callable[[bytes], bool]
 ) -> Iterator[ImageFinding]:
-    """All findings of rules `layer/…`, and of `secret/…` in layers. `kept` is filled on the way.
+    """All findings of rules `layer/…`, and of `secret/…` in layers. `layers_read` is filled on the way.
 
     `created_ns` is the image's time in nanoseconds since 1970, None where it says none. `keep` picks the
     files with wanted content, by their path in a layer. Raise what reading raises: ArchiveRefused for a
@@ -92,7 +92,7 @@ def check_layers(
     below = _Below()
     for number, layer in enumerate(image.layers, 1):
         layer.check()
-        yield from _Look(number, layer, below, created_ns, kept, keep).findings()
+        yield from _Look(number, layer, below, created_ns, layers_read, keep).findings()
 
 
 @dataclass
@@ -103,7 +103,7 @@ class _Look:
     layer: ImageLayer
     below: _Below
     created_ns: int | None
-    kept: LayersRead
+    layers_read: LayersRead
     keep: Callable[[bytes], bool]
     entries: LayerEntries[EntryContent] = field(default_factory=LayerEntries)
     seen: set[bytes] = field(default_factory=set)
@@ -129,7 +129,7 @@ class _Look:
         if self.newest is not None:
             more = f", and {self.newer - 1} more files too" if self.newer > 1 else ""
             yield self._finding("layer/time", self.newest, f"is newer than the image says that it is{more}")
-        self.kept.entries.append(self.entries)
+        self.layers_read.entries.append(self.entries)
         self.below.read(reader)
         for path in sorted(self.seen):
             self.below.add(path)
@@ -207,8 +207,8 @@ class _Look:
         """Search the beginning for secrets, and keep what an ELF file says of itself. Give wanted content."""
         if entry.kind is not EntryKind.FILE:
             return None
-        wanted = self.keep(entry.path)
-        if wanted:
+        retained = self.keep(entry.path)
+        if retained:
             self._count_content(entry, reader)
         chunks = reader.chunks()
         head = b""
@@ -218,11 +218,11 @@ class _Look:
                 break
         for what in secrets_in(head[:LARGEST]):
             yield self._finding("secret/content", entry, f"has {what} in it")
-        if wanted:
+        if retained:
             head += b"".join(chunks)
         if head.startswith(MAGIC):
             self._read_program_headers(entry, reader, itertools.chain((head,), chunks), scratch)
-        return head if wanted else None
+        return head if retained else None
 
     def _read_program_headers(
         self, entry: TarEntry, reader: TarReader, chunks: Iterator[bytes], scratch: IO[bytes]
@@ -239,7 +239,7 @@ class _Look:
             return
         if elf is not None:
             self._count_member(entry, reader, elf.weight)
-            self.kept.elves[entry.path] = elf
+            self.layers_read.elves[entry.path] = elf
 
     def _count_content(self, entry: TarEntry, reader: TarReader) -> None:
         """Count the memory for content. Raise ArchiveRefused when it is too much."""

@@ -63,10 +63,10 @@ def with_attestations(image: PushSource, statements: Sequence[InTotoStatement]) 
 def without_attestations(index: bytes, where: str) -> bytes:
     """The index as it was before `with_attestations`; unchanged if it has none."""
     document = dict(parse_json(index, where, INDEX))
-    kept = [each for each in document["manifests"] if not _is_attestation_row(each)]
-    if len(kept) == len(document["manifests"]):
+    remaining = [each for each in document["manifests"] if not _is_attestation_row(each)]
+    if len(remaining) == len(document["manifests"]):
         return index
-    return canonical({**document, "manifests": kept})
+    return canonical({**document, "manifests": remaining})
 
 
 def check_index(graph: ImageGraph, read: Callable[[Descriptor], bytes], where: str) -> dict[str, str]:
