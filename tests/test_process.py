@@ -63,6 +63,14 @@ def test_time_limit_kills_the_whole_group(tmp_path: Path) -> None:
     assert _gone(int(pidfile.read_text()))
 
 
+def test_a_program_is_killed_when_it_is_to_stop() -> None:
+    started = time.monotonic()
+    with pytest.raises(CommandFailed):
+        process.run("sleep", "60", stop=lambda: time.monotonic() > started + 0.5)
+    assert time.monotonic() - started < 10
+    assert process.run("sh", "-c", "printf 1; sleep 0.5; printf 2", stop=lambda: False).stdout == b"12"
+
+
 def test_leaving_the_block_kills_what_still_runs() -> None:
     with process.start("sleep", "60") as child:
         pass

@@ -25,6 +25,7 @@ Argument = str | PathLike[str]
 
 _BUSY = 1.0
 _POLL = 0.01
+_ASKING = 0.2
 _ENDING = 5.0
 _REMOVING = 600.0
 """Seconds."""
@@ -182,19 +183,27 @@ def run(
     env: Mapping[str, str] | None = None,
     cwd: Argument | None = None,
     pass_fds: Sequence[int] = (),
+    stop: Callable[[], bool] | None = None,
 ) -> Result:
     """Run a program to its end, quietly, and give what it wrote.
 
     `timeout` is in seconds. `stdin` is bytes to send, or an open file; absent, the program reads nothing.
     `stdout` sends its output to an open file instead of into the result. `env` replaces the whole
-    environment. Raise ToolMissing when it is not there; CommandFailed when it runs out of time, and, with
-    `check`, when its status is not 0.
+    environment. When `stop`, asked five times a second, is true, the program's time is over;
+    such a program can't be sent bytes.
+
+    Raise ToolMissing when it is not there; CommandFailed when it runs out of time, and, with `check`, when
+    its status is not 0.
     """
     with start(*argv, stdin=stdin, stdout=stdout, env=env, cwd=cwd, pass_fds=pass_fds) as process:
         words = tuple(str(arg) for arg in argv)
         sent = stdin if isinstance(stdin, bytes) else None
         try:
-            out, err = process.communicate(sent, timeout=timeout)
+            out, err = (
+                process.communicate(sent, timeout=timeout)
+                if stop is None
+                else _communicate(process, timeout, stop)
+            )
         except subprocess.TimeoutExpired as expired:
             kill(process)
             err = _remaining_stderr(process)
@@ -203,6 +212,19 @@ def run(
     if check and not result:
         raise CommandFailed(words, result.status, result.stderr)
     return result
+
+
+def _communicate(
+    process: subprocess.Popen[bytes], timeout: float, stop: Callable[[], bool]
+) -> tuple[bytes | None, bytes | None]:
+    """Wait for a program's end, and give what it wrote. Raise TimeoutExpired also when `stop` is true."""
+    until = time.monotonic() + timeout
+    while True:
+        try:
+            return process.communicate(timeout=min(_ASKING, max(until - time.monotonic(), 0)))
+        except subprocess.TimeoutExpired:
+            if stop() or time.monotonic() >= until:
+                raise
 
 
 @contextlib.contextmanager

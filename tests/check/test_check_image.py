@@ -22,10 +22,12 @@ from sandwright.documents.strictjson import parse_json
 from sandwright.errors import ArchiveRefused, UsageError
 from sandwright.image.layered import LayeredTree
 from sandwright.image.tree import FileNode
-from sandwright.release.contents import ImageContents, read_contents
+from sandwright.release.contents import ImageContents, keep_nothing, read_contents
 from sandwright.rootfs.images.source import open_image
+from sandwright.rootfs.tar.codec import DecompressedStream
 from sandwright.rootfs.tar.entry import EntryKind
 from sandwright.rootfs.tar.limits import ArchiveLimits
+from sandwright.rootfs.unpacking.layers import ImageLayer
 from support import layouts, tars
 from support.elffiles import AARCH64, Machine, elf, library, program
 from support.standby import COMMAND
@@ -458,7 +460,10 @@ def test_what_is_kept_of_members_is_bounded(
     refused = [each for each in checked(tmp_path / "i", *members).findings if each.rule == "layout/refused"]
     assert "it and the members before it need more than 100000 bytes of memory" in refused[0].message
     image = open_image(tmp_path / "i")
-    for read in (read_contents, lambda each: list(layers.check_layers(each, None, layers.Programs()))):
+    for read in (
+        read_contents,
+        lambda each: list(layers.check_layers(each, None, layers.LayersRead(), keep_nothing)),
+    ):
         with pytest.raises(ArchiveRefused, match="need more than 100000 bytes of memory"):
             read(image)
 
@@ -472,7 +477,7 @@ def test_what_programs_name_is_bounded(monkeypatch: pytest.MonkeyPatch, tmp_path
     for most, refused in ((300_000, False), (100_000, True)):
         monkeypatch.setattr("sandwright.rootfs.tar.memory_budget.DEFAULT", ArchiveLimits(held=most))
         with pytest.raises(ArchiveRefused) if refused else contextlib.nullcontext():
-            list(layers.check_layers(image, None, layers.Programs()))
+            list(layers.check_layers(image, None, layers.LayersRead(), keep_nothing))
 
 
 def test_deep_members_apart_from_each_other_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -537,3 +542,19 @@ def test_the_cost_grows_with_the_length_alone(work: Callable[[int], None]) -> No
 
 def test_tokens_of_npm_are_still_found() -> None:
     assert list(secrets_in(b"\n \t//registry.example/:_authToken = abcdefgh12\n")) == ["a token of npm"]
+
+
+def test_a_layer_is_unpacked_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    checked(tmp_path / "i")
+    read: list[str] = []
+    archive = ImageLayer.archive
+
+    def counted(
+        layer: ImageLayer, limits: ArchiveLimits, watch: Callable[[int], None]
+    ) -> contextlib.AbstractContextManager[DecompressedStream]:
+        read.append(layer.digest)
+        return archive(layer, limits, watch)
+
+    monkeypatch.setattr(ImageLayer, "archive", counted)
+    check_image(tmp_path / "i")
+    assert read == [each.digest for each in open_image(tmp_path / "i").layers]

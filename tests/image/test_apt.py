@@ -545,6 +545,50 @@ def test_the_machine_s_settings_do_not_reach_it(
     assert "Invoke" not in written
 
 
+@pytest.mark.needs("gpg")
+def test_indices_that_changed_are_parsed_again(archive: Archive, tmp_path: Path) -> None:
+    """Also if size and time are the same, as on a mirror whose files all have one time."""
+    sizes = []
+    for needed in ("b1", "c1"):
+        archive.indices.clear()
+        archive.add(stanza("a1", Depends=needed), stanza("b1"), stanza("c1"))
+        archive.publish()
+        files = [path for path in archive.root.rglob("*") if path.is_file()]
+        for path in files:
+            os.utime(path, (NEWEST, NEWEST))
+        sizes.append({path: path.stat().st_size for path in files})
+        definition, cache = image(tmp_path / "small", ["a1"]), tmp_path / "cache"
+        lock = lock_image(definition, mirrors=archive.mirrors, cache=cache, keyring=archive.keyring)
+        assert [each.name for each in lock.packages("linux/amd64")] == ["a1", needed]
+    assert sizes[0] == sizes[1]
+
+
+@pytest.mark.needs("gpg")
+def test_indices_are_fetched_once_for_several_images(
+    archive: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive.add(stanza("a1"), stanza("a2"))
+    updated: list[Path] = []
+    update = apt.PrivateApt.update
+
+    def counted(each: apt.PrivateApt) -> None:
+        updated.append(each.root)
+        update(each)
+
+    monkeypatch.setattr(apt.PrivateApt, "update", counted)
+    fresh: set[Path] = set()
+    for name in ("a1", "a2"):
+        lock = lock_image(
+            image(tmp_path / name, [name]),
+            mirrors=archive.publish(),
+            cache=tmp_path / "cache",
+            keyring=archive.keyring,
+            fresh=fresh,
+        )
+        assert [each.name for each in lock.packages("linux/amd64")] == [name]
+    assert updated == [tmp_path / "cache/apt/bookworm-amd64"] == list(fresh)
+
+
 @pytest.mark.timeout(30)
 def test_a_lock_of_apts_directory_is_not_waited_for_without_an_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

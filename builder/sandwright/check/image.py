@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -13,11 +13,11 @@ from sandwright.check.configuration import check_configuration
 from sandwright.check.documents import check_layout, check_manifest
 from sandwright.check.files import check_files, needs_content
 from sandwright.check.finding import ImageFinding, Waiver, waive
-from sandwright.check.layers import Programs, check_layers
+from sandwright.check.layers import LayersRead, check_layers
 from sandwright.check.structure import StructureTests
 from sandwright.errors import ArchiveRefused, IntegrityError
 from sandwright.progress import SILENT, Progress
-from sandwright.release.contents import ImageContents, read_contents
+from sandwright.release.contents import ImageContents, merge_layers, read_contents
 from sandwright.rootfs.images.source import Image, open_image
 
 _NANO = 1_000_000_000
@@ -86,32 +86,41 @@ def _findings(image: Image, budget: int | None, tests: Sequence[StructureTests])
     if budget is not None and size > budget:
         yield ImageFinding("size/budget", "", f"{size} bytes are more than {budget}")
     yield from check_manifest(image)
-    programs = Programs()
+    layers_read = LayersRead()
+    is_read = _content_filter(tests)
     try:
-        yield from check_layers(image, _created_at(image), programs)
-        contents = _contents(image, tests)
+        yield from check_layers(image, _created_at(image), layers_read, is_read)
+        contents = _contents(image, layers_read, tests, is_read)
     except (ArchiveRefused, IntegrityError) as error:
         yield ImageFinding("layout/refused", "", str(error))
         return
-    yield from check_files(contents, programs.elves, image.platform.architecture)
+    yield from check_files(contents, layers_read.elves, image.platform.architecture)
     yield from check_configuration(image, contents)
     for each in tests:
         yield from check_structure(each, image, contents)
 
 
-def _contents(image: Image, tests: Sequence[StructureTests]) -> ImageContents:
-    """The image's files, with the content of those asked about; what links lead to takes a second reading."""
+def _content_filter(tests: Sequence[StructureTests]) -> Callable[[bytes], bool]:
+    """Picks the files whose content is looked at."""
     tested_paths = frozenset[bytes]().union(*(each.paths() for each in tests))
 
     def is_read(path: bytes) -> bool:
         return needs_content(path) or path in tested_paths or any(each.asks(path) for each in tests)
 
-    contents = read_contents(image, keep=is_read)
+    return is_read
+
+
+def _contents(
+    image: Image, layers_read: LayersRead, tests: Sequence[StructureTests], is_read: Callable[[bytes], bool]
+) -> ImageContents:
+    """The image's files, with the content of those asked about; what links lead to takes a second reading."""
+    contents = merge_layers(layers_read.entries)
+    tested_paths = frozenset[bytes]().union(*(each.paths() for each in tests))
     named = [*tested_paths, *(path for path in contents.files if any(each.asks(path) for each in tests))]
     real = {contents.tree.resolve(path) for path in named} - {None, *contents.tree.kept}
     if not any(path in contents.files for path in real):
         return contents
-    return read_contents(image, keep=lambda path: is_read(path) or path in real)
+    return read_contents(image, algorithms=(), keep=lambda path: is_read(path) or path in real)
 
 
 def _created_at(image: Image) -> int | None:

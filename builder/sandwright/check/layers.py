@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field, replace
 from typing import IO
 
 from sandwright.check.finding import ImageFinding
 from sandwright.check.secrets import LARGEST, secret_file, secrets_in
 from sandwright.errors import ArchiveRefused
+from sandwright.image.layered import LayerEntries
+from sandwright.release.contents import LARGEST_KEPT, EntryContent
 from sandwright.rootfs.digest import VerifiedReader
 from sandwright.rootfs.elf import MAGIC, Elf, Malformed, read_elf
 from sandwright.rootfs.images.source import Image
 from sandwright.rootfs.tar.entry import EntryKind, EntryRefused, TarEntry, show
 from sandwright.rootfs.tar.limits import DEFAULT, NAMED, ArchiveLimits
 from sandwright.rootfs.tar.memory_budget import MemoryBudget
+from sandwright.rootfs.tar.prefetch import Prefetch
 from sandwright.rootfs.tar.reader import TarReader
 from sandwright.rootfs.unpacking.layers import ImageLayer
 from sandwright.rootfs.unpacking.merge import whiteout
@@ -34,14 +39,16 @@ SET_ID = frozenset(
 """Programs that distributions install with another's rights: of shadow, util-linux, PAM and OpenSSH in
 Debian, of busybox-suid in Alpine. In a sandbox without new privileges they have none."""
 
+_CONTROL = re.compile("[\x00-\x1f\x7f]")
 _CAPABILITY = b"security.capability"
 _STICKY, _SET_ID, _OTHERS_WRITE = 0o1000, 0o6000, 0o002
 
 
 @dataclass
-class Programs:
-    """What ELF files of the final image say of themselves, by path as the layer has it."""
+class LayersRead:
+    """What is kept of the layers: the entries of each, and what ELF files say, by path in the layer."""
 
+    entries: list[LayerEntries[EntryContent]] = field(default_factory=list)
     elves: dict[bytes, Elf] = field(default_factory=dict)
 
 
@@ -73,16 +80,19 @@ class _Below:
         )
 
 
-def check_layers(image: Image, created_ns: int | None, programs: Programs) -> Iterator[ImageFinding]:
-    """All findings of rules `layer/…`, and of `secret/…` in layers. `programs` is filled on the way.
+def check_layers(
+    image: Image, created_ns: int | None, layers_read: LayersRead, keep: Callable[[bytes], bool]
+) -> Iterator[ImageFinding]:
+    """All findings of rules `layer/…`, and of `secret/…` in layers. `layers_read` is filled on the way.
 
-    `created_ns` is the image's time in nanoseconds since 1970, None where it says none. Raise what reading
-    raises: ArchiveRefused for a member that can't be in a layer, IntegrityError for other bytes than
-    promised.
+    `created_ns` is the image's time in nanoseconds since 1970, None where it says none. `keep` picks the
+    files with wanted content, by their path in a layer. Raise what reading raises: ArchiveRefused for a
+    member that can't be in a layer, IntegrityError for other bytes than promised.
     """
     below = _Below()
     for number, layer in enumerate(image.layers, 1):
-        yield from _Look(number, layer, below, created_ns, programs).findings()
+        layer.check()
+        yield from _Look(number, layer, below, created_ns, layers_read, keep).findings()
 
 
 @dataclass
@@ -93,7 +103,9 @@ class _Look:
     layer: ImageLayer
     below: _Below
     created_ns: int | None
-    programs: Programs
+    layers_read: LayersRead
+    keep: Callable[[bytes], bool]
+    entries: LayerEntries[EntryContent] = field(default_factory=LayerEntries)
     seen: set[bytes] = field(default_factory=set)
     folded: dict[bytes, bytes] = field(default_factory=dict)
     newer: int = 0
@@ -101,25 +113,29 @@ class _Look:
 
     def findings(self) -> Iterator[ImageFinding]:
         name, limits = self.layer.name, self.below.limits
-        with self.layer.archive(limits, lambda _: None) as archive, tempfile.TemporaryFile() as scratch:
-            reader = TarReader(
-                VerifiedReader(archive, self.layer.diff_id, name=name),
-                name=name,
-                limits=limits,
-                may_be_sparse=True,
-            )
+        with (
+            self.layer.archive(limits, lambda _: None) as archive,
+            Prefetch(VerifiedReader(archive, self.layer.diff_id, name=name)) as ahead,
+            tempfile.TemporaryFile() as scratch,
+        ):
+            reader = TarReader(ahead, name=name, limits=limits, may_be_sparse=True)
             for entry in reader:
-                yield from self._check_entry(entry, reader)
-                if entry.kind is EntryKind.FILE and entry.size:
-                    yield from self._check_secrets(entry, reader, scratch)
+                hidden = yield from self._check_entry(entry, reader)
+                content = yield from self._search_content(entry, reader, scratch)
+                if hidden is None:
+                    self.entries.entries.append((entry, ({}, content)))
+                else:
+                    self.entries.hide(entry.path, hidden)
         if self.newest is not None:
             more = f", and {self.newer - 1} more files too" if self.newer > 1 else ""
             yield self._finding("layer/time", self.newest, f"is newer than the image says that it is{more}")
+        self.layers_read.entries.append(self.entries)
         self.below.read(reader)
         for path in sorted(self.seen):
             self.below.add(path)
 
-    def _check_entry(self, entry: TarEntry, reader: TarReader) -> Iterator[ImageFinding]:
+    def _check_entry(self, entry: TarEntry, reader: TarReader) -> Generator[ImageFinding, None, bytes | None]:
+        """The findings about an entry, but for its content. Give the path that it removes, if any."""
         self._count_member(entry, reader, len(entry.path))  # in two letter cases
         if entry.path in self.seen:
             yield self._finding(
@@ -136,7 +152,7 @@ class _Look:
                 yield self._finding(
                     "layer/whiteout", entry, f"takes {show(gone)} away, which no layer below has"
                 )
-            return
+            return hidden
         yield from self._check_path(entry)
         yield from self._check_mode(entry)
         if entry.kind in (EntryKind.CHARACTER, EntryKind.BLOCK):
@@ -150,6 +166,7 @@ class _Look:
         what = secret_file(entry.path)
         if what and (entry.kind is not EntryKind.DIRECTORY or entry.path.endswith(b".git")):
             yield self._finding("secret/file", entry, f"is where programs keep {what}")
+        return None
 
     def _check_path(self, entry: TarEntry) -> Iterator[ImageFinding]:
         try:
@@ -157,7 +174,7 @@ class _Look:
         except UnicodeDecodeError:
             yield self._finding("layer/encoding", entry, "is not UTF-8")
             text = entry.path.decode("utf-8", "replace")
-        if any(ord(char) < 32 or ord(char) == 127 for char in text):
+        if _CONTROL.search(text):
             yield self._finding("layer/name", entry, "has control characters in its name")
         folded = text.casefold().encode()
         other = self.folded.setdefault(folded, entry.path)
@@ -184,10 +201,15 @@ class _Look:
                 "layer/world-writable", entry, f"can be written by everybody (mode {entry.mode:04o})"
             )
 
-    def _check_secrets(
+    def _search_content(
         self, entry: TarEntry, reader: TarReader, scratch: IO[bytes]
-    ) -> Iterator[ImageFinding]:
-        """Search the beginning for secrets, and keep what an ELF file says of itself."""
+    ) -> Generator[ImageFinding, None, bytes | None]:
+        """Search the beginning for secrets, and keep what an ELF file says of itself. Give wanted content."""
+        if entry.kind is not EntryKind.FILE:
+            return None
+        retained = self.keep(entry.path)
+        if retained:
+            self._count_content(entry, reader)
         chunks = reader.chunks()
         head = b""
         for chunk in chunks:
@@ -196,11 +218,18 @@ class _Look:
                 break
         for what in secrets_in(head[:LARGEST]):
             yield self._finding("secret/content", entry, f"has {what} in it")
-        if not head.startswith(MAGIC):
-            return
+        if retained:
+            head += b"".join(chunks)
+        if head.startswith(MAGIC):
+            self._read_program_headers(entry, reader, itertools.chain((head,), chunks), scratch)
+        return head if retained else None
+
+    def _read_program_headers(
+        self, entry: TarEntry, reader: TarReader, chunks: Iterator[bytes], scratch: IO[bytes]
+    ) -> None:
+        """Keep what an ELF file says of itself."""
         scratch.seek(0)
         scratch.truncate()
-        scratch.write(head)
         for chunk in chunks:
             scratch.write(chunk)
         scratch.flush()
@@ -210,7 +239,13 @@ class _Look:
             return
         if elf is not None:
             self._count_member(entry, reader, elf.weight)
-            self.programs.elves[entry.path] = elf
+            self.layers_read.elves[entry.path] = elf
+
+    def _count_content(self, entry: TarEntry, reader: TarReader) -> None:
+        """Count the memory for content. Raise ArchiveRefused when it is too much."""
+        if entry.size > LARGEST_KEPT:
+            reader.refuse(entry.path, f"has more than the {LARGEST_KEPT} bytes that are read of it")
+        self._count_member(entry, reader, entry.size)
 
     def _count_member(self, entry: TarEntry, reader: TarReader, more: int) -> None:
         """Count the memory for a member. Raise ArchiveRefused when it is too much."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 LARGEST = 1 << 20
 """Bytes of a file that are searched: keys and tokens are in small files, or near the beginning of others."""
 
-_FILES: tuple[tuple[re.Pattern[bytes], str], ...] = tuple(
+FILES: tuple[tuple[re.Pattern[bytes], str], ...] = tuple(
     (re.compile(pattern), what)
     for pattern, what in (
         (rb"(?:.*/)?\.git(?:/.*)?", "a repository of git, with its history"),
@@ -31,8 +31,9 @@ _FILES: tuple[tuple[re.Pattern[bytes], str], ...] = tuple(
         (rb"(?:.*/)?\.env(?:\.(?:local|production|development))?", "variables of an application"),
     )
 )
+"""Patterns of whole paths, and what programs keep there."""
 
-_TOKENS: tuple[tuple[tuple[bytes, ...], re.Pattern[bytes], str], ...] = tuple(
+TOKENS: tuple[tuple[tuple[bytes, ...], re.Pattern[bytes], str], ...] = tuple(
     (marks, re.compile(pattern), what)
     for marks, pattern, what in (
         (
@@ -58,6 +59,18 @@ _TOKENS: tuple[tuple[tuple[bytes, ...], re.Pattern[bytes], str], ...] = tuple(
 )
 """Bytes that every match contains, the pattern, and the kind of secret."""
 
+
+def _by_first_byte(marks: Iterable[bytes]) -> Mapping[int, re.Pattern[bytes]]:
+    """Patterns for marks, by their first byte: re searches fast for what begins with a certain one."""
+    grouped: dict[int, list[bytes]] = {}
+    for mark in marks:
+        grouped.setdefault(mark[0], []).append(re.escape(mark))
+    return {first: re.compile(b"|".join(same)) for first, same in grouped.items()}
+
+
+_MARKS = _by_first_byte(mark for marks, _, _ in TOKENS for mark in marks)
+_ANY_FILE = re.compile(b"|".join(b"(?:%b)" % pattern.pattern for pattern, _ in FILES))
+
 _NAMES = re.compile(
     r"(?i)(?:^|[^a-z0-9])(?:pg)?(?:pass|pwd|password|passwd|passphrase|secret|secret_?key|token|api[-_]?key|"
     r"private[-_]?key|credentials?)(?:[^a-z0-9]|$)"
@@ -69,14 +82,18 @@ _SETTING = re.compile(r"(?<!\S)([A-Za-z_][A-Za-z0-9_]*)=(\"[^\"]*\"|'[^']*'|\S*)
 
 def secret_file(path: bytes) -> str:
     """The secret that programs keep at a path (relative, normalised); empty for none."""
-    return next((what for pattern, what in _FILES if pattern.fullmatch(path)), "")
+    if not _ANY_FILE.fullmatch(path):
+        return ""
+    return next((what for pattern, what in FILES if pattern.fullmatch(path)), "")
 
 
 def secrets_in(content: bytes) -> Iterator[str]:
     """The kinds of secrets in a text or file, each once, never the secrets themselves."""
     reported = set()
-    for marks, pattern, what in _TOKENS:
-        if what not in reported and any(mark in content for mark in marks) and pattern.search(content):
+    begun = {first for first, mark in _MARKS.items() if mark.search(content)}
+    for marks, pattern, what in TOKENS if begun else ():
+        marked = any(mark[0] in begun and mark in content for mark in marks)
+        if what not in reported and marked and pattern.search(content):
             reported.add(what)
             yield what
 

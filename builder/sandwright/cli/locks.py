@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
@@ -21,7 +21,7 @@ from sandwright.image.definition import ImageDefinition
 from sandwright.image.lock import Lock, check_lock, load_lock, lock_changes, write_lock
 from sandwright.image.lockdiff import lock_differences, markdown
 from sandwright.image.lockfile import NotLocked
-from sandwright.image.mirrors import find_mirrors
+from sandwright.image.mirrors import Mirrors, find_mirrors
 from sandwright.image.npm import with_npm
 from sandwright.image.pip import with_wheels
 from sandwright.image.registrybase import lock_base
@@ -117,11 +117,20 @@ def _check_lock(definition: ImageDefinition, *, quiet: bool) -> None:
 
 @dataclass(frozen=True)
 class _Locker:
-    """Resolves definitions, by the options of the command line."""
+    """Resolves definitions, by the options of the command line.
+
+    `fresh` are apt's directories whose indices it has fetched.
+    """
 
     mirror: str
     registry: RegistrySettingsFactory
     progress: Progress
+    fresh: set[Path] = field(default_factory=set)
+
+    @functools.cached_property
+    def mirrors(self) -> Mirrors:
+        """The mirrors, for which apt is asked once."""
+        return find_mirrors(self.mirror or None, os.environ)
 
     def lock(self, definition: ImageDefinition) -> Lock | BaseLock:
         """Write the lock file of an image, and note in a line what has changed."""
@@ -144,10 +153,14 @@ class _Locker:
             )
             return pins, base_lock_changes(_previous_lock(definition, load_base_lock), pins)
         previous = _previous_lock(definition, load_lock)
-        lock_packages = lock_apk_image if definition.distribution == "alpine" else lock_image
+        lock_packages = (
+            lock_apk_image
+            if definition.distribution == "alpine"
+            else functools.partial(lock_image, fresh=self.fresh)
+        )
         lock = lock_packages(
             definition,
-            mirrors=find_mirrors(self.mirror or None, os.environ),
+            mirrors=self.mirrors,
             cache=default_cache(os.environ),
             previous=previous,
             progress=self.progress,

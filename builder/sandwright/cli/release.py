@@ -149,6 +149,7 @@ def publish(
     matrix: Sequence[str] | None = None,
     builder: str = "",
     packages: bool = False,
+    attestations: bool = False,
     dry_run: bool = False,
     images: str = "",
     output: str = "",
@@ -177,6 +178,7 @@ def publish(
                 builder=builder,
                 mirror=mirror,
                 packages=packages,
+                attestations=attestations,
                 progress=progress,
             )
             for name in selected
@@ -264,6 +266,7 @@ def _prepare_release(
     builder: str,
     mirror: str,
     packages: bool,
+    attestations: bool,
     progress: Progress,
 ) -> Release:
     matrix = read_matrix(output / "release" / name)
@@ -277,6 +280,7 @@ def _prepare_release(
         supply=fetcher(mirror),
         builder=builder or BUILDER,
         store=packages,
+        attestations=attestations,
         progress=progress,
     )
 

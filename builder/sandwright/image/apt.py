@@ -14,10 +14,13 @@ import os
 import re
 import urllib.parse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from threading import Event
 
 from sandwright import process
+from sandwright.digests import sha256
 from sandwright.errors import FetchError, HostError, IntegrityError, LockError
 from sandwright.image import logins
 from sandwright.image.aptsources import AptSource, apt_sources, debian_sources
@@ -27,6 +30,7 @@ from sandwright.image.lockfile import ARCHITECTURES, naming_errors
 from sandwright.image.mirrors import Mirrors, redact_address
 from sandwright.locking import exclusive
 from sandwright.progress import SILENT, Progress
+from sandwright.registry.parallel import run_parallel
 
 UPDATE_TIMEOUT = 600.0
 """Seconds for fetching the indices of a suite: about 10 MB for each architecture."""
@@ -36,6 +40,8 @@ WAITING = 2 * UPDATE_TIMEOUT
 RESOLVE_TIMEOUT = 120.0
 HINT = "locks are made by apt; elsewhere than on Debian and its kin, use the locks that are there"
 KEYRINGS = ("debian-archive-keyring.gpg", "debian-archive-keyring.pgp")
+_KEEP_PARSED = "-opkgCacheFile::Generate=false"
+"""Lets an update keep the parsed indices, which it would write again."""
 _NETWORK = re.compile(
     r"Acquire::(?:https?::.*|Retries|ForceIPv[46]|Check-Valid-Until|Check-Date|Queue-Mode|By-Hash)"
     r' "[^"]*";'
@@ -53,11 +59,13 @@ def lock_image(
     cache: Path,
     previous: Lock | None = None,
     keyring: Path | None = None,
+    fresh: set[Path] | None = None,
     progress: Progress = SILENT,
 ) -> Lock:
-    """Resolve the packages of an image with a Debian base, for each of its platforms.
+    """Resolve the packages of an image with a Debian base, for its platforms at the same time.
 
-    `cache` is a directory in which the archives' indices are kept for the next time. When the packages are
+    `cache` is a directory in which the archives' indices are kept for the next time. Those in a directory of
+    `fresh` are not fetched again; directories are added to it. When the packages are
     those of `previous`, its epoch is kept, so that the image stays the same to the bit. `keyring` holds the
     keys whose signatures count; absent, it is this machine's keyring of Debian. Raise LockError when the
     packages can't be resolved, FetchError when an archive can't be reached, IntegrityError when it is not
@@ -70,17 +78,25 @@ def lock_image(
         )
     process.which("apt-get", hint=HINT)
     keyring = keyring or _keyring()
-    platforms: dict[str, tuple[LockedPackage, ...]] = {}
-    epoch = 0
-    for platform in definition.platforms:
-        sources = apt_sources(definition)
+    sources = apt_sources(definition)
+    fresh, stop = set() if fresh is None else fresh, Event()
+
+    def resolve(platform: str) -> tuple[tuple[LockedPackage, ...], int]:
         root = cache / "apt" / f"{suite}-{ARCHITECTURES[platform]}{_directory_suffix(suite, sources)}"
-        apt = PrivateApt(root, suite, ARCHITECTURES[platform], mirrors, keyring, sources)
+        apt = PrivateApt(root, suite, ARCHITECTURES[platform], mirrors, keyring, sources, stop)
         with apt.opened(), naming_errors(f"image '{definition.name}', {platform}"):
-            with progress.step(f"{definition.name} {platform}: indices"):
-                apt.update()
-            platforms[platform] = apt.resolve_image(definition)
-            epoch = max(epoch, apt.newest_release())
+            if root not in fresh:
+                with progress.step(f"{definition.name} {platform}: indices"):
+                    apt.update()
+                fresh.add(root)
+            return apt.resolve_image(definition), apt.newest_release()
+
+    tasks = [partial(resolve, platform) for platform in definition.platforms]
+    resolved = run_parallel(tasks, stop=stop.set, name="apt")
+    platforms: dict[str, tuple[LockedPackage, ...]] = {
+        platform: packages for platform, (packages, _) in zip(definition.platforms, resolved, strict=True)
+    }
+    epoch = max(newest for _, newest in resolved)
     if previous is not None and dict(previous.platforms) == platforms:
         epoch = previous.epoch
     return Lock(checksum(definition), suite, epoch, platforms)
@@ -90,7 +106,7 @@ def lock_image(
 class PrivateApt:
     """Apt for one suite and architecture, in the directory `root`, which is made and kept.
 
-    `keyring` is for sources without a key.
+    `keyring` is for sources without a key. Once `stop` is set, running apt programs are killed.
     """
 
     root: Path
@@ -99,6 +115,7 @@ class PrivateApt:
     mirrors: Mirrors
     keyring: Path
     sources: tuple[AptSource, ...]
+    stop: Event = field(default_factory=Event)
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[None]:
@@ -114,9 +131,9 @@ class PrivateApt:
                     (self.root / name).mkdir(parents=True, exist_ok=True)
                 if not stack.enter_context(exclusive(self.root, within=WAITING)):
                     raise HostError(f"{self.root} is locked by another process, and stays so")
-                (self.root / "status").write_text("")
+                _write_if_changed(self.root / "status", "")
                 self._copy_keys()
-                (self.root / "etc/sources.list").write_text(self._sources())
+                _write_if_changed(self.root / "etc/sources.list", self._sources())
                 (self.root / "apt.conf").write_text(self._apt_settings())
             except OSError as error:
                 raise HostError(f"apt can't be set up in {self.root}: {error.strerror}") from error
@@ -124,13 +141,25 @@ class PrivateApt:
 
     def update(self) -> None:
         """Fetch the indices that changed. All must come, and be signed by a key of the keyring."""
-        result = self._run_apt("apt-get", "update", "-q", "--error-on=any", timeout=UPDATE_TIMEOUT)
+        words = ("apt-get", "update", "-q", "--error-on=any", _KEEP_PARSED)
+        result = self._run_apt(*words, timeout=UPDATE_TIMEOUT)
         if result:
+            self._drop_outdated()
             return
         complaints = _complaints(result)
         if re.search(r"sign|NO_PUBKEY|Hash Sum mismatch|expired|not valid", complaints):
             raise IntegrityError(f"an archive is not what was signed:\n{complaints}")
         raise FetchError(f"the indices of an archive can't be had:\n{complaints}")
+
+    def _drop_outdated(self) -> None:
+        """Remove parsed indices of other release files: apt itself compares only sizes and times."""
+        releases = sorted((self.root / "lists").glob("*Release"))
+        found = "".join(f"{sha256(path.read_bytes())} {path.name}\n" for path in releases)
+        parsed = self.root / "parsed"
+        if not parsed.exists() or parsed.read_text() != found:
+            for path in (self.root / "cache").glob("*.bin"):
+                path.unlink()
+            parsed.write_text(found)
 
     def resolve_image(self, definition: ImageDefinition) -> tuple[LockedPackage, ...]:
         """What `resolve` gives for the packages of an image."""
@@ -178,7 +207,7 @@ class PrivateApt:
             + "Status: hold ok installed\nMaintainer: nobody\nDescription: taken to be there\n"
             for _, record in sorted(records.items())
         ]
-        (self.root / "status").write_text("\n".join(entries))
+        _write_if_changed(self.root / "status", "\n".join(entries))
 
     def _locked_packages(self, files: Iterable[tuple[str, str]]) -> tuple[LockedPackage, ...]:
         """What the signed indices say of packages that apt gave by address and file name."""
@@ -215,7 +244,7 @@ class PrivateApt:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("L")}
         environment |= {"APT_CONFIG": str(self.root / "apt.conf"), "LC_ALL": "C.UTF-8"}
         environment["PATH"] = process.search_path()
-        return process.run(*words, env=environment, timeout=timeout, check=False)
+        return process.run(*words, env=environment, timeout=timeout, check=False, stop=self.stop.is_set)
 
     def _sources(self) -> str:
         return "".join(
@@ -262,6 +291,12 @@ APT::Install-Recommends "false";
 APT::Install-Suggests "false";
 Acquire::Languages "none";
 """
+
+
+def _write_if_changed(path: Path, text: str) -> None:
+    """Write a file unless it holds the text: apt parses all indices again when its sources are newer."""
+    if not path.exists() or path.read_text() != text:
+        path.write_text(text)
 
 
 def _directory_suffix(suite: str, sources: tuple[AptSource, ...]) -> str:

@@ -35,6 +35,13 @@ class LayerEntries(Generic[T]):
     emptied: list[bytes] = field(default_factory=list)
     entries: list[tuple[TarEntry, T]] = field(default_factory=list)
 
+    def hide(self, path: bytes, hidden: bytes) -> None:
+        """Add the whiteout at `path`, which removes `hidden`; an opaque one gives its own path for it."""
+        if hidden == path:
+            self.emptied.append(hidden.rpartition(b"/")[0])
+        else:
+            self.removed.append(hidden)
+
 
 def read_layer(reader: TarReader, read: Callable[[TarEntry], T], held: MemoryBudget) -> LayerEntries[T]:
     """Read a layer to its end. `read` is called for each entry that is no whiteout, while it is current.
@@ -50,10 +57,8 @@ def read_layer(reader: TarReader, read: Callable[[TarEntry], T], held: MemoryBud
                 found.entries.append((entry, read(entry)))
         except EntryRefused as refusal:
             reader.refuse(entry.path, str(refusal))
-        if hidden == entry.path:
-            found.emptied.append(hidden.rpartition(b"/")[0])
-        elif hidden is not None:
-            found.removed.append(hidden)
+        if hidden is not None:
+            found.hide(entry.path, hidden)
     return found
 
 

@@ -26,6 +26,7 @@ from sandwright.rootfs.descriptor import (
     INDEX_TYPES,
     MANIFEST_TYPES,
     OCI_INDEX,
+    UNKNOWN,
     Descriptor,
     Platform,
     is_attachment,
@@ -144,10 +145,13 @@ def _choose_root(found: Sequence[Descriptor], ref: str | None, path: Path) -> De
 
 
 def _index_platforms(graph: ImageGraph, cache: Cache) -> set[Platform | None]:
-    """The platforms of an index, None for a manifest without one; of a lone manifest what its config says."""
+    """The platforms of an index, None for a manifest without one; of a lone manifest what its config says.
+
+    That of attestations is none.
+    """
     if graph.root.descriptor.media_type in INDEX_TYPES:
         children = [each for node in graph.nodes for each in node.children]
-        return {each.platform for each in children if each.media_type in MANIFEST_TYPES}
+        return {each.platform for each in children if each.media_type in MANIFEST_TYPES} - {UNKNOWN}
     config = graph.root.blobs[0]
     if config.media_type not in CONFIG_TYPES:
         return {None}

@@ -25,6 +25,7 @@ from sandwright.registry.pull import pull_pinned
 from sandwright.registry.repository import Repository
 from sandwright.release import evidence, provenance, sources, statement, vex
 from sandwright.release.attach import LARGEST_BUNDLE, attached_documents, fetch
+from sandwright.release.attestations import check_index
 from sandwright.release.bundle import BUNDLE, NotSigned, Verifier
 from sandwright.release.contents import read_contents
 from sandwright.release.listed import MEDIA_TYPES, check_listing, read_sbom
@@ -36,7 +37,7 @@ from sandwright.release.sbom import FORMATS
 from sandwright.release.sources import Sources
 from sandwright.release.statement import PROVENANCE, SIGNATURE, InTotoStatement
 from sandwright.release.subject import DOCUMENT_TYPES, LOCK_TYPE, SOURCES_TYPE
-from sandwright.rootfs.descriptor import INDEX_TYPES, MANIFEST_TYPES, Descriptor
+from sandwright.rootfs.descriptor import INDEX_TYPES, Descriptor
 from sandwright.rootfs.images.source import open_image
 from sandwright.verify.verdict import ProbeFinding, Verdict
 
@@ -160,10 +161,7 @@ class _Check:
         """All of the image is there, byte for byte, and what was signed is this index and its manifests."""
         graph = pull_pinned(self._repository, self._root, self._place, progress=self._progress)
         self._place.finish(self._root)
-        children = [each for each in graph.root.children if each.media_type in MANIFEST_TYPES]
-        self._platforms = {str(each.platform): each.digest for each in children if each.platform is not None}
-        if not self._platforms or len(self._platforms) != len(graph.nodes) - 1:
-            raise ArchiveRefused(f"{self._name}: {self._root.digest}: it is not an index of platforms alone")
+        self._platforms = check_index(graph, self._place.read, f"{self._name}: {self._root.digest}")
         if not any(set(each.subjects) == self._known_digests for each in self._signatures):
             raise IntegrityError(
                 f"{self._name}: the signed subject is not {self._root.digest} with its platforms"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -67,27 +67,37 @@ def read_contents(
     """
     held = MemoryBudget()
 
-    def read(layer: ImageLayer) -> _Layer:
+    def read(layer: ImageLayer) -> LayerEntries[EntryContent]:
         return _read_layer(layer, algorithms, keep, held)
 
-    tree = _Layered(algorithms)
     with ThreadPoolExecutor(_JOBS, "sandwright-contents") as pool:
-        for number, layer in enumerate(pool.map(read, image.layers), 1):
-            tree.apply(layer, number)
+        return merge_layers(pool.map(read, image.layers), algorithms=algorithms)
+
+
+EntryContent = tuple[Mapping[str, str], bytes | None]
+"""The digests of a file, and its content where that was asked for."""
+
+
+def merge_layers(
+    layers: Iterable[LayerEntries[EntryContent]], *, algorithms: Sequence[str] = ()
+) -> ImageContents:
+    """The files that layers make, the lowest first. Raise ArchiveRefused for a member that can't be in one.
+
+    `algorithms` are those of their files' digests.
+    """
+    tree = _Layered(algorithms)
+    for number, layer in enumerate(layers, 1):
+        tree.apply(layer, number)
     return ImageContents(tree.files(), tree.tree)
-
-
-_Layer = LayerEntries[tuple[Mapping[str, str], bytes | None]]
-"""A layer's entries, each with its digests, and its content where that was asked for."""
 
 
 def _read_layer(
     layer: ImageLayer, algorithms: Sequence[str], keep: Callable[[bytes], bool], held: MemoryBudget
-) -> _Layer:
+) -> LayerEntries[EntryContent]:
     """Read one layer. When this returns, blob and archive have had their digests."""
     layer.check()
 
-    def read(entry: TarEntry) -> tuple[Mapping[str, str], bytes | None]:
+    def read(entry: TarEntry) -> EntryContent:
         if entry.kind is not EntryKind.FILE:
             return {}, None
         pieces: list[bytes] | None = [] if keep(entry.path) else None
@@ -134,7 +144,7 @@ class _Layered:
             if node.kind is not EntryKind.DIRECTORY
         }
 
-    def apply(self, layer: _Layer, number: int) -> None:
+    def apply(self, layer: LayerEntries[EntryContent], number: int) -> None:
         """Put the next layer on. Raise ArchiveRefused for a member that can't be where it says."""
         try:
             self._layered.apply_whiteouts(layer.removed, layer.emptied)

@@ -15,8 +15,9 @@ from sandwright.image.fetcher import Fetcher
 from sandwright.image.plan import builder_checksum, compression_of
 from sandwright.progress import SILENT, Progress
 from sandwright.release import sources
+from sandwright.release.attestations import without_attestations
 from sandwright.release.difference import first_difference, of_values
-from sandwright.release.provenance import Provenance
+from sandwright.release.provenance import Provenance, sha256_digest
 from sandwright.release.sources import Sources
 
 
@@ -30,7 +31,7 @@ def rebuild(
     platforms: Sequence[str] = (),
     progress: Progress = SILENT,
 ) -> str:
-    """Build an image in a directory below `scratch`; its digest, which is the published one's.
+    """Build an image in a directory below `scratch`; its digest: the published one, but for attestations.
 
     `published` is a layout with what was published. With `platforms`, only those are made and compared. Raise
     IntegrityError with the first difference, and what building raises.
@@ -66,7 +67,7 @@ def rebuild(
                 )
         if len(chosen) < len(made.parameters.platforms):
             return ", ".join(built.images[platform].manifest.digest for platform in chosen)
-        if built.digest != made.digest:
+        if built.digest != sha256_digest(_published_index(made, published)):
             raise IntegrityError(
                 f"made again, it is another image: {_indexes(made, published, built.layout)}"
             )
@@ -90,15 +91,20 @@ def _builder_differences(made: Provenance, catalogue: Mapping[str, ImageDefiniti
 def _indexes(made: Provenance, published: Path, built: Path) -> str:
     """Where the indexes differ, when the manifests don't."""
     try:
-        one, other = (
-            parse_json(
-                (layout / "blobs/sha256" / digest.removeprefix("sha256:")).read_bytes(), str(layout), INDEX
-            )
-            for layout, digest in ((published, made.digest), (built, _root(built)))
-        )
+        one = parse_json(_published_index(made, published), str(published), INDEX)
+        other = parse_json(_layout_blob(built, _root(built)), str(built), INDEX)
     except (OSError, SandwrightError):
         return f"{made.digest} published, {_root(built)} made"
     return of_values(one, other, "index") or f"{made.digest} published, {_root(built)} made"
+
+
+def _published_index(made: Provenance, published: Path) -> bytes:
+    """The published index as it was built: attestations are added when it is published."""
+    return without_attestations(_layout_blob(published, made.digest), str(published))
+
+
+def _layout_blob(layout: Path, digest: str) -> bytes:
+    return (layout / "blobs/sha256" / digest.removeprefix("sha256:")).read_bytes()
 
 
 def _root(layout: Path) -> str:

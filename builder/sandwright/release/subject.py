@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from sandwright.image.plan import compression_of, plan_build
 from sandwright.image.remote import PushSource, open_layout
 from sandwright.progress import SILENT, Progress
 from sandwright.release import evidence, provenance, sources, vex
+from sandwright.release.attestations import with_attestations
 from sandwright.release.evidence import Matrix
 from sandwright.release.inventories import Sboms, make_sboms
 from sandwright.release.listed import MEDIA_TYPES, PREDICATES
@@ -34,7 +36,7 @@ from sandwright.release.statement import (
     InTotoStatement,
     encode_statement,
 )
-from sandwright.rootfs.descriptor import OCI_INDEX, OCI_MANIFEST, Descriptor
+from sandwright.rootfs.descriptor import OCI_MANIFEST, Descriptor
 from sandwright.verify.smoke.report import ImageReport
 
 LOCK_TYPE = "application/vnd.sandwright.lock.v1+json"
@@ -100,18 +102,15 @@ class Release:
 
 @dataclass(frozen=True)
 class _Subject:
-    """A built image. `epoch` is the time that its files have."""
+    """A built image. `epoch` is the time that its files have, `root` its index, with attestations if any."""
 
     existing: ImageLayout
     epoch: int
+    root: Descriptor
 
     @property
     def name(self) -> str:
         return self.existing.name
-
-    @property
-    def root(self) -> Descriptor:
-        return Descriptor(OCI_INDEX, self.existing.whole.digest, self.existing.whole.size)
 
     @property
     def manifests(self) -> dict[str, Descriptor]:
@@ -148,9 +147,12 @@ def prepare(
     builder: str = BUILDER,
     today: date | None = None,
     store: bool = False,
+    attestations: bool = False,
     progress: Progress = SILENT,
 ) -> Release:
     """Get a built image ready. Nothing is sent anywhere. With `store`, its packages are published, too.
+
+    With `attestations`, its index gets SBOM and provenance of each platform as BuildKit has them.
 
     No statement of a `vex.yaml` may have expired on the day `today`, by default the current one.
 
@@ -159,31 +161,39 @@ def prepare(
     `vex.yaml`, and what making its SBOMs raises.
     """
     existing = built_image(output, name)
-    subject = _Subject(existing, _epoch(existing))
+    image = open_layout(existing.path)
+    subject = _Subject(existing, _epoch(existing), image.graph.root.descriptor)
     lock = _check_current(catalogue, subject, output)
     seen = list(_evidence(subject, proof))
     packages = lock if isinstance(lock, Lock) else None
-    stored = None
-    if store:
-        if packages is None:
-            raise UsageError(f"image '{name}' has no lock of packages, which could be published")
-        stored = package_store(subject.root, packages, tuple(subject.manifests), supply, progress)
+    if store and packages is None:
+        raise UsageError(f"image '{name}' has no lock of packages, which could be published")
     sboms = make_sboms(existing, packages, output / KEPT / name, supply, progress=progress)
     written = sources.collect_sources(catalogue, name)
+    describe = partial(
+        provenance.predicate,
+        BuildParameters(name, tuple(subject.manifests), subject.epoch, existing.variant),
+        written,
+        lock,
+        input_checksum=existing.input_checksum,
+        codec=compression_of(catalogue[name], existing.variant).identity,
+        builder=builder,
+    )
+    if attestations:
+        image = with_attestations(image, list(_attestations(subject, sboms, describe(()))))
+        subject = replace(subject, root=image.graph.root.descriptor)
+        seen = [replace(each, subject=subject.root) for each in seen]
+    stored = None
+    if store and packages is not None:
+        stored = package_store(subject.root, packages, tuple(subject.manifests), supply, progress)
     documents = [
         *_sboms(sboms, subject.manifests),
         ReleaseDocument("lock", LOCK_TYPE, written.lock, subject.root),
         ReleaseDocument("sources", SOURCES_TYPE, sources.encode_sources(written), subject.root),
         *seen,
     ]
-    predicate = provenance.predicate(
-        BuildParameters(name, tuple(subject.manifests), subject.epoch, existing.variant),
-        written,
-        lock,
+    predicate = describe(
         [_byproduct(each) for each in documents],
-        input_checksum=existing.input_checksum,
-        codec=compression_of(catalogue[name], existing.variant).identity,
-        builder=builder,
         store=stored.graph.root.descriptor.digest if stored else "",
     )
     claims = (
@@ -193,7 +203,6 @@ def prepare(
         _test_result(subject, seen),
         _signature(subject),
     )
-    image = open_layout(existing.path)
     return Release(name, image, subject.root, subject.manifests, tuple(documents), claims, stored)
 
 
@@ -247,6 +256,15 @@ def _sbom_statements(subject: _Subject, sboms: Sboms) -> Iterator[ReleaseStateme
                 PREDICATES[kind], {manifest.digest: f"{subject.name} {platform}"}, parse_json(raw, name, OURS)
             )
             yield ReleaseStatement(name, PREDICATES[kind], encode_statement(content), (manifest,))
+
+
+def _attestations(subject: _Subject, sboms: Sboms, predicate: Mapping[str, Any]) -> Iterator[InTotoStatement]:
+    """Packages and provenance of each platform. The index has them, so they can't name the index."""
+    for platform, manifest in subject.manifests.items():
+        named = {manifest.digest: f"{subject.name} {platform}"}
+        raw = sboms.packages[platform]["spdx"]
+        yield InTotoStatement(PREDICATES["spdx"], named, parse_json(raw, f"SBOM {platform}", OURS))
+        yield InTotoStatement(PROVENANCE, named, predicate)
 
 
 def _vex_statements(

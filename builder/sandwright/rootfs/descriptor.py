@@ -89,6 +89,10 @@ class Platform:
         return Platform(self.os, architecture, "" if implied else self.variant)
 
 
+UNKNOWN = Platform("unknown", "unknown")
+"""The platform of attestations, which BuildKit keeps in an image's index. An image could have it as well."""
+
+
 @dataclass(frozen=True)
 class Descriptor:
     """A checked descriptor. `size` is in bytes. `platform` is None where the document gives none."""

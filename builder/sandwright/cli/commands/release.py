@@ -117,6 +117,11 @@ COMMANDS = (
             Option(
                 "packages", "", "also publish the packages, for rebuilds when no mirror has them any more"
             ),
+            Option(
+                "attestations",
+                "",
+                "also add SBOM and provenance to the index, as BuildKit does, for docker buildx imagetools",
+            ),
             Option("dry-run", "", "only list what would be published"),
             DEFINITIONS,
             OUTPUT,

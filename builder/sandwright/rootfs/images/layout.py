@@ -17,6 +17,7 @@ from sandwright.rootfs.descriptor import (
     LAYER_TYPES,
     MANIFEST_TYPES,
     OCI_INDEX,
+    UNKNOWN,
     Descriptor,
     Platform,
     check_document,
@@ -35,9 +36,6 @@ LARGEST_DOCUMENT = 4 << 20
 
 DEEPEST = 8
 MOST_DESCRIPTORS = 10_000
-_UNKNOWN = Platform("unknown", "unknown")
-"""The platform of attestations, which BuildKit keeps in the same index. An image could have it as well."""
-
 _STATEMENT = "application/vnd.in-toto+json"
 
 
@@ -81,7 +79,7 @@ class LayoutReader:
             self._leaf_candidates(
                 each
                 for each in leaves
-                if each.descriptor.platform != _UNKNOWN or each.descriptor.digest == ref
+                if each.descriptor.platform != UNKNOWN or each.descriptor.digest == ref
             )
         )
         digest = choose(candidates, platform, ref, self.name)
@@ -116,7 +114,7 @@ class LayoutReader:
     def _check_system(self, descriptor: Descriptor) -> None:
         """Refuse an image for Linux that an index says is for another system: nothing would look at it."""
         platform = descriptor.platform
-        if platform is None or platform == _UNKNOWN or platform.os == "linux":
+        if platform is None or platform == UNKNOWN or platform.os == "linux":
             return
         named = read_descriptor(
             self._read_manifest(descriptor)["config"], f"{self.name}: {descriptor.digest}: config"
@@ -132,7 +130,7 @@ class LayoutReader:
     def _leaf_candidates(self, leaves: Iterable[_Leaf]) -> Iterator[ImageCandidate]:
         for leaf in leaves:
             platform = leaf.descriptor.platform
-            if platform is None or platform == _UNKNOWN:
+            if platform is None or platform == UNKNOWN:
                 manifest = self._read_manifest(leaf.descriptor)
                 if _config_type(manifest) not in CONFIG_TYPES or not _is_image(manifest, platform):
                     continue
@@ -157,7 +155,7 @@ class LayoutReader:
                 raise ArchiveRefused(f"{where}: more than {MOST_DESCRIPTORS} descriptors")
             there = self._place.size(leaf.descriptor.path) is not None
             (leaves if there else missing).append(leaf)
-        if missing and all(leaf.descriptor.platform == _UNKNOWN for leaf in leaves):
+        if missing and all(leaf.descriptor.platform == UNKNOWN for leaf in leaves):
             raise IntegrityError(f"{self.name}: the blob {missing[0].descriptor.digest} is missing")
         return leaves
 
@@ -253,6 +251,6 @@ def _config_type(manifest: Mapping[str, Any]) -> str:
 def _is_image(manifest: Mapping[str, Any], platform: Platform | None) -> bool:
     """Whether it is more than an attestation, whose layers are all statements."""
     layers = manifest["layers"] if isinstance(manifest["layers"], list) else [None]
-    return platform != _UNKNOWN or any(
+    return platform != UNKNOWN or any(
         not isinstance(each, dict) or each.get("mediaType") != _STATEMENT for each in layers
     )
