@@ -60,3 +60,8 @@ def quoted(lines: Sequence[str]) -> str:
 def notify(line: str) -> None:
     """Write a line of ours to standard error, at once. Raise OSError."""
     os.write(2, f"sandwright: {one_line(line)}\n".encode())
+
+
+def repeat(line: str) -> None:
+    """Write what another process of ours has reported to standard error. Raise OSError."""
+    os.write(2, f"{one_line(line)}\n".encode())

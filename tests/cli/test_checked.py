@@ -29,6 +29,8 @@ CHECK_NOTHING = {
         "status",
         "logs",
         "stop",
+        "exec",
+        "shell",
         "cleanup",
         "setup",
         "lock-diff",

@@ -20,6 +20,7 @@ from sandwright.session.events import (
     RunDenied,
     RunEnded,
     RunEvent,
+    RunExecuted,
     RunOmitted,
     RunStarted,
     decode_event,
@@ -53,6 +54,7 @@ EVENTS: list[RunEvent] = [
     RunDenied(what=BridgedCall(program="gh", arguments=("a",), why="no")),
     RunOmitted(count=0),
     RunCalled(what=BridgedCall(program="gh", status=0)),
+    RunExecuted(command="true"),
     RunEnded(status=None, seconds=0.5),
 ]
 

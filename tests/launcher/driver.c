@@ -13,7 +13,7 @@
 #include "launch.h"
 
 static struct run run = {
-    .method = &(const struct method){0}, .lock = -1, .artifacts = -1, .child_handle = -1, .wakes = -1, .document.channel = -1};
+    .method = &(const struct method){0}, .lock = -1, .artifacts = -1, .child_handle = -1, .wakes = -1, .document = {.channel = -1, .started = -1}, .requests = -1};
 
 static bool set_field(const char *name, char *value)
 {

@@ -62,6 +62,29 @@ def test_its_output_and_status_are_in_its_log(detached: Project) -> None:
 
 
 @pytest.mark.needs("bwrap")
+@pytest.mark.parametrize(
+    ("command", "status", "message"),
+    [
+        ("/nowhere", 127, "sandbox: /nowhere: not found\n"),
+        ("./file", 126, "sandbox: ./file: Permission denied\n"),
+    ],
+)
+def test_a_command_that_cannot_be_executed_is_no_start(
+    detached: Project, command: str, status: int, message: str
+) -> None:
+    """It printed a name, and ended with 0."""
+    (detached.root / "file").touch(mode=0o644)
+    ended = detached.sandwright("run", "--detach", "--name", "web", "--", command)
+    assert (ended.returncode, ended.stdout) == (status, b"")
+    assert message in ended.stderr.decode()
+    assert _sessions(detached) == []
+    assert list((detached.home / ".cache/sandwright/sessions/logs").iterdir()) == []
+    for code in (0, 127):
+        assert _start(detached, f"exit {code}", "--name", "web") == "web"
+        assert _log(detached, "--follow", "web").endswith(f"the command ended with status {code}\n")
+
+
+@pytest.mark.needs("bwrap")
 def test_notes_before_the_start_are_shown(detached: Project) -> None:
     detached.policy.unlink()
     ended = detached.sandwright("run", "--detach", "--name", "web", "--", "true")

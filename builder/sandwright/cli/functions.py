@@ -34,6 +34,8 @@ FUNCTIONS: Mapping[str, str] = {
     "lint": ".linting:lint",
     "schema": ".policies:schema",
     "run": ".running:run",
+    "exec": ".executing:execute",
+    "shell": ".executing:shell",
     "fleet": ".fleet:fleet",
     "learn": ".learn:learn",
     "trust": ".trust:trust",

@@ -54,8 +54,8 @@ def parse(command: Command, words: Sequence[str]) -> Parsed:
     """Read the words behind a command's name. Raise UsageError for those that it doesn't take.
 
     Options and positional arguments come in any order. A command that runs another takes it after `--`, or,
-    if it has no positional arguments itself, from the first word that is not an option. Elsewhere the words
-    behind `--` are positional arguments. Reading stops at a request for help.
+    once its own positional arguments are there, from the first word that is not an option. Elsewhere the
+    words behind `--` are positional arguments. Reading stops at a request for help.
     """
     parsed, rest = Parsed(), list(words)
     flags = {flag: each for each in command.arguments for flag in _accepted_flags(each)}
@@ -79,7 +79,7 @@ def parse(command: Command, words: Sequence[str]) -> Parsed:
             word = f"{flag}{equals}{value}"
         if _is_option(word):
             _parse_option(command, flags, parsed.values, word, rest)
-        elif command.takes_command and not command.positional:
+        elif command.takes_command and all(each.keyword in parsed.values for each in command.positional):
             parsed.words = [word, *rest]
             break
         else:

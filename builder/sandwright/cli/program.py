@@ -17,8 +17,11 @@ from sandwright.cli.parsing import HELP, Values, check, find, parse
 from sandwright.errors import RetiredNameWarning, SandwrightError, retired_warning
 from sandwright.visible import one_line
 
-RUNNING = ("run", "fleet", "learn")
+RUNNING = ("run", "shell", "fleet", "learn")
 """Commands that look for a policy themselves, as none has to be there."""
+
+OWN_SIGNALS = ("run", "exec", "shell")
+"""Commands that handle their errors and signals themselves."""
 
 NOTHING_RUN = 125
 """The exit status of `run` when it did not start the command."""
@@ -69,8 +72,7 @@ def _in_directory(words: Sequence[str]) -> int:
 def execute(command: Command, values: Values, words: Sequence[str]) -> int:
     """Carry out a command; give its exit status.
 
-    An error of ours gives its message and exit code, Ctrl-C 130, SIGTERM 143. `run` handles its
-    errors and signals itself.
+    An error of ours gives its message and exit code, Ctrl-C 130, SIGTERM 143, but for `OWN_SIGNALS`.
     """
     warnings.formatwarning = _format_warning
     values = {**values, **_split_lists(command, values)}
@@ -84,7 +86,7 @@ def execute(command: Command, values: Values, words: Sequence[str]) -> int:
         return _report_usage_error(error, command.name)
     function = function_of(command.name)
     options = {**values, "words": words} if command.takes_command else values
-    if command.name == "run":
+    if command.name in OWN_SIGNALS:
         return _exit_status(command, values, function(**options))
     import signal  # noqa: PLC0415 - costs milliseconds, and `run` needs none of it
 

@@ -23,7 +23,7 @@ _NESTED = (
 
 def run(*, words: Sequence[str], **options: str | bool | list[str]) -> int:
     """Run a command in the sandbox of a policy; give the exit status: 125 when nothing was run."""
-    return _with_status(partial(_run, words, **options))
+    return with_status(partial(_run, words, **options))
 
 
 def _run(words: Sequence[str], **options: str | bool | list[str]) -> int:
@@ -33,7 +33,7 @@ def _run(words: Sequence[str], **options: str | bool | list[str]) -> int:
     if request.detach:
         from sandwright.cli.detaching import detach  # noqa: PLC0415 - few runs are detached
 
-        return detach(request, lambda: _with_status(partial(run_request, request, notify=notify)))
+        return detach(request, lambda: with_status(partial(run_request, request, notify=notify)))
     if request.name:
         raise UsageError("--name names a detached run: add --detach")
     return run_request(request, notify=notify)
@@ -47,7 +47,8 @@ def _build_missing(request: RunRequest) -> None:
             function_of("build-images")(name=names, platform=(platform,), smoke=False)
 
 
-def _with_status(function: Callable[[], int]) -> int:
+def with_status(function: Callable[[], int]) -> int:
+    """The exit status that a function gives; 125 for an error, which is reported, and 130 for Ctrl-C."""
     try:
         return function()
     except KeyboardInterrupt:

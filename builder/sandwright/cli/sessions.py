@@ -12,6 +12,7 @@ from sandwright.checked import Checked
 from sandwright.cli import console
 from sandwright.documents.model import plain
 from sandwright.errors import HostError, IntegrityError, SandwrightError
+from sandwright.methods.registry import properties
 from sandwright.policy.declaration import REFUSED, Refused
 from sandwright.policy.values import duration
 from sandwright.session import detached, state
@@ -19,7 +20,8 @@ from sandwright.session.audit_check import check_audit_log
 from sandwright.session.cleanup import foreign_sessions, leftover_lines, leftovers, remove_leftover
 from sandwright.session.doctor import Diagnosis, Instead, Rung, diagnose, unusable_directories
 from sandwright.session.persistent import unused_caches
-from sandwright.session.session_record import Enforced
+from sandwright.session.session_record import Enforced, SessionRecord
+from sandwright.session.usage import Usage, usage_of
 from sandwright.signalling import liveness
 
 
@@ -106,7 +108,9 @@ def status(*, json: bool = False) -> None:
     others = [record.session for record, found in records if found == "elsewhere"]
     if json:
         sessions = [
-            {name: value for name, value in plain(each).items() if name != "after"} for each in running
+            {name: value for name, value in plain(each).items() if name != "after"}
+            | {"usage": plain(_usage(each))}
+            for each in running
         ]
         console.lines(encoder.dumps({"sessions": sessions, "elsewhere": others}, indent=2))
         return
@@ -118,12 +122,25 @@ def status(*, json: bool = False) -> None:
     rows = [
         [
             f"{each.name} ({each.session})" if each.name else each.session,
-            *(_elapsed(each.began), each.method, str(each.pid), each.command, each.project),
+            *(_elapsed(each.began), *_used(_usage(each))),
+            *(each.method, str(each.pid), each.command, each.project),
             _enforced(each.enforced),
         ]
         for each in running
     ]
-    console.table(["session", "age", "method", "pid", "command", "project", "enforced"], rows)
+    console.table(
+        ["session", "age", "memory", "cpu", "method", "pid", "command", "project", "enforced"], rows
+    )
+
+
+def _usage(record: SessionRecord) -> Usage | None:
+    """None where its processes are elsewhere."""
+    method = properties(record.method)
+    return None if method.runs_elsewhere or method.remote else usage_of(record.pid)
+
+
+def _used(usage: Usage | None) -> tuple[str, str]:
+    return (f"{usage.memory / 2**20:.0f} MiB", f"{usage.cpu:.1f} s") if usage else ("-", "-")
 
 
 def logs(*, session: str, follow: bool = False) -> None:

@@ -38,11 +38,11 @@ LAUNCH_INIT = PrebuiltProgram(
     FLAGS,
     (
         *_HEADERS,
-        *_shared("broker.h", "filter.h", "landlock.h", "refusals.h"),
+        *_shared("broker.h", "filter.h", "landlock.h", "ports.h", "refusals.h", "requests.h"),
         *_shared(
             "backstop_inside.c", "confine.c", "exec.c", "filter.c", "init.c", "landlock_rules.c", "log.c"
         ),
-        *_shared("privileges.c", "utils.c"),
+        *_shared("fd_passing.c", "privileges.c", "process.c", "requests_inside.c", "utils.c"),
     ),
 )
 """The first process inside: it confines itself, and starts the command."""

@@ -30,6 +30,8 @@ class RunDocument:
     egress: str | None = None
     shims: str | None = None
     channel: int | None = None
+    started: int | None = None
+    requests: str | None = None
     cidfile: str | None = None
 
 

@@ -46,6 +46,9 @@ class Properties:
     outer_container: bool = False
     """The policy key `gvisor.engine` can run the method in a container."""
 
+    runs_elsewhere: bool = False
+    """The command's processes are not below the launcher: a daemon starts them, or another machine."""
+
     own_account: bool = False
     """The command runs as a dedicated account of the project."""
 
@@ -57,6 +60,9 @@ class Properties:
 
     shims: bool = False
     """The launcher mounts shims, and a session starts the bridge."""
+
+    exec_unsupported: str = "its launcher starts one command only"
+    """The reason why a session takes no further commands (`exec`); empty if it does."""
 
     placeholders: bool = False
     """Mounts need mount points, which the launcher creates in the project for a run."""

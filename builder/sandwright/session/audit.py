@@ -6,7 +6,7 @@
 | `previous` | SHA-256 of the line before, without its line break; zeros in the first one |
 | `time` | UTC, RFC 3339 |
 | `session` | the run, as `sandwright status` shows it |
-| `event` | `start`, `refused`, `call`, `repeated`, `omitted`, `exit` |
+| `event` | `start`, `exec`, `refused`, `call`, `repeated`, `omitted`, `exit` |
 
 `start` has the method, the project, the program's name, the policy's digest and the user's id. `refused`,
 `repeated` and `call` say by whom (`filter`, `launcher`, `proxy`, `bridge`), and what. `exit` has the status,

@@ -17,6 +17,7 @@ from sandwright.session.events import (
     RunCalled,
     RunDenied,
     RunEnded,
+    RunExecuted,
     RunStarted,
     decode_events,
     read_events,
@@ -102,6 +103,8 @@ class AuditWriter:
         for event in self._journaled():
             if isinstance(event, RunDenied):
                 _write_denial(self._log, "refused", explain_denial(event, self._context))
+            elif isinstance(event, RunExecuted):
+                self._log.write("exec", command=event.command)
         for call in self._bridge.new() if self._bridge else ():
             _write_call(self._log, call)
 

@@ -63,6 +63,8 @@ class CommandSession:
             record=recording.file if recording else None,
             record_calls=tuple(map(str, recording.calls)) if recording else (),
             record_uses=recording is not None and not recording.looks,
+            started=self.request.started if self.request.started >= 0 else None,
+            requests=state.requests_of(self.id),
             cidfile=self._cidfile(),
         )
 
@@ -94,7 +96,7 @@ class CommandSession:
             file = open_run_document(replace(self.document(), post_run=self._post_run_argv()))
             os.set_inheritable(file, True)
             words = with_document(self.launcher_argv(), file)
-            _restore_signals()
+            restore_signals()
             os.execve(program, words, self.environment())  # noqa: S606 - that is what this is for
         except OSError as error:
             raise user_dirs.error(f"{program} can't be started: {error.strerror}") from error
@@ -167,7 +169,7 @@ def _post_run_settings(session: str, request: RunRequest, prepared: CachedSandbo
     )
 
 
-def _restore_signals() -> None:
+def restore_signals() -> None:
     """Leave the signals as the person's shell would: Python ignores the first two, and waits with Ctrl-C."""
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)

@@ -20,14 +20,14 @@ from types import FrameType
 from typing import BinaryIO
 
 from sandwright import user_dirs
-from sandwright.errors import SandwrightError, UsageError
-from sandwright.locking import exclusive
+from sandwright.errors import UsageError
+from sandwright.locking import exclusive, lock_within
 from sandwright.session import state
 from sandwright.session.request import RunRequest
 from sandwright.session.run import LAUNCHER_FAILED
 from sandwright.session.session_record import SessionRecord
 from sandwright.signalling import kill, liveness
-from sandwright.visible import notify
+from sandwright.visible import notify, repeat
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 _ID = re.compile(r"[0-9a-f]{16}")
@@ -43,9 +43,10 @@ _ENDED = "the command ended with status"
 def start(request: RunRequest, run: Callable[[], int], write: Callable[[str], None]) -> int:
     """Start the run of a request in the background; give an exit status.
 
-    It is 0 once the session has begun, whose name or ID is written then. It is 125 where nothing was started.
-    Until then, what the start reports goes to standard error too. Raise UsageError for a name that is none or
-    in use, HostError where the log can't be written.
+    It is 0 once the command has been executed; the session's name or ID is written then. Else it is that of
+    a run in the foreground: 127 for a command that is not there, 125 where nothing was started. Until then,
+    what the start reports goes to standard error too. Raise UsageError for a name that is none or in use,
+    HostError where the log can't be written.
     """
     request.session = state.new_id()
     address = request.name or request.session
@@ -57,7 +58,8 @@ def start(request: RunRequest, run: Callable[[], int], write: Callable[[str], No
             raise UsageError(f"a session named {address} runs; stop it with `sandwright stop {address}`")
         _sweep_logs()
         log = Path(_logs(), f"{address}.{request.session}")
-        status = _fork(request.session, run, log)
+        started, request.started = os.pipe()
+        status = _fork(started, request.started, run, log)
     if status == 0:
         write(address)
     else:
@@ -65,25 +67,33 @@ def start(request: RunRequest, run: Callable[[], int], write: Callable[[str], No
     return status
 
 
-def _fork(session: str, run: Callable[[], int], log: Path) -> int:
-    """Run in a child; wait until its session has begun, which gives 0."""
+def _fork(started: int, starts: int, run: Callable[[], int], log: Path) -> int:
+    """Run in a child; wait until it has executed its command, which gives 0. Close both ends of that pipe."""
     sys.stdout.flush()
     sys.stderr.flush()
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)  # until they can be passed on
     file = os.open(log, _NEW, 0o600)
+    held = os.open(log, os.O_RDONLY | os.O_CLOEXEC)
+    lock_within(held, 0)  # until the child has ended
     child = os.fork()
     if child == 0:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        os._exit(_run_in_background(run, file, session))
-    os.close(file)
-    with log.open("rb") as output, _passing_signals(child, mask) as received:
-        status = _wait_for_start(child, session, output)
+        os.close(started)
+        os._exit(_run_in_background(run, file))
+    for each in (file, held, starts):
+        os.close(each)
+    with (
+        open(started, "rb", buffering=0) as pipe,
+        log.open("rb") as output,
+        _passing_signals(child, mask) as received,
+    ):
+        status = _wait_for_start(child, pipe, output)
     if received:
         return 128 + received[0]
     if status is not None and status < 0:
         notify(f"the start was ended by signal {-status}")
         return LAUNCHER_FAILED
-    return LAUNCHER_FAILED if status == LAUNCHER_FAILED else 0  # any other: it has run already
+    return 0 if status is None else status or LAUNCHER_FAILED
 
 
 @contextlib.contextmanager
@@ -108,11 +118,8 @@ def _passing_signals(child: int, mask: Iterable[int]) -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
-def _run_in_background(run: Callable[[], int], log: int, session: str) -> int:
-    """The child: give its exit status.
-
-    The session's record goes when the log is complete: who follows the log reads until then.
-    """
+def _run_in_background(run: Callable[[], int], log: int) -> int:
+    """The child: give its exit status."""
     os.setsid()
     with Path(os.devnull).open("rb") as nothing:
         os.dup2(nothing.fileno(), 0)
@@ -127,31 +134,33 @@ def _run_in_background(run: Callable[[], int], log: int, session: str) -> int:
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
-        with contextlib.suppress(OSError, SandwrightError):  # the next run removes it
-            state.forget(session)
     return status
 
 
-def _wait_for_start(child: int, session: str, log: BinaryIO) -> int | None:
-    """Wait until the session is recorded; the exit status where the run ended before that."""
+def _wait_for_start(child: int, started: BinaryIO, log: BinaryIO) -> int | None:
+    """Wait until the command has been executed: None. The exit status where the run ended before that."""
+    os.set_blocking(started.fileno(), False)
+    held: list[bytes] = []
     rest = b""
     while True:
-        begun = state.read(session) is not None
+        begun = bool(started.read(1))
         ended, status = (0, 0) if begun else os.waitpid(child, os.WNOHANG)
-        code = os.waitstatus_to_exitcode(status) if ended else None
+        begun = begun or (bool(ended) and bool(started.read(1)))  # it has ended since
         *lines, rest = (rest + log.read()).split(b"\n")
         for line in lines:
-            if code == LAUNCHER_FAILED or line.startswith(_REPORTS):
+            _show(line) if line.startswith(_REPORTS) else held.append(line)
+        if begun:
+            return None
+        if ended:
+            for line in held:
                 _show(line)
-        if begun or ended:
-            return code
+            return os.waitstatus_to_exitcode(status)
         time.sleep(_POLL)
 
 
 def _show(line: bytes) -> None:
-    text = line.decode(errors="surrogateescape")
-    if not text.startswith(f"sandwright: {_ENDED}"):
-        notify(text.removeprefix("sandwright: "))
+    if not line.startswith(_REPORTS + _ENDED.encode()):
+        repeat(line.decode(errors="surrogateescape"))
 
 
 def _check_name(name: str) -> None:
@@ -192,10 +201,10 @@ def copy_log(address: str, output: BinaryIO, *, follow: bool) -> None:
 
     Raise UsageError where there is no log.
     """
-    log, session = _find_log(address)
+    log = _find_log(address)
     with log.open("rb") as file:
         while True:
-            ended = state.liveness_of(session) == "ended"
+            ended = _is_written(log)
             while chunk := file.read(1 << 16):
                 output.write(chunk)
             output.flush()
@@ -204,13 +213,18 @@ def copy_log(address: str, output: BinaryIO, *, follow: bool) -> None:
             time.sleep(_POLL * 5)
 
 
-def _find_log(address: str) -> tuple[Path, str]:
-    """The newest log of a name or an ID, with the session."""
+def _find_log(address: str) -> Path:
+    """The newest log of a name or an ID."""
     found = [each for each in Path(_logs()).iterdir() if address in each.name.split(".")]
     if not found:
         raise UsageError(f"no detached run {address} has a log")
-    newest = max(found, key=lambda each: each.lstat().st_ctime)
-    return newest, newest.name.rpartition(".")[2]
+    return max(found, key=lambda each: each.lstat().st_ctime)
+
+
+def _is_written(log: Path) -> bool:
+    """Whether the process that writes a log, behind the end of its session too, has ended."""
+    with log.open("rb") as file:
+        return lock_within(file.fileno(), 0)
 
 
 def _logs() -> str:
@@ -222,5 +236,5 @@ def _sweep_logs() -> None:
     for log in Path(_logs()).iterdir():
         with contextlib.suppress(FileNotFoundError):  # another run sweeps too
             old = time.time() - log.lstat().st_mtime > _KEEP
-            if old and state.liveness_of(log.name.rpartition(".")[2]) == "ended":
+            if old and _is_written(log):
                 log.unlink()

@@ -4,6 +4,7 @@
 |---|---|---|
 | `RunStarted`, `RunEnded` | `session.supervise`, `session.post_run` | audit log, telemetry |
 | `RunDenied`, `RunOmitted` | the launcher (`launcher/source/refusals.c`), the proxy and the bridge of a session | denials, audit log, telemetry |
+| `RunExecuted` | the launcher (`launcher/source/requests.c`) | audit log |
 | `RunCalled` | the bridge of a session | audit log |
 
 As a line of JSON an event has its name in `event`, and its fields.
@@ -112,6 +113,13 @@ class RunCalled:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RunExecuted:
+    """A further command was asked for (`sandwright exec`): its program's name, cut after 64 bytes."""
+
+    command: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunEnded:
     """`status` is None when nothing was started."""
 
@@ -119,13 +127,14 @@ class RunEnded:
     seconds: float
 
 
-RunEvent = RunStarted | RunDenied | RunOmitted | RunCalled | RunEnded
+RunEvent = RunStarted | RunDenied | RunOmitted | RunCalled | RunExecuted | RunEnded
 
 _NAMES: dict[str, type[RunEvent]] = {
     "started": RunStarted,
     "refused": RunDenied,
     "omitted": RunOmitted,
     "called": RunCalled,
+    "executed": RunExecuted,
     "ended": RunEnded,
 }
 

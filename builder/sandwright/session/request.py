@@ -29,7 +29,8 @@ class RunRequest:
     which the sandbox is denied. `recording` selects the run's recording, None for none. With
     `explained` refused paths are reported. `rendered` requires that the project holds the artifacts
     that the policy renders to. With `build` missing images are built first. With `detach` the run goes on in
-    the background, by a `name` if it has one, and with the ID that `session` is given.
+    the background, by a `name` if it has one, and with the ID that `session` is given. `started` is the
+    descriptor of a pipe that gets a byte when the command has been executed, -1 for none.
     """
 
     __slots__ = (
@@ -46,7 +47,8 @@ class RunRequest:
             "settings",
             "telemetry",
         ),
-        *("build", "detach", "explained", "name", "quiet", "recording", "rendered", "session", "trusted"),
+        *("build", "detach", "explained", "name", "quiet", "recording", "rendered", "session", "started"),
+        "trusted",
     )
 
     def __init__(
@@ -98,6 +100,7 @@ class RunRequest:
         self.detach = detach
         self.name = name
         self.session = ""
+        self.started = -1
 
     def _placed(self, path: str) -> str:
         """A name in the directory where that really is."""

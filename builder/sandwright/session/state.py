@@ -49,8 +49,14 @@ def denials_of(session: str) -> str:
     return str(Path(directory(), f"{session}.denials"))
 
 
+def requests_of(session: str) -> str:
+    """The socket at which its launcher takes further commands (`sandwright exec`)."""
+    return str(Path(directory(), f"{session}.exec"))
+
+
 def forget(session: str) -> None:
-    """Remove the record of a session."""
+    """Remove the record of a session, and its socket."""
+    Path(requests_of(session)).unlink(missing_ok=True)
     Path(file_of(session)).unlink(missing_ok=True)
 
 
@@ -72,8 +78,9 @@ def read(session: str) -> SessionRecord | None:
 def half_written() -> list[str]:
     """Files that a process had begun to write as records (`user_dirs.write`) when it was killed.
 
-    So are refusals (`denials`) and recordings (`recording`) that were not read for a minute, of
-    sessions without a record; and damaged records, or those of other versions, whose process has ended.
+    So are refusals (`denials`), recordings (`recording`) and sockets (`exec`) that were not used for a
+    minute, of sessions without a record; and damaged records, or those of other versions, whose process has
+    ended.
     """
     return [str(path) for path in Path(directory()).iterdir() if _is_left(path)]
 
@@ -88,7 +95,7 @@ def _is_left(path: Path) -> bool:
             return (is_old or is_visible) and pid.isdigit() and not started(int(pid))
         case _ if not is_old:
             return False
-        case [session, "denials" | "record"]:
+        case [session, "denials" | "record" | "exec"]:
             return not Path(file_of(session)).exists()
         case [session, "json"]:
             return read(session) is None and _has_ended(path)

@@ -88,8 +88,9 @@ def _run_supervised(
         document = replace(document, shims=str(bridge.public), channel=bridge.channel)
         observed.bridge = BridgeLog(bridge.audit, bridge.session)
     state.write(session.record)
-    if not session.request.session:  # a detached run's record goes when its log is complete
-        stack.callback(state.forget, session.id)
+    stack.callback(state.forget, session.id)
+    if session.request.started >= 0 and not session.prepared.has_plan:
+        os.write(session.request.started, b"\0")  # such a launcher doesn't tell
     if audit is not None:
         document = replace(document, journal=audit.open_journal())
         audit.begin(
@@ -147,7 +148,8 @@ def _start_launcher(
         cidfile = {CIDFILE.name: document.cidfile} if document.cidfile else {}
         return _foreground(session, words, environment | cidfile, passed)
     with handed_over(document) as file:
-        return _foreground(session, with_document(words, file), environment, (*passed, file))
+        started = () if document.started is None else (document.started,)
+        return _foreground(session, with_document(words, file), environment, (*passed, *started, file))
 
 
 def _foreground(

@@ -6,6 +6,7 @@
 
 enum { KEY = 32, BLOCK = 64, HEX = 64, MOST = 1 << 24, CANNOT = 126, SET_BACK = 1000000000 };
 #define VERSION "1" /* of entries, and of the questions in them (request.py) */
+#define REQUESTS ".exec" /* the socket of a session (state.py) */
 #define INTERPRETER "sandwright-interpreter" /* its first line names the interpreter, as the installer wrote it */
 
 static char **arguments;          /* our own words */
@@ -78,6 +79,8 @@ static bool sessions_run(const char *path)
     DIR *records = above < 0 ? NULL : fdopendir(open_private(path, S_IFDIR));
     bool fine = records != NULL;
     for (struct dirent *each; (each = next_entry(records)) != NULL;) {
+        if (strcmp(each->d_name + strcspn(each->d_name, "."), REQUESTS) == 0)
+            continue;
         char *record = read_file(dirfd(records), each->d_name, MOST, NULL), process[16], start[24];
         const char *at = record == NULL ? NULL : strstr(record, "\"pid\": ");
         fine = fine && at != NULL && sscanf(at, "\"pid\": %15[0-9], \"start\": %23[0-9]", process, start) == 2 &&
@@ -121,11 +124,12 @@ static char *write_record(const struct entry *entry, const char *command)
 }
 
 /* The run document, as launcher/run_document.py writes it, in memory of ours: a descriptor that the launcher inherits. */
-static char *run_document(char *denials, const struct strv *post_run)
+static char *run_document(const char *session, const struct strv *post_run)
 {
     struct strv words = {0};
     struct bytes document = {0};
-    char *const head[] = {"sandwright-run", "1", "denials", "1", denials, "post_run", xasprintf("%zu", post_run->count), NULL};
+    char *const head[] = {"sandwright-run", "1", "denials", "1", xasprintf("%s.denials", session), "requests", "1",
+                          xasprintf("%s" REQUESTS, session), "post_run", xasprintf("%zu", post_run->count), NULL};
     strv_push_all(&words, head);
     strv_extend(&words, post_run);
     strv_push(&words, "end");
@@ -144,7 +148,7 @@ static void become_launcher(const struct entry *entry, char *path, char **comman
     strv_push(&after, record);
     for (size_t index = 0; index + 1 < entry->environment.count; index += 2)
         setenv(entry->environment.at[index], entry->environment.at[index + 1], 1);
-    strv_push_all(&words, (char *[]){entry->launcher.at[0], "--run", run_document(xasprintf("%s.denials", session), &after), NULL});
+    strv_push_all(&words, (char *[]){entry->launcher.at[0], "--run", run_document(session, &after), NULL});
     strv_push_all(&words, entry->launcher.at + 1);
     strv_push_all(&words, command);
     for (size_t index = 0; index < entry->said.count; index++)

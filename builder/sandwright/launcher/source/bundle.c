@@ -74,7 +74,7 @@ void bundle_root(struct bundle *bundle, const struct run *run)
     if (root < 0)
         die_errno("no root can be made for the run");
     if (write_file(root, BUNDLE_INIT + 1, "", 0, 0644) != 0 || write_file(root, GATE_INSIDE + 1, "", 0, 0644) != 0 ||
-        (run->terminal && write_file(root, BUNDLE_BELL + 1, "", 0, 0644) != 0) ||
+        (is_reported(run) && write_file(root, BUNDLE_BELL + 1, "", 0, 0644) != 0) ||
         !make_places(bundle, run, bundle->image_handle, root, ""))
         die_errno("cannot create mount points for the image's directories");
 }
@@ -117,7 +117,7 @@ static void put_mounts(struct bytes *out, const struct bundle *bundle, const str
         put_mount(out, bundle->laid.at[index], bundle->laid.at[index + 1], "\"noexec\", ");
     put_mount(out, BUNDLE_INIT, xasprintf("%s/launch-init", run->directory), "");
     put_mount(out, GATE_INSIDE, run->gate, "\"noexec\", ");
-    if (run->terminal)
+    if (is_reported(run))
         put_mount(out, BUNDLE_BELL, xasprintf("%s/bell", run->state), "\"noexec\", ");
     if (run->plan.shims.enabled)
         put_mount(out, run->plan.shims.place, run->document.shims, "");

@@ -8,11 +8,12 @@
 #include "closed.h"
 #include "landlock.h"
 #include "launch.h"
+#include "requests.h"
 #include "vm_ports.h"
 
 /* The descriptors that bubblewrap is given; the filter's stands in `args`. */
 enum { ARGUMENTS = 3, SETTINGS, FILTER, BLOCK, SAYS, STOP_FD, FREE, CONFINED = 100, GUEST = CONFINED + 2,
-       WALL = CONFINED + 2 };
+       WALL = CONFINED + 2, REQUESTS = WALL + 1 };
 enum { MOST_PROGRAM = 1 << 26, TRYING = 60000, ENDING = 100 }; /* bytes; milliseconds */
 static const char ELF[] = "\177ELF";
 
@@ -27,6 +28,7 @@ static char *typed;             /* the command's first word, as it was given */
 static struct strv extra_args;  /* further arguments: the environment */
 static int block[2], says[2];   /* pipes: bubblewrap waits for the first, and tells of its children in the second */
 static int stop_fd[2] = {-1, -1};  /* a pipe: init writes when the command stops */
+static int requests = -1;       /* the first process's end (requests.h) */
 static pid_t first;             /* the sandbox's first process */
 static int first_handle = -1;
 static struct watch watch = {.waits_on = BLOCK};
@@ -69,11 +71,11 @@ static void bwrap_check(struct run *run)
     /* By bubblewrap's own first process, which has no listener, a command could make one for its calls (/proc/1/mem). */
     char *const first_bind[] = {"--as-pid-1", "--ro-bind", inside_program(run), (char *)INIT};
     strv_extend(&extra_args, &(struct strv){(char **)first_bind, 4});
-    const char *stop_word = run->terminal ? xasprintf("%d", STOP_FD) : "-";
+    const char *stop = stop_word(run, xasprintf("%d", STOP_FD));
     if (has_kernel(run))
-        vm_command(run, &extra_args, INIT, stop_word, xasprintf("%d", GUEST), vm_ports_wanted(run) ? xasprintf("%d", GUEST + 1) : "-");
+        vm_command(run, &extra_args, INIT, stop, xasprintf("%d", GUEST), vm_ports_wanted(run) ? xasprintf("%d", GUEST + 1) : "-");
     else
-        init_command(run, INIT, stop_word);
+        init_command(run, INIT, stop, REQUESTS);
     if (run->plan.shims.enabled) {
         const char *path = run->given_path != NULL ? run->given_path : "/usr/local/bin:/usr/bin:/bin";
         shims_check(run);
@@ -101,10 +103,12 @@ static void bwrap_check(struct run *run)
 static void bwrap_prepare(struct run *run)
 {
     if (pipe2(block, O_CLOEXEC) != 0 || pipe2(says, O_CLOEXEC) != 0 || fcntl(says[0], F_SETFL, O_NONBLOCK) != 0 ||
-        (run->terminal && pipe2(stop_fd, O_CLOEXEC | O_NONBLOCK) != 0))
+        (is_reported(run) && pipe2(stop_fd, O_CLOEXEC | O_NONBLOCK) != 0))
         die_errno("no pipe can be made");
     run->stop_fd = stop_fd[0];
     run->wakes = says[0];
+    if (!has_kernel(run))
+        requests = requests_pair(run);
     closed_prepare(run);
     if (is_supervised(run))
         notify_start(run);
@@ -175,7 +179,7 @@ static _Noreturn void become(struct run *run, bool tries)
                    stop_fd[1], has_kernel(run) ? artifact(run, "guest.bpf") : -1, vm_ports_channel()};
     for (size_t index = 0; index < sizeof files / sizeof *files; index++)
         files[index] = fcntl(files[index], F_DUPFD_CLOEXEC, FREE + (int)run->plan.ignored.count);
-    for (int number = ARGUMENTS; number <= (tries ? FILTER : run->terminal ? STOP_FD : SAYS); number++)
+    for (int number = ARGUMENTS; number <= (tries ? FILTER : is_reported(run) ? STOP_FD : SAYS); number++)
         give(files[number - ARGUMENTS], number);
     give_ignored(run);
     if (has_kernel(run) && !tries)
@@ -215,6 +219,8 @@ static void bwrap_start(struct run *run)
         notify_hand_over(); /* above what `files` lets be opened, perhaps */
     if (walled)
         make_wall(run);
+    if (requests >= 0)
+        give(requests, REQUESTS);
     if (run->plan.files >= 0 && !has_kernel(run)) /* for bubblewrap too, so that no program inside can lift it */
         lower_limit(RLIMIT_NOFILE, (rlim_t)run->plan.files, 0, "files");
     become(run, false);
@@ -226,6 +232,7 @@ static void bwrap_started(struct run *run)
     close(block[0]);
     close(says[1]);
     close(stop_fd[1]);
+    close(requests);
     if (is_supervised(run))
         notify_started();
 }

@@ -21,10 +21,12 @@ void command_insert(struct run *run, char *const *words, size_t count)
     put_before(run, program, 1);
 }
 
-void init_command(struct run *run, const char *program, const char *stop_word)
+void init_command(struct run *run, const char *program, const char *stop, int requests)
 {
-    char *const words[] = {(char *)program, "--init", (char *)stop_word};
+    char *const words[] = {(char *)program, "--init", (char *)stop};
     put_before(run, words, sizeof words / sizeof *words);
+    if (run->document.requests != NULL && requests >= 0)
+        command_insert(run, (char *[]){"--requests", xasprintf("%d", requests)}, 2);
 }
 
 void make_gate(struct run *run)
@@ -39,6 +41,11 @@ void open_gate(const char *gate)
     _cleanup_close_ int file = open(gate, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
     if (file < 0 || write(file, "\n", 1) != 1)
         warn("%s can't be written (%s), so the command does not start", gate, strerror(errno));
+}
+
+const char *stop_word(const struct run *run, const char *stop)
+{
+    return run->terminal ? stop : is_reported(run) ? xasprintf("+%s", stop) : "-";
 }
 
 int make_stop_file(const char *path)

@@ -184,7 +184,7 @@ static void add_init(struct run *run)
     char *const stop_fd = xasprintf("%s/bell", run->state), *const first[] = {"/.sandwright-init", dns_wanted(run) ? "--init-named" : "--init",
                                                                     "/.sandwright-bell"};
     add_file(xasprintf("%s/launch-init", run->directory), "dst=/.sandwright-init");
-    if (run->terminal) {
+    if (is_reported(run)) {
         run->stop_fd = make_stop_file(stop_fd);
         add_file(stop_fd, "dst=/.sandwright-bell");
     }
@@ -195,7 +195,7 @@ static void add_init(struct run *run)
     if (run->gate != NULL)
         strv_extend(&words, &(struct strv){(char *[]){"--gate", (char *)GATE_INSIDE}, 2});
     strv_push(&words, first[1]);
-    strv_push(&words, run->terminal ? first[2] : xasprintf("-"));
+    strv_push(&words, (char *)stop_word(run, first[2]));
     for (size_t index = 1; index < run->plan.engine.started.count; index++)
         strv_push(&words, run->plan.engine.started.at[index]);
     for (char **word = run->command; *word != NULL; word++)

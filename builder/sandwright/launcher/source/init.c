@@ -7,7 +7,8 @@
  * that has lost its parent, hands signals on, and is never ended by one, as process 1 is not (pid_namespaces(7)).
  *
  * STOP_FD is how it tells outside that the command has stopped: a descriptor that it writes a byte to, or a file that it
- * reads, which is seen there by inotify(7); `-` without. The command doesn't get the descriptor.
+ * reads, which is seen there by inotify(7); `-` without. With `+` before it, it tells that the command was executed
+ * instead. The command doesn't get the descriptor.
  */
 #define _GNU_SOURCE
 #include <poll.h>
@@ -86,9 +87,20 @@ static void wait_for_gate(void)
 
 static const char *stop_fd;
 static int stop_end = -1;
+static bool tells_execution;
+static void (*tell_outside)(int kind, int value);
+static void (*hear_outside)(pid_t job, bool *stopped);
+
+void init_outside(void (*hear)(pid_t, bool *), void (*tell)(int, int))
+{
+    hear_outside = hear;
+    tell_outside = tell;
+}
 
 static void take_stop(const char *word)
 {
+    tells_execution = *word == '+';
+    word += tells_execution;
     stop_end = word[0] >= '0' && word[0] <= '9' ? atoi(word) : -1;
     stop_fd = strcmp(word, "-") == 0 ? NULL : word;
     if (stop_end >= 0)
@@ -97,20 +109,58 @@ static void take_stop(const char *word)
         prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 }
 
-/* Without a listener the command goes on: it would be stopped for ever. */
-static void tell_stop(pid_t job, bool *stopped)
+static void ring(void)
 {
     char byte = 0;
-    *stopped = true;
-    if (stop_fd == NULL && controls()) {
-        job_signal(job, SIGCONT, stopped);
-    } else if (stop_end >= 0) {
+    if (stop_end >= 0) {
         (void)!write(stop_end, &byte, 1);
     } else if (stop_fd != NULL) {
         int file = open(stop_fd, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
         (void)!read(file, &byte, 1);
         close(file);
     }
+}
+
+/* Without a listener the command goes on: it would be stopped for ever. */
+static void tell_stop(pid_t job, bool *stopped)
+{
+    *stopped = true;
+    if (tell_outside != NULL)
+        tell_outside(STOPPED, 0);
+    else if (stop_fd == NULL && controls())
+        job_signal(job, SIGCONT, stopped);
+    else if (!tells_execution)
+        ring();
+}
+
+static void tell_execution(void)
+{
+    if (tell_outside != NULL)
+        tell_outside(EXECUTED, 0);
+    else if (tells_execution)
+        ring();
+}
+
+static _Noreturn void end(int status)
+{
+    if (tell_outside != NULL)
+        tell_outside(STATUS, status);
+    _exit(status);
+}
+
+void init_signal(pid_t job, int number, bool *stopped)
+{
+    if (number == SIGTSTP && *stopped) /* what should have continued it was taken back by this one (signal(7)) */
+        tell_stop(job, stopped);
+    else
+        job_signal(job, number, stopped);
+}
+
+int terminal_pair(int *slave)
+{
+    int locked = 0, master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK);
+    *slave = ioctl(master, TIOCSPTLCK, &locked) != 0 ? -1 : ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
+    return *slave < 0 ? -1 : master;
 }
 
 void lead_session(void)
@@ -128,36 +178,47 @@ static _Noreturn void attend(pid_t job, const sigset_t *all)
         pid_t ended;
         while ((ended = waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0) {
             if (ended == job && !WIFSTOPPED(status))
-                _exit(exit_status(status));
+                end(exit_status(status));
             if (ended == job)
                 tell_stop(job, &stopped);
         }
         if (sigwait(all, &number) != 0 || number == SIGCHLD)
             continue;
-        if (number == SIGTSTP && stopped) /* what should have continued it was taken back by this one (signal(7)) */
-            tell_stop(job, &stopped);
+        if (number == SIGIO && hear_outside != NULL)
+            hear_outside(job, &stopped);
         else
-            job_signal(job, number, &stopped);
+            init_signal(job, number, &stopped);
     }
 }
 
-static _Noreturn void lead(char **command, char *const *variables)
+_Noreturn void init_lead(char **command, char *const *variables)
 {
-    sigset_t all, given;
+    static sigset_t all, given;
+    static bool blocked;
+    int reports[2];
     sigfillset(&all);
-    sigprocmask(SIG_BLOCK, &all, &given);
+    sigprocmask(SIG_BLOCK, &all, blocked ? NULL : &given);
+    blocked = true;
     signal(SIGCHLD, SIG_DFL);
     prctl(PR_SET_NAME, "init");
     wait_for_gate(); /* signals of that time are pending for the command */
     lead_session();
-    pid_t job = fork();
+    pid_t job = pipe2(reports, O_CLOEXEC) != 0 ? -1 : fork();
     if (job < 0)
         die_errno("no process can be made");
     job_begin(job);
     if (job == 0) {
+        if (tell_outside != NULL)
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+        exec_reports(reports[1]);
         sigprocmask(SIG_SETMASK, &given, NULL);
         exec_command(command, variables);
     }
+    close(reports[1]);
+    if (exec_succeeded(reports[0]))
+        tell_execution();
+    if (hear_outside != NULL)
+        raise(SIGIO); /* what came before we were told of it */
     attend(job, &all);
 }
 
@@ -166,11 +227,11 @@ _Noreturn void init_main(char **words)
     if (words[0] == NULL || words[1] == NULL)
         die("give a command to run");
     take_stop(words[0]);
-    lead(words + 1, environ);
+    init_lead(words + 1, environ);
 }
 
-_Noreturn void init_here(int stop_number, char **command, char *const *variables)
+_Noreturn void init_here(const char *stop, char **command, char *const *variables)
 {
-    take_stop(xasprintf("%d", stop_number));
-    lead(command, variables);
+    take_stop(stop);
+    init_lead(command, variables);
 }

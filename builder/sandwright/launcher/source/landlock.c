@@ -65,7 +65,7 @@ static void landlock_prepare(struct run *run)
         die_errno("no socket can be made");
     ours = ends[0];
     enders = ends[1];
-    if (run->terminal && pipe2(stop_fd, O_CLOEXEC | O_NONBLOCK) != 0)
+    if (is_reported(run) && pipe2(stop_fd, O_CLOEXEC | O_NONBLOCK) != 0)
         die_errno("no pipe can be made");
     run->stop_fd = stop_fd[0];
     if (!run->plan.sockets.supervised) /* else the command's parent does it */
@@ -227,9 +227,9 @@ static _Noreturn void become(struct run *run)
     char *none = NULL, *const *all = variables.count == 0 ? &none : variables.at;
     notify_confine(false);
     if (kernel != NULL)
-        vm_here(run, stop_fd[1], vm_ports_channel(), kernel, temporary(run), all);
-    if (run->terminal)
-        init_here(stop_fd[1], run->command, all);
+        vm_here(run, stop_word(run, xasprintf("%d", stop_fd[1])), vm_ports_channel(), kernel, temporary(run), all);
+    if (is_reported(run))
+        init_here(stop_word(run, xasprintf("%d", stop_fd[1])), run->command, all);
     exec_command(run->command, all);
 }
 

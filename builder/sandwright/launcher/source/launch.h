@@ -43,7 +43,8 @@ struct run {
     pid_t launcher, monitor, child; /* child: known to the monitor only */
     int child_handle;       /* its pidfd, -1 without */
     const char *gate;       /* the monitor's: the file that lets the command start, NULL without */
-    int stop_fd;               /* the monitor's: readable when the command has stopped, -1 without */
+    int stop_fd;            /* the monitor's: readable when the command has stopped or was executed, -1 without */
+    int requests;           /* the monitor's: takes connections to the first process (requests.c), -1 without */
     int wakes;              /* the monitor's: a descriptor of the method's that ends its sleep when readable, -1 without */
     struct watch *watch;    /* the monitor's: NULL without; it is asked how it ended, and the run ends with it */
     const char *image_root; /* engine: what gVisor's sandbox runs on, NULL without */
@@ -62,6 +63,12 @@ struct run {
 static inline bool has_kernel(const struct run *run) /* a kernel of the command's own */
 {
     return OWN_KERNELS && run->plan.vm.kernel != NULL;
+}
+
+/* Whether the first process reports by STOP: with a terminal that the command has stopped, else that it was executed. */
+static inline bool is_reported(const struct run *run)
+{
+    return run->terminal || run->document.started >= 0;
 }
 
 /* What a method does. Each function may be NULL. `clean` and `end` are called in monitor or launcher, whatever was made
@@ -137,15 +144,18 @@ bool remove_placeholders(struct run *run, bool wait);
 /* ---- command.c: the words before the command */
 void put_before(struct run *run, char *const *words, size_t count);
 void command_insert(struct run *run, char *const *words, size_t count); /* behind the program that runs inside */
-void init_command(struct run *run, const char *program, const char *stop_word);
+void init_command(struct run *run, const char *program, const char *stop, int requests); /* its descriptor for them; -1 without */
 /* The gate of containers, whose mounts the watch compares only when their first process is there: a file that is mounted inside. */
 static const char GATE_INSIDE[] = "/.sandwright-gate";
 void make_gate(struct run *run);          /* monitor: run->gate, closed */
 void open_gate(const char *gate);
+const char *stop_word(const struct run *run, const char *stop); /* STOP: a descriptor's number or a file, for the first process */
 int make_stop_file(const char *path); /* whose reading is seen by what is given */
 
 /* ---- exec.c. `environment` ends with NULL and holds PATH; exits with 126 or 127 where nothing can be run. */
 _Noreturn void exec_command(char **command, char *const *environment);
+void exec_reports(int file); /* where it fails, or `die` is called before, a byte is written to this pipe; success closes it */
+bool exec_succeeded(int file); /* at the pipe's other end, which is closed: waits for one or the other */
 
 /* ---- notify.c, confine.c. A separate process counts the filters' refusals to all programs inside, and, with
  * plan.sockets.supervised, answers its connect(2). */
@@ -168,8 +178,8 @@ void notify_end(void);                     /* monitor */
 pid_t notify_above(const struct run *run, int ruleset);
 
 /* ---- main.c, monitor.c, process.c */
-enum { TO_DELIVER, BEGUN, STATUS, STOPPED }; /* between launcher and monitor: a signal; the child is started; its status; the
-                                             command has stopped */
+enum { TO_DELIVER, BEGUN, STATUS, STOPPED, EXECUTED }; /* between launcher and monitor: a signal; the child is started; its status;
+                                                       the command has stopped; it was executed */
 struct message {
     int kind, value;
 };
@@ -178,6 +188,7 @@ void ignore_signals(void);                /* in what must not end by what ends t
 void restore_signals(void);               /* before executing another program: as we inherited them */
 _Noreturn void keep(struct run *run, int socket);
 void tell_stopped(void);                  /* monitor: the command has stopped */
+void tell_executed(void);                 /* monitor: it was executed */
 /* What a monitor knows of its launcher: `may_give_up` is called while something is waited for that is prepared. */
 struct launcher_link {
     int socket;
@@ -212,7 +223,12 @@ void lower_limit(int resource, unsigned long most, pid_t process, const char *na
 void init_gate(const char *path); /* before the others: a file that is empty until the command may start */
 _Noreturn void init_main(char **words);
 _Noreturn void init_named(char **words); /* once names are resolved inside, as plan.names.patterns says */
-_Noreturn void init_here(int stop_fd, char **command, char *const *variables); /* without a program between */
+_Noreturn void init_here(const char *stop, char **command, char *const *variables); /* without a program between */
+_Noreturn void init_lead(char **command, char *const *variables); /* the same behind init_here, for another command */
+void init_signal(pid_t job, int number, bool *stopped); /* hands it on */
+/* What is called for SIGIO, and what is told of EXECUTED, STOPPED and STATUS in place of STOP; NULL without. */
+void init_outside(void (*hear)(pid_t job, bool *stopped), void (*tell)(int kind, int value));
+int terminal_pair(int *slave); /* a new terminal of this root: its other side, which doesn't wait; -1 and errno */
 void lead_session(void);                  /* this process, which controls the terminal at 0, if one is there */
 void job_begin(pid_t job);                /* both sides of a fork: 0 in the child */
 void job_signal(pid_t job, int number, bool *stopped);
@@ -222,12 +238,13 @@ const char *vm_guest(const struct run *run); /* the first program there, an arti
 /* Launcher: puts `INIT ...` (launch-vm) before the command, and what it needs into bubblewrap's arguments. */
 void vm_command(struct run *run, struct strv *given, const char *init, const char *stop_word, const char *filter,
                 const char *ways);
-/* vm_landlock.c, child: the same here, with the `program` of the kernel. `stop_fd` is -1 without; `own` is a directory of the run's. */
-_Noreturn void vm_here(struct run *run, int stop_fd, int ways, const char *program, const char *own, char *const *variables);
+/* vm_landlock.c, child: the same here, with the `program` of the kernel. `own` is a directory of the run's. */
+_Noreturn void vm_here(struct run *run, const char *stop, int ways, const char *program, const char *own, char *const *variables);
 
 /* ---- terminal.c: a terminal of the command's own */
 bool terminal_open(struct run *run);      /* launcher, before the fork: whether there is one; ours passes all keys then */
 void terminal_begin(struct run *run);     /* launcher, after it */
+void terminal_take(int master);           /* launcher, in place of terminal_open: one that is there already */
 void terminal_give(struct run *run);      /* monitor: at 0 to 2, in place of ours */
 void terminal_control(const struct run *run); /* child: a session, which it controls */
 void terminal_restore(void);              /* ours is as it was */

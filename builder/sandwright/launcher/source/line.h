@@ -59,6 +59,7 @@ enum frame {
     TAKEN = 'A',   /* a number: bytes of the input that the command has, or its pipe */
     BESIDE_TAKEN = 'K', /* a number: bytes of that file that were read, whole pages */
     HALTED = 'Z',  /* the command has stopped */
+    EXECUTED_COMMAND = 'z', /* it was executed */
     REFUSED = 'M', /* nothing was run, and why */
     ENDED = 'X',   /* a number: the exit status. All that was written has been said, and is with the host */
 };

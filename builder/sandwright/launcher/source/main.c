@@ -1,4 +1,5 @@
 /* launch [--run DESCRIPTOR] COMMAND [ARGUMENT ...]: the launcher (run_document.h).
+ * launch --exec SOCKET DIRECTORY COMMAND [ARGUMENT ...]: a further command in a session (requests.h).
  * launch --uncover: removes the placeholders that killed runs left in the project. */
 #define _GNU_SOURCE
 #include <sys/prctl.h>
@@ -9,8 +10,10 @@
 #include "refusals.h"
 #include "landlock.h"
 #include "launch.h"
+#include "requests.h"
 
-static struct run run = {.document.channel = -1, .child_handle = -1, .wakes = -1, .stop_fd = -1, .lock = -1};
+static struct run run = {.document = {.channel = -1, .started = -1}, .child_handle = -1, .wakes = -1, .stop_fd = -1, .lock = -1,
+                         .requests = -1};
 static bool relayed, begun;
 enum { TELLING = 200 }; /* milliseconds until refusals are reported, where that is wanted at once */
 
@@ -28,6 +31,13 @@ static void fill_standard(void)
         if (file < 0 || fcntl(file, F_SETFD, 0) != 0)
             die_errno("/dev/null");
     close(file);
+}
+
+/* The monitor; for --exec the other end is closed where it is waited for. */
+static bool has_ended(bool wait)
+{
+    int status;
+    return run.monitor > 0 ? waitpid(run.monitor, &status, wait ? 0 : WNOHANG) == run.monitor : wait;
 }
 
 static void read_plan(void)
@@ -118,10 +128,19 @@ static void hand_on(int socket, int number, bool terminal)
     }
 }
 
+static void report_execution(void)
+{
+    if (run.document.started >= 0) {
+        (void)!write((int)run.document.started, "", 1);
+        close((int)run.document.started);
+    }
+    run.document.started = -1;
+}
+
 /* The monitor's word, or -1 when it ended without one. */
 static int see_through(int socket, int signals, bool terminal, int journal)
 {
-    int status = -1, ended, most, key;
+    int status = -1, most, key;
     for (bool over = false; !over;) {
         struct pollfd each[4] = {{.fd = signals, .events = POLLIN}, {.fd = socket, .events = POLLIN}};
         size_t copied = terminal_wait(each + 2, &most);
@@ -138,12 +157,16 @@ static int see_through(int socket, int signals, bool terminal, int journal)
             terminal_copy(each + 2);
         if (run.uncontrolled && (key = terminal_signal()) != 0)
             tell_monitor(socket, key);
-        over = waitpid(run.monitor, &ended, WNOHANG) == run.monitor;
+        over = has_ended(false);
         struct message message;
         ssize_t got;
         /* Bytes that the monitor hasn't read when it exits are reported first, as a reset, and once (unix(7)). */
         while ((got = recv(socket, &message, sizeof message, 0)) == sizeof message || (got < 0 && errno == ECONNRESET)) {
             begun = begun || (got > 0 && message.kind == BEGUN);
+            if (got > 0 && message.kind == EXECUTED) {
+                begun = true;
+                report_execution();
+            }
             status = got > 0 && message.kind == STATUS ? message.value : status;
             if (got > 0 && message.kind == STOPPED && terminal && !over) {
                 terminal_stop(socket);
@@ -152,7 +175,7 @@ static int see_through(int socket, int signals, bool terminal, int journal)
             }
         }
         if (got == 0 && !over) /* its end has come, or will at once */
-            over = waitpid(run.monitor, &ended, 0) == run.monitor;
+            over = has_ended(true);
     }
     return status;
 }
@@ -164,9 +187,39 @@ static int clean_up(void)
     if (run.method->clean != NULL)
         run.method->clean(&run);
     remove_placeholders(&run, true);
+    requests_end(&run);
     terminal_restore();
     warn("the supervisor was killed, so the run was stopped%s", all ? "" : ", but not all of its processes");
     return begun ? KILLED : NOT_RUN;
+}
+
+static int open_signals(const sigset_t *set)
+{
+    int signals = signalfd(-1, set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (signals < 0 || sigprocmask(SIG_BLOCK, set, NULL) != 0)
+        die_errno("signals can't be received");
+    return signals;
+}
+
+/* The session's first process is to it what the monitor is to the launcher of a run. */
+static _Noreturn void execute(const sigset_t *set, char **words)
+{
+    run.artifacts = -1;
+    check_descriptors(&run);
+    stream_keys(&run);
+    relay_streams(&run);
+    relayed = true;
+    int signals = open_signals(set), session = requests_ask(&run, words[0], words + 1);
+    if (run.terminal)
+        terminal_begin(&run);
+    int status = see_through(session, signals, run.terminal, -1);
+    terminal_drain();
+    if (status >= 0)
+        terminal_return();
+    terminal_restore();
+    if (status < 0)
+        warn("%s", begun ? "the session has ended, and the command with it" : "the session takes no command");
+    leave_launcher(status >= 0 ? status : begun ? KILLED : NOT_RUN);
 }
 
 int main(int count, char **words)
@@ -185,6 +238,8 @@ int main(int count, char **words)
         post_run_take(&run.document);
     }
     fill_standard();
+    if (count > 4 && strcmp(words[1], "--exec") == 0)
+        execute(&set, words + 2);
     read_plan();
     if (uncovers)
         uncover();
@@ -196,9 +251,7 @@ int main(int count, char **words)
     bool terminal = terminal_open(&run);
     if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
         die_errno("cannot open pidfds of the run's processes");
-    int sockets[2], signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (signals < 0 || sigprocmask(SIG_BLOCK, &set, NULL) != 0)
-        die_errno("signals can't be received");
+    int sockets[2], signals = open_signals(&set);
     run.monitor = fork_monitor(sockets);
     ports_release();
     if (terminal)

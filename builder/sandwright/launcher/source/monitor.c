@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 
 #include "launch.h"
+#include "requests.h"
 #include "vm_ports.h"
 
 enum { PATIENCE = 2000, GRACE = 10000, STARTS = 3, AFTER = 30000 }; /* milliseconds, but STARTS */
@@ -27,9 +28,18 @@ static void tell(int kind, int value)
     (void)!send(launcher.socket, &message, sizeof message, MSG_NOSIGNAL);
 }
 
+void tell_executed(void)
+{
+    if (current->document.started >= 0)
+        tell(EXECUTED, 0);
+    current->document.started = -1; /* the launcher's is another */
+}
+
 /* Once until the launcher goes on: a command could fill the socket, and the last message is the status. */
 void tell_stopped(void)
 {
+    if (!current->terminal)
+        tell_executed();
     if (!stop_sent && current->terminal)
         tell(STOPPED, 0);
     stop_sent = true;
@@ -74,6 +84,7 @@ static _Noreturn void end_monitor(int status)
     kill_child(current);
     ended_watch(current);
     bool all = current->over || end_descendants();
+    requests_end(current);
     if (current->method->clean != NULL)
         current->method->clean(current);
     remove_placeholders(current, launcher.gone || status == NOT_RUN);
@@ -194,6 +205,7 @@ static int attend(struct run *run)
             {.fd = run->watch == NULL ? -1 : run->watch->handle, .events = POLLIN},
             {.fd = run->wakes, .events = POLLIN},
             {.fd = run->stop_fd, .events = POLLIN},
+            {.fd = requests_socket(), .events = POLLIN},
         };
         if (poll(each, sizeof each / sizeof *each, sleep_for()) < 0)
             continue;
@@ -203,6 +215,8 @@ static int attend(struct run *run)
             run->method->readable(run);
         if (each[5].revents != 0 && hear_stop(run))
             tell_stopped();
+        if (each[6].revents != 0)
+            requests_pass(run);
         if (each[3].revents != 0) {
             ended_watch(run);
             if (watched != 0)
@@ -283,6 +297,7 @@ _Noreturn void keep(struct run *run, int socket)
     make_placeholders(run);
     if (run->method->prepare != NULL)
         run->method->prepare(run);
+    requests_listen(run);
     ports_start(run);
     if (vm_ports_wanted(run))
         vm_ports_start(run);

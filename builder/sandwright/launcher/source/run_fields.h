@@ -9,4 +9,6 @@ FIELD(FLAG, record_uses)   /* calls that only look at what is there, as stat(2),
 FIELD(WORD, egress)        /* the directory of the proxy that runs (egress.c) */
 FIELD(WORD, shims)         /* the directory of the bridge that runs (shims.c) */
 FIELD(NUMBER, channel)     /* a descriptor of that bridge's, which is inherited */
+FIELD(NUMBER, started)     /* a descriptor, which is inherited: gets a byte when the command has been executed */
+FIELD(WORD, requests)      /* the socket at which further commands are asked for (requests.c); absent: none */
 FIELD(WORD, cidfile)       /* where an engine writes the container's id */

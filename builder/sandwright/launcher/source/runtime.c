@@ -11,13 +11,15 @@
 #include "refusals.h"
 #include "landlock.h"
 #include "launch.h"
+#include "requests.h"
 
 enum { QUESTION = 10 }; /* seconds for a question to a runtime */
-enum { WALL = 3 };      /* the descriptor that a runtime hands on (`--preserve-fds 1`) */
+enum { WALL = 3, PASSED_ON = 2 }; /* the first descriptor that a runtime hands on (`--preserve-fds`), at most so many */
 
 static const char *program;
 static char *environment[3];
 static bool walled;
+static int requests = -1; /* the first process's end (requests.h) */
 static struct watch watch;
 static struct bundle bundle = {.image_handle = -1};
 
@@ -97,9 +99,10 @@ static void runtime_check(struct run *run)
         refusals_share();
     }
     run->uncontrolled = run->plan.runtime.gvisor; /* runsc's processes would die of its signals */
-    init_command(run, BUNDLE_INIT, run->terminal ? BUNDLE_BELL : "-");
+    walled = backstop_available(run);
+    init_command(run, BUNDLE_INIT, stop_word(run, BUNDLE_BELL), run->plan.runtime.gvisor ? -1 : WALL + walled);
     command_insert(run, (char *const[]){"--gate", (char *)GATE_INSIDE}, 2);
-    if ((walled = backstop_available(run)))
+    if (walled)
         backstop_command(run, WALL);
     if (run->plan.shims.enabled) {
         shims_check(run);
@@ -124,8 +127,10 @@ static void runtime_prepare(struct run *run)
         die_errno("cannot create the empty file that hides others");
     if (run->plan.ignored.count > 0)
         rundir_make_ignored(run);
-    if (run->terminal)
+    if (is_reported(run))
         run->stop_fd = make_stop_file(xasprintf("%s/bell", run->state));
+    if (!run->plan.runtime.gvisor)
+        requests = requests_pair(run);
     if (asks(run))
         bundle.listener = notify_listen(run, run->plan.runtime.rootless && run->plan.runtime.own_network);
     bundle_root(&bundle, run);
@@ -202,7 +207,7 @@ static void make_wall(const struct run *run)
         strv_push(&all, xasprintf("%s/%s", bundle.image, bundle.shown.at[index]));
     for (size_t index = 0; index < bundle.laid.count; index += 2)
         strv_push(&all, bundle.laid.at[index + 1]);
-    if (run->terminal)
+    if (is_reported(run))
         strv_push(&all, xasprintf("%s/bell", run->state));
     if (run->plan.shims.enabled)
         strv_push(&all, (char *)run->document.shims);
@@ -212,7 +217,7 @@ static void make_wall(const struct run *run)
 /* Above the one that a runtime hands on. */
 static int moved_channel(const struct run *run)
 {
-    int channel = fcntl((int)run->document.channel, F_DUPFD, WALL + 1);
+    int channel = fcntl((int)run->document.channel, F_DUPFD, WALL + PASSED_ON);
     if (channel < 0)
         die_errno("the bridge can't be reached");
     return channel;
@@ -222,10 +227,11 @@ static void runtime_start(struct run *run)
 {
     const char *log = xasprintf("%s/log", run->state), *pid = xasprintf("%s/pid", run->state);
     struct strv enter = {0};
-    char *const last[] = {"--preserve-fds", "1", (char *)run->name};
+    int passed = walled + (requests >= 0);
+    char *const last[] = {"--preserve-fds", xasprintf("%d", passed), (char *)run->name};
     struct strv all = words_of(
         run, (const char *const[]){"--log", log, "run", "--bundle", run->state, "--pid-file", pid, NULL});
-    for (size_t index = walled ? 0 : 2; index < 3; index++)
+    for (size_t index = passed > 0 ? 0 : 2; index < 3; index++)
         strv_push(&all, last[index]);
     if (!run->plan.runtime.gvisor) /* gVisor has its own devices */
         keep_devices();
@@ -237,6 +243,8 @@ static void runtime_start(struct run *run)
     }
     if (walled)
         make_wall(run);
+    if (requests >= 0 && dup2(requests, WALL + walled) < 0)
+        die_errno("no socket can be passed on");
     strv_extend(&enter, &all);
     execve(enter.at[0], enter.at, environment);
     die_errno("%s can't be started", enter.at[0]);

@@ -25,32 +25,32 @@ static bool in_front(void)
     return front == group || (front < 0 && errno == ENOTTY);
 }
 
-/* What a shell has set for its own line isn't for the command. */
+/* What a shell has set for its own line isn't for the command. The master's settings are the slave's. */
 static bool settle(void)
 {
     struct termios plain;
     if (in_front())
-        return tcsetattr(slave, TCSANOW, &before) == 0;
-    if (tcgetattr(slave, &plain) != 0)
+        return tcsetattr(master, TCSANOW, &before) == 0;
+    if (tcgetattr(master, &plain) != 0)
         return false;
     plain.c_iflag |= before.c_iflag & IUTF8;
-    return tcsetattr(slave, TCSANOW, &plain) == 0;
+    return tcsetattr(master, TCSANOW, &plain) == 0;
+}
+
+void terminal_take(int file)
+{
+    group = getpgrp();
+    master = file;
+    if (master < 0 || (own = fcntl(0, F_DUPFD_CLOEXEC, 3)) < 0 || tcgetattr(own, &before) != 0 || !settle())
+        die_errno("no terminal can be made");
+    terminal_resize();
 }
 
 bool terminal_open(struct run *run)
 {
-    int locked = 0;
     if (!run->terminal)
         return false;
-    group = getpgrp();
-    if ((own = fcntl(0, F_DUPFD_CLOEXEC, 3)) < 0 || tcgetattr(own, &before) != 0 ||
-        (master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK)) < 0 ||
-        ioctl(master, TIOCSPTLCK, &locked) != 0)
-        die_errno("no terminal can be made");
-    slave = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
-    if (slave < 0 || !settle())
-        die_errno("no terminal can be made");
-    terminal_resize();
+    terminal_take(terminal_pair(&slave));
     return true;
 }
 

@@ -78,6 +78,8 @@ static bool hear(void)
     while ((got = recv(ends[OURS], &word, 1, MSG_DONTWAIT)) == 1) {
         if (word == HAS_STOPPED)
             tell_stopped();
+        if (word == IS_EXECUTED)
+            tell_executed();
         running = true;
     }
     return got == 0;

@@ -4,7 +4,7 @@
 
 #include "launch.h"
 
-enum { RUNS, HAS_STOPPED }; /* what the first process says to the monitor, which sends it signals */
+enum { RUNS, HAS_STOPPED, IS_EXECUTED }; /* what the first process says to the monitor, which sends it signals */
 
 /* Makes the first process, and ends with it, or it with the monitor, which holds the other end of this socket. */
 _Noreturn void root_half(struct run *run, int socket, const struct strv *given);

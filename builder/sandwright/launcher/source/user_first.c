@@ -20,7 +20,7 @@ static struct strv variables;
 static const char *place;
 static int root = -1; /* the mount there */
 
-static _Noreturn void begin_command(struct run *run)
+static _Noreturn void begin_command(struct run *run, int report)
 {
     struct strv shown = {0};
     strv_push(&shown, xasprintf("%s/resolv.conf", run->directory)); /* where names are resolved inside */
@@ -45,7 +45,8 @@ static _Noreturn void begin_command(struct run *run)
         landlock_enter(wall);
     if (chdir(run->plan.user.start_directory) != 0)
         die_errno("%s can't be entered", run->plan.user.start_directory);
-    close_others((int[]){notify_channel()}, 1);
+    close_others((int[]){notify_channel(), report}, 2);
+    exec_reports(report);
     notify_confine(run->plan.repositories.count > 0);
     exec_command(run->command, variables.at);
 }
@@ -130,14 +131,19 @@ static _Noreturn void be_first(struct run *run, int socket, const char *steps, s
         watch_end(&watch); /* which says why */
         leave_namespace(NOT_RUN);
     }
-    pid_t command = fork_child(NULL);
+    int reports[2];
+    pid_t command = pipe2(reports, O_CLOEXEC) != 0 ? -1 : fork_child(NULL);
     if (command == 0)
-        begin_command(run);
+        begin_command(run, reports[1]);
     if (command < 0)
         die_errno("no process can be made");
     notify_started();
     job_begin(command);
     (void)!send(socket, "", 1, MSG_NOSIGNAL);
+    close(reports[1]);
+    const char executed = IS_EXECUTED;
+    if (exec_succeeded(reports[0]))
+        (void)!send(socket, &executed, 1, MSG_NOSIGNAL);
     leave_namespace(attend(socket, children, command, &watch));
 }
 

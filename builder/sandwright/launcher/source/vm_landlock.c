@@ -39,7 +39,7 @@ static void say_plan(struct bytes *out)
         say_planned(out, PLAN_LINK, here->plan.vm.links.at[index], here->plan.vm.links.at[index + 1]);
 }
 
-_Noreturn void vm_here(struct run *run, int stop_file, int ways, const char *program, const char *own, char *const *variables)
+_Noreturn void vm_here(struct run *run, const char *stop, int ways, const char *program, const char *own, char *const *variables)
 {
     struct strv words = {0};
     struct vm_plan plan = {.directory = run->plan.landlock.start_directory, .hostname = run->plan.vm.hostname,
@@ -47,6 +47,6 @@ _Noreturn void vm_here(struct run *run, int stop_file, int ways, const char *pro
     here = run;
     plan.filter = checked_artifact(run, "guest.bpf", &plan.filter_length);
     environ = (char **)variables;
-    vm_words(run, &words, stop_file >= 0 ? xasprintf("%d", stop_file) : "-", "-", ways >= 0 ? xasprintf("%d", ways) : "-", program);
+    vm_words(run, &words, stop, "-", ways >= 0 ? xasprintf("%d", ways) : "-", program);
     vm_relay(&plan, words.at);
 }

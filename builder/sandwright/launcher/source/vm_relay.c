@@ -114,7 +114,8 @@ static void take_frame(enum frame frame, unsigned char *content, size_t length)
         lessen(&ahead, line_take_number(content, length));
         break;
     case HALTED:
-        if (stop_fd >= 0)
+    case EXECUTED_COMMAND:
+        if (stop_fd >= 0 && terminal == (frame == HALTED))
             (void)!write(stop_fd, "", 1);
         break;
     case REFUSED:
@@ -273,10 +274,10 @@ _Noreturn void vm_relay(const struct vm_plan *plan, char **words)
         machine.directory = plan->own;
     } else /* else the supervisor reads which files it asks for */
         prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-    stop_fd = strcmp(words[0], "-") == 0 ? -1 : atoi(words[0]);
+    terminal = *words[0] >= '0' && *words[0] <= '9';
+    stop_fd = strcmp(words[0], "-") == 0 ? -1 : atoi(words[0]); /* a sign, too */
     ways = strcmp(words[2], "-") == 0 ? -1 : atoi(words[2]);
     tunnels.reach = ask_outside;
-    terminal = stop_fd >= 0;
     fcntl(stop_fd, F_SETFD, FD_CLOEXEC);
     fcntl(ways, F_SETFD, FD_CLOEXEC);
     lead_session();

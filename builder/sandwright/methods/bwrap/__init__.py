@@ -8,6 +8,7 @@ from sandwright.methods.properties import Properties
 METHOD = Method(
     properties=Properties(
         own_user_namespace=True,
+        exec_unsupported="",
         shims=True,
         placeholders=True,
         supervises_creation=True,

@@ -7,6 +7,8 @@ from sandwright.methods.properties import Properties
 
 METHOD = Method(
     properties=Properties(
+        runs_elsewhere=True,
+        exec_unsupported="the daemon hands no descriptor on, by which the first process could be asked",
         root="image",
         needs_image=True,
         engine=True,

@@ -7,6 +7,7 @@ from sandwright.methods.properties import Properties
 
 METHOD = Method(
     properties=Properties(
+        exec_unsupported="runsc hands no socket on, by which the first process could be asked",
         root="image",
         needs_image=True,
         own_kernel=True,

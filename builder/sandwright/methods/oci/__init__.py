@@ -11,6 +11,7 @@ METHOD = Method(
         needs_image=True,
         own_user_namespace=True,
         unpacked_image=True,
+        exec_unsupported="",
         shims=True,
         placeholders=True,
         verifiable=True,

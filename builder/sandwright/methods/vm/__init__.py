@@ -12,6 +12,7 @@ WEAKER = "Landlock confines its kernel, without namespaces"
 
 METHOD = Method(
     properties=Properties(
+        exec_unsupported="the line to the guest kernel carries the streams of one command",
         own_kernel=True,
         placeholders=True,
         verifiable=True,

@@ -100,7 +100,8 @@ static void begin(bool said)
     if (said) {
         int procs = guest_system(&set);
         guest_network(line);
-        guest_command(&set, procs, &job);
+        if (guest_command(&set, procs, &job))
+            line_say(&out, EXECUTED_COMMAND, NULL, 0);
     }
     begun = said;
 }

@@ -51,7 +51,7 @@ const char *guest_root(const struct strv *planned, const struct identity *identi
 
 /* guestcommand.c */
 bool guest_setting(struct settings *set, enum frame frame, const unsigned char *content, size_t length); /* true: begin */
-void guest_command(const struct settings *set, int procs, struct job *job);
+bool guest_command(const struct settings *set, int procs, struct job *job); /* whether it was executed */
 void copy_fixed(void *to, size_t size, const void *content, size_t length); /* nothing for another length */
 
 #endif

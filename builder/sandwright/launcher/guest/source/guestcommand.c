@@ -116,15 +116,10 @@ static void set_limits(const struct settings *set, int procs)
         die_errno("resources can not be limited");
 }
 
-static _Noreturn void leave_job(int code)
-{
-    _exit(code);
-}
-
-static _Noreturn void become_command(const struct settings *set, int procs, const sigset_t *given)
+static _Noreturn void become_command(const struct settings *set, int procs, int report, const sigset_t *given)
 {
     char *none = NULL;
-    leave = leave_job;
+    exec_reports(report);
     for (int number = 0; number < 3; number++)
         if (dup2(its[number], number) < 0)
             _exit(NOT_RUN);
@@ -159,10 +154,7 @@ static void make_pipe(const struct identity *owner, struct job *job, int number)
 /* This process leads its session: it has it as standard input, too. */
 static void make_terminal(const struct settings *set, struct job *job)
 {
-    int locked = 0;
-    if ((job->master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK)) < 0 ||
-        ioctl(job->master, TIOCSPTLCK, &locked) != 0 ||
-        (slave = ioctl(job->master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC)) < 0 ||
+    if ((job->master = terminal_pair(&slave)) < 0 ||
         fchown(slave, (uid_t)set->identity.user, (gid_t)set->identity.group) != 0 ||
         tcsetattr(slave, TCSANOW, &set->terminal.modes) != 0 || ioctl(job->master, TIOCSWINSZ, &set->terminal.size) != 0 ||
         dup2(slave, 0) < 0)
@@ -171,8 +163,9 @@ static void make_terminal(const struct settings *set, struct job *job)
     job->input = job->outputs[0] = job->master;
 }
 
-void guest_command(const struct settings *set, int procs, struct job *job)
+bool guest_command(const struct settings *set, int procs, struct job *job)
 {
+    int reports[2];
     sigset_t none;
     sigemptyset(&none);
     if (set->has_terminal)
@@ -188,13 +181,15 @@ void guest_command(const struct settings *set, int procs, struct job *job)
     else
         make_pipe(&set->identity, job, 2);
     lead_session();
-    job->pid = fork();
+    job->pid = pipe2(reports, O_CLOEXEC) != 0 ? -1 : fork();
     if (job->pid < 0)
         guest_refuse("a process");
     job_begin(job->pid);
     if (job->pid == 0)
-        become_command(set, procs, &none);
+        become_command(set, procs, reports[1], &none);
     for (int number = 0; number < 3; number++)
         if (its[number] != slave)
             close(its[number]);
+    close(reports[1]);
+    return exec_succeeded(reports[0]);
 }

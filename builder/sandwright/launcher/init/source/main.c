@@ -3,6 +3,7 @@
  *   --confine MODE CHANNEL FILTER    loads the filter; its listener goes to the supervisor (confine.c): connects or counts, and
  *                                    `,links` behind it where that makes links; descriptors
  *   --gate FILE                      is for init: the command starts when that file is not empty
+ *   --requests CHANNEL               is for init: further commands come by that descriptor (requests_inside.c)
  *   --init STOP COMMAND ...          becomes the sandbox's init (init.c)
  *   --init-named STOP COMMAND ...    the same, once questions for names are answered inside
  *   COMMAND ...                      becomes it: what brings the bridge in, before init
@@ -14,6 +15,7 @@
 #include "inside.h"
 #include "landlock.h"
 #include "launch.h"
+#include "requests.h"
 
 enum { NAMED = 30000 }; /* milliseconds */
 
@@ -41,6 +43,10 @@ int main(int count, char **words)
         words = confine_enter(words + 1);
     if (*words != NULL && strcmp(*words, "--gate") == 0 && words[1] != NULL) {
         init_gate(words[1]);
+        words += 2;
+    }
+    if (*words != NULL && strcmp(*words, "--requests") == 0 && words[1] != NULL) {
+        requests_take(atoi(words[1]));
         words += 2;
     }
     if (*words == NULL)

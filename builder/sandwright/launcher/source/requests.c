@@ -1,0 +1,136 @@
+/* Further commands in a session (`sandwright exec`), outside: the monitor listens at a socket in the user's directory of sessions,
+ * which no sandbox sees, and hands each connection to the session's first process. The client sends it there what to run. */
+#define _GNU_SOURCE
+#include <sys/socket.h>
+#include <sys/sysmacros.h>
+#include <sys/un.h>
+
+#include "ports.h"
+#include "requests.h"
+
+enum { WAITING = 16, ASKING = 1000 /* milliseconds */ };
+
+static int listener = -1;
+
+/* Whatever the length of the path. */
+static struct sockaddr_un address_of(const char *path, int *directory)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    const char *name = base_name(path);
+    *directory = open(xasprintf("%.*s", (int)(name - path), path), O_PATH | O_DIRECTORY | O_CLOEXEC);
+    snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/%s", *directory, name);
+    return address;
+}
+
+void requests_listen(const struct run *run)
+{
+    _cleanup_close_ int directory = -1;
+    if (run->requests < 0)
+        return;
+    const struct sockaddr_un address = address_of(run->document.requests, &directory);
+    listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (bind(listener, (const struct sockaddr *)&address, sizeof address) != 0 || listen(listener, WAITING) != 0) {
+        close(listener);
+        listener = -1; /* there is none then, and the run goes on */
+    }
+}
+
+int requests_socket(void)
+{
+    return listener;
+}
+
+int requests_pair(struct run *run)
+{
+    int ends[2];
+    if (run->document.requests == NULL)
+        return -1;
+    if (run->requests >= 0)
+        close(run->requests);
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0)
+        die_errno("no socket can be made");
+    run->requests = ends[0];
+    return ends[1];
+}
+
+/* Only this user's processes get to the socket; root's may, too, but act for it. */
+static bool is_ours(int client)
+{
+    struct ucred peer;
+    socklen_t length = sizeof peer;
+    return getsockopt(client, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && (peer.uid == geteuid() || peer.uid == 0);
+}
+
+/* The audit log's reader takes it from there (session/events.py). Without a journal nothing is to be written. */
+static bool is_journaled(const struct run *run, int client)
+{
+    struct request request;
+    struct bytes line = {0};
+    if (run->document.journal == NULL)
+        return true;
+    if (!wait_readable(client, milliseconds() + ASKING) || recv(client, &request, sizeof request, MSG_PEEK) != sizeof request)
+        return false;
+    _cleanup_close_ int file = open(run->document.journal, O_WRONLY | O_APPEND | O_CLOEXEC);
+    bytes_text(&line, "{\"event\": \"executed\", ");
+    bytes_json(&line, "command", request.name, strnlen(request.name, sizeof request.name));
+    bytes_text(&line, "}\n");
+    bool written = file >= 0 && write(file, line.at, line.end) == (ssize_t)line.end;
+    free(line.at);
+    return written;
+}
+
+void requests_pass(const struct run *run)
+{
+    struct message message = {0};
+    for (int client; (client = accept4(listener, NULL, NULL, SOCK_CLOEXEC)) >= 0; close(client))
+        if (is_ours(client) && is_journaled(run, client))
+            (void)!pass_files(run->requests, (struct iovec){&message, sizeof message}, &client, 1);
+}
+
+void requests_end(const struct run *run)
+{
+    if (run->document.requests != NULL)
+        unlink(run->document.requests);
+}
+
+/* The other side of the sandbox's terminal, and nothing else that something inside could have sent. */
+static int take_terminal(int session)
+{
+    int files[PASSED];
+    struct message message;
+    struct stat status;
+    int got = take_files(session, (struct iovec){&message, sizeof message}, files);
+    if (got != 1 || fstat(files[0], &status) != 0 || !S_ISCHR(status.st_mode) || status.st_rdev != makedev(5, 2))
+        die("the session makes no terminal");
+    return files[0];
+}
+
+int requests_ask(const struct run *run, const char *path, char *const *words)
+{
+    _cleanup_close_ int directory = -1;
+    struct bytes content = {0};
+    struct strv all = {0};
+    struct request request = {0};
+    const struct sockaddr_un address = address_of(path, &directory);
+    int session = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (connect(session, (const struct sockaddr *)&address, sizeof address) != 0)
+        die_errno("the session takes no command");
+    strv_push_all(&all, words);
+    bytes_words(&content, &all);
+    int files[REQUEST_FILES] = {0, 1, 2, memory_file("command", content.at, bytes_held(&content))};
+    for (int number = 0; number < 3; number++)
+        if (run->terminal && isatty(number)) {
+            request.terminal |= 1 << number;
+            files[number] = files[3];
+        }
+    memcpy(request.name, base_name(words[1]), strnlen(base_name(words[1]), sizeof request.name));
+    bool asked = pass_files(session, (struct iovec){&request, sizeof request}, files, REQUEST_FILES) == sizeof request;
+    if (asked && request.terminal != 0) {
+        terminal_take(take_terminal(session));
+        asked = send(session, &(struct message){0}, sizeof(struct message), MSG_NOSIGNAL) == sizeof(struct message);
+    }
+    if (!asked || fcntl(session, F_SETFL, O_NONBLOCK) != 0)
+        die_errno("the session takes no command");
+    close(files[3]);
+    return session;
+}

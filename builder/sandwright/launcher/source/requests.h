@@ -1,0 +1,31 @@
+/* Further commands in a session (`sandwright exec`, docs/launcher.md): requests.c outside, requests_inside.c in the session's
+ * first process. Over the connection of a client goes a request with REQUEST_FILES descriptors: standard streams, and memory
+ * with the words. Where a stream is to be a terminal its other side is the answer. Signals go in (TO_DELIVER); BEGUN, EXECUTED,
+ * STOPPED and STATUS come out. */
+#ifndef REQUESTS_H
+#define REQUESTS_H
+
+#include "launch.h"
+
+enum { REQUEST_FILES = 4, MOST_WORDS = 1 << 24 }; /* bytes */
+
+struct request {
+    int terminal;  /* a bit for each standard stream that is to be a terminal */
+    char name[64]; /* of the program, for the audit log; shorter ones end with NUL */
+};
+
+/* Monitor: listens at the run document's socket; without one nothing is done. It is removed at the end. */
+void requests_listen(const struct run *run);
+int requests_socket(void);                /* which is readable when somebody connects; -1 without */
+int requests_pair(struct run *run);       /* run->requests; the other end is the first process's. -1: not wanted */
+void requests_pass(const struct run *run); /* hands connections to the first process */
+void requests_end(const struct run *run); /* monitor or launcher */
+
+/* First process: commands come by this descriptor, which no program that it starts gets. */
+void requests_take(int file);
+
+/* Launcher of `launch --exec SOCKET DIRECTORY COMMAND ...`, a connection, on which it was asked for;
+ * or refuses. */
+int requests_ask(const struct run *run, const char *path, char *const *words);
+
+#endif

@@ -1,0 +1,127 @@
+/* Further commands in a session (`sandwright exec`), inside: the first process gets a connection for each (requests.c), and forks a
+ * leader, which has every wall of the session by inheritance. Nothing that runs inside enters it from outside. The leader takes
+ * the command and its streams from the connection, starts it as init.c starts the session's, and tells there how it ends. */
+#define _GNU_SOURCE
+#include <sys/prctl.h>
+#include <sys/socket.h>
+
+#include "launch.h"
+#include "ports.h"
+#include "requests.h"
+
+static int channel = -1, connection = -1;
+
+static void tell_client(int kind, int value)
+{
+    const struct message message = {kind, value};
+    (void)!send(connection, &message, sizeof message, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+/* One that was killed has no use for what it asked for. */
+static void hear_client(pid_t job, bool *stopped)
+{
+    struct message message;
+    ssize_t got;
+    while ((got = recv(connection, &message, sizeof message, MSG_DONTWAIT)) == sizeof message)
+        if (message.kind == TO_DELIVER && message.value > 0 && message.value < 64)
+            init_signal(job, message.value, stopped);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    kill(-job, SIGKILL);
+    end_descendants();
+    _exit(KILLED);
+}
+
+/* The kernel says by SIGIO that something can be read. runc, which is Go, lets descriptors wait that it hands on. */
+static void be_told_of(int socket)
+{
+    if (fcntl(socket, F_SETOWN, getpid()) != 0 || fcntl(socket, F_SETFL, O_RDWR | O_ASYNC | O_NONBLOCK) != 0)
+        die_errno("commands can't be received");
+}
+
+static _Noreturn void leave_leader(int status)
+{
+    tell_client(STATUS, status);
+    _exit(status);
+}
+
+/* A directory, empty for that of the session's command, and the command. */
+static _Noreturn void begin(char *at, size_t length)
+{
+    const char *end = at + length, *directory = next_word(&at, end);
+    struct strv command = {0};
+    char *word;
+    while ((word = next_word(&at, end)) != NULL)
+        strv_push(&command, word);
+    if (command.count == 0)
+        die("give a command to run");
+    if (*directory != '\0' && chdir(directory) != 0)
+        die_errno("%s can't be entered", directory);
+    be_told_of(connection);
+    init_outside(hear_client, tell_client);
+    tell_client(BEGUN, 0);
+    init_lead(command.at, environ);
+}
+
+/* A terminal of this root, whose names lead to it inside. The client gets its other side, and says when it has set it up.
+ * `streams` are those that are it, by bits. */
+static void take_terminal(int streams)
+{
+    struct message message = {0};
+    int slave, master = terminal_pair(&slave);
+    for (int number = 0; number < 3; number++)
+        if (slave >= 0 && (streams & 1 << number) != 0)
+            dup2(slave, number);
+    if (master < 0)
+        die_errno("no terminal can be made");
+    if (pass_files(connection, (struct iovec){&message, sizeof message}, &master, 1) < 0 ||
+        recv(connection, &message, sizeof message, 0) != sizeof message)
+        _exit(NOT_RUN);
+}
+
+static _Noreturn void lead_request(int socket)
+{
+    int files[PASSED];
+    struct request request;
+    size_t length;
+    connection = socket;
+    leave = leave_leader;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    setsid();
+    int got = take_files(connection, (struct iovec){&request, sizeof request}, files);
+    for (int number = 0; number < 3; number++)
+        if (got != REQUEST_FILES || dup2(files[number], number) < 0)
+            _exit(NOT_RUN);
+    if (request.terminal != 0)
+        take_terminal(request.terminal);
+    char *words = read_fd(files[3], MOST_WORDS, &length);
+    if (words == NULL)
+        die_errno("the command can't be read");
+    close_others(&connection, 1);
+    begin(words, length);
+}
+
+static void take_requests(pid_t job, bool *stopped)
+{
+    int files[PASSED];
+    struct message message;
+    (void)job;
+    (void)stopped;
+    for (int got; (got = take_files(channel, (struct iovec){&message, sizeof message}, files)) >= 0;) {
+        if (got == 1 && fork() == 0)
+            lead_request(files[0]);
+        while (got > 0)
+            close(files[--got]);
+    }
+}
+
+void requests_take(int file)
+{
+    channel = file;
+    if (fcntl(channel, F_SETFD, FD_CLOEXEC) != 0)
+        die_errno("commands can't be received");
+    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* so no program inside can take a copy of it */
+    be_told_of(channel);
+    init_outside(take_requests, NULL);
+}

@@ -1,0 +1,63 @@
+"""What the processes of a session use: memory and processor time.
+
+They are the launcher and all below it. A container of Docker is not: it is below the engine's daemon.
+"""
+
+import contextlib
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandwright.signalling import children_of
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_PSS = re.compile(rb"^Pss: +([0-9]+) kB$", re.MULTILINE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Usage:
+    """The sums over some processes.
+
+    `memory` is in bytes: what processes share is divided among them (PSS), but for those whose maps this user
+    may not read, which count whole (RSS). `cpu` is in seconds, with that of processes that have ended.
+    """
+
+    memory: int
+    cpu: float
+    processes: int
+
+
+def usage_of(process: int) -> Usage | None:
+    """The usage of a process and of all below it; None without /proc.
+
+    What ends meanwhile counts for nothing.
+    """
+    if not Path("/proc/self").is_dir():
+        return None
+    found = _with_descendants(process)
+    return Usage(memory=sum(map(_memory, found)), cpu=round(sum(map(_cpu, found)), 2), processes=len(found))
+
+
+def _with_descendants(process: int) -> list[int]:
+    return [process, *(each for child in children_of(process) for each in _with_descendants(child))]
+
+
+def _memory(process: int) -> int:
+    with contextlib.suppress(OSError):
+        if proportional := _PSS.search(Path(f"/proc/{process}/smaps_rollup").read_bytes()):
+            return int(proportional[1]) * 1024
+    try:
+        return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * _PAGE
+    except (OSError, IndexError):
+        return 0
+
+
+def _cpu(process: int) -> float:
+    """Its own, and that of children for which it has waited (proc_pid_stat(5))."""
+    try:
+        words = Path(f"/proc/{process}/stat").read_text(errors="replace").rpartition(")")[2].split()
+        return sum(map(int, words[11:15])) / _TICKS
+    except (OSError, IndexError):
+        return 0.0

@@ -1,0 +1,402 @@
+"""Further commands in a session: `launch --exec`, `sandwright exec` and `sandwright shell`."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from sandwright.launcher.run_document import RunDocument, open_run_document, with_document
+from session.conftest import WAIT, Project, eventually, processes_with
+from session.jobs import NOBODY, Place, place
+from session.keys import ACTIONS, FEW, shell
+from session.terminals import terminal
+from session.test_keys import METHODS
+
+pytestmark = [
+    pytest.mark.skipif(os.getuid() != 0, reason="becomes other users"),
+    pytest.mark.needs("bwrap", "bash", "busybox", "setpriv"),
+]
+CELLS = [
+    pytest.param(method, uid, marks=METHODS[method], id=f"{method}-{'user' if uid else 'root'}")
+    for uid in (0, NOBODY)
+    for method in ("bwrap", "oci")
+]
+PYTHON = "/usr/bin/python3"
+ATTACKS = Path(__file__).with_name("executed.py")
+WALLS = (
+    "grep -E 'Uid|Gid|Groups|NoNewPrivs|Seccomp|Cap' /proc/self/status; ulimit -a; umask; env | sort"
+    " | grep -vE '^(_|SHLVL|PWD|OLDPWD)='; cat /proc/self/cgroup;"
+    " for each in user pid net ipc uts mnt cgroup; do readlink /proc/self/ns/$each; done;"
+    " cat /proc/self/mountinfo"
+)
+
+
+@dataclass
+class Session:
+    """A session of a launcher, which takes commands."""
+
+    at: Place
+    socket: Path
+    process: subprocess.Popen[bytes]
+    first: str
+    """What its command has printed."""
+
+    def words(self, *words: str, directory: str = "") -> list[str]:
+        return [*self.at.before, str(self.at.launcher), "--exec", str(self.socket), directory, *words]
+
+    def start(self, *words: str, directory: str = "") -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            self.words(*words, directory=directory),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd="/",
+            env={"PATH": "/usr/bin:/bin", "SECRET": "of the caller"},
+        )
+
+    def run(self, *words: str, directory: str = "", stdin: bytes = b"") -> tuple[int, str, str]:
+        """The exit status, standard output and standard error."""
+        with self.start(*words, directory=directory) as started:
+            output, errors = started.communicate(stdin, timeout=WAIT)
+        return started.returncode, output.decode(), errors.decode()
+
+
+@contextlib.contextmanager
+def session(
+    method: str, uid: int, script: str = "echo up; exec sleep 1000", more: str = ""
+) -> Iterator[Session]:
+    with place(method, uid, more) as at:
+        socket = Path(at.environ["XDG_RUNTIME_DIR"], "session.exec")
+        socket.parent.mkdir(mode=0o700, exist_ok=True)
+        if uid:
+            os.chown(socket.parent, uid, uid)
+        document = open_run_document(RunDocument(requests=str(socket)))
+        process = subprocess.Popen(
+            [*at.before, *with_document([str(at.launcher), "sh", "-c", script], document)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            cwd=at.root,
+            env=dict(at.environ),
+            pass_fds=(document,),
+        )
+        os.close(document)
+        try:
+            assert process.stdout is not None
+            first = b""
+            while not first.endswith(b"up\n"):
+                line = process.stdout.readline()
+                assert line, "the session does not start"
+                first += line
+            yield Session(at, socket, process, first.decode().removesuffix("up\n"))
+        finally:
+            process.terminate()
+            process.communicate(timeout=WAIT)
+        assert not socket.exists()
+
+
+@pytest.mark.parametrize(("method", "uid"), CELLS)
+def test_it_is_behind_the_same_walls(method: str, uid: int) -> None:
+    with session(method, uid, f"{WALLS}; echo up; exec sleep 1000") as of:
+        status, output, errors = of.run("sh", "-c", WALLS)
+        assert (status, errors) == (0, "")
+        assert output == of.first
+        assert "NoNewPrivs:\t1" in output
+        assert "SECRET" not in output
+        status, _, errors = of.run(
+            "sh", "-c", f"cd {of.at.root}; touch made && ! touch /etc/made && ! mkdir /proc/x"
+        )
+        assert status == 0, errors
+        assert (of.at.root / "made").exists()
+        _, output, _ = of.run("sh", "-c", "echo /proc/$$/fd/*")
+        assert sorted(each.rpartition("/")[2] for each in output.split()) == ["0", "1", "2", "3"], (
+            "3 is the directory"
+        )
+
+
+@pytest.mark.parametrize(("method", "uid"), CELLS)
+def test_its_streams_directory_and_status(method: str, uid: int) -> None:
+    with session(method, uid) as of:
+        assert of.run("sh", "-c", "cat; echo err >&2; exit 3", stdin=b"in") == (3, "in", "err\n")
+        assert of.run("pwd", directory="/usr")[1] == "/usr\n"
+        status, output, errors = of.run("true", directory="/nowhere")
+        assert (status, output) == (125, "")
+        assert "/nowhere can't be entered" in errors
+        assert of.run("/nowhere")[::2] == (127, "sandbox: /nowhere: not found\n")
+        assert of.run("/etc")[0] == 126
+        assert of.run("sh", "-c", "kill -9 $$")[0] == 137
+        long = "x" * 120_000
+        assert of.run("echo", long, long)[1] == f"{long} {long}\n"
+        started = of.start("sh", "-c", "trap 'echo got; exit 5' TERM; echo up; while :; do sleep 0.1; done")
+        assert started.stdout is not None
+        assert started.stdout.readline() == b"up\n"
+        started.terminate()
+        assert started.communicate(timeout=WAIT)[0] == b"got\n"
+        assert started.returncode == 5
+
+
+@pytest.mark.parametrize(("method", "uid"), CELLS)
+def test_it_ends_with_the_session(method: str, uid: int) -> None:
+    with session(method, uid) as of:
+        started = of.start("sh", "-c", "echo up; exec sleep 1000")
+        assert started.stdout is not None
+        assert started.stdout.readline() == b"up\n"
+        of.process.terminate()
+        _, errors = started.communicate(timeout=WAIT)
+        assert started.returncode == 137
+        assert b"the session has ended" in errors
+        status, _, errors_then = of.run("true")
+        assert (status, "takes no command" in errors_then) == (125, True)
+
+
+@pytest.mark.parametrize(("method", "uid"), CELLS)
+def test_killed_at_any_point_it_leaves_nothing(method: str, uid: int) -> None:
+    """Also not what has left its session and its parent."""
+    script = "setsid sh -c 'sleep 4321 & sleep 4321' & setsid sleep 4321 & exec sleep 4321"
+    with session(method, uid) as of:
+        for point in range(30):
+            started = of.start("sh", "-c", script)
+            time.sleep(point * 0.003)
+            started.kill()
+            started.communicate(timeout=WAIT)
+        eventually(lambda: processes_with(b"4321") == [], "something is left", within=10)
+        assert of.run("echo", "fine")[:2] == (0, "fine\n")
+        _, output, _ = of.run("sh", "-c", "for each in /proc/[0-9]*; do cat $each/comm; done")
+        assert sorted(output.split()) == ["init", "init", "sh", "sleep"]
+
+
+@pytest.mark.parametrize(("method", "uid"), CELLS)
+def test_keys_and_jobs(method: str, uid: int) -> None:
+    actions = ACTIONS if (method, uid) == ("bwrap", 0) else FEW
+    found = {}
+    with session(method, uid) as of:
+        launcher = (of.at.launcher, "--exec", of.socket, of.at.root)
+        for action in actions:
+            with shell(launcher, of.at.root, of.at.environ, of.at.before) as at:
+                at.inner = of.at.inner
+                try:
+                    action(at)
+                except AssertionError as error:
+                    found[action.__name__] = str(error)
+                at.line("trap - EXIT; jobs -p")
+    assert found == {}
+
+
+def test_its_terminal_is_the_sandboxs() -> None:
+    """Its names lead to it inside, and it has the size of the person's from the beginning."""
+    with session("bwrap", 0) as of:
+        script = "tty; stty size; echo one >/dev/stderr; echo two >/dev/tty; ls /dev/pts"
+        with terminal(of.words("sh", "-c", script), of.at.root, dict(of.at.environ)) as shown:
+            shown.resize(33, 77)
+            found = shown.read_until(b"ptmx").decode()
+        assert "/dev/pts/0\r\n" in found
+        assert "one\r\ntwo\r\n" in found
+
+
+@pytest.mark.parametrize("uid", [0, NOBODY])
+def test_programs_inside_do_not_get_at_the_channel(uid: int) -> None:
+    """Neither of the first process nor of the one that starts a command."""
+    with session("bwrap", uid) as of:
+        (of.at.root / "attacks.py").write_bytes(ATTACKS.read_bytes())
+        attack = (PYTHON, "-P", f"{of.at.root}/attacks.py", "attack")
+        for target in ("1", "$PPID"):
+            status, output, errors = of.run("sh", "-c", f"{' '.join(attack)} {target}")
+            assert (status, "ALLOWED" in output) == (0, False), output + errors
+            assert [line.partition(":")[0] for line in output.splitlines()] == ["files", "memory", "trace"]
+        own = of.run("sh", "-c", f"sleep 9 & {' '.join(attack)} $!")[1]
+        assert "memory: ALLOWED" in own, "the control"
+
+
+@pytest.mark.parametrize(("method", "uid"), CELLS)
+def test_the_first_process_and_a_leader_are_closed_to_programs_inside(method: str, uid: int) -> None:
+    with session(method, uid) as of:
+        for target in ("1", "$PPID"):
+            for attempt in (
+                f"cat /proc/{target}/environ",
+                f"readlink /proc/{target}/fd/0",
+                f"ls /proc/{target}/cwd/",
+            ):
+                status, output, _ = of.run("sh", "-c", attempt)
+                assert (status != 0, output) == (True, ""), attempt
+        assert (
+            of.run("sh", "-c", "cat /proc/self/environ | wc -c; readlink /proc/$$/fd/0; ls /proc/$$/cwd/")[0]
+            == 0
+        )
+        of.run("sh", "-c", "kill -9 1; kill -STOP 1; kill -IO 1")
+        assert of.run("echo", "fine")[:2] == (0, "fine\n")
+
+
+@pytest.mark.parametrize("uid", [0, NOBODY])
+def test_programs_inside_do_not_delay_it(uid: int) -> None:
+    with session("bwrap", uid) as of:
+        (of.at.root / "attacks.py").write_bytes(ATTACKS.read_bytes())
+        flood = of.start(PYTHON, "-P", f"{of.at.root}/attacks.py", "flood")
+        assert flood.stdout is not None
+        assert flood.stdout.readline() == b"up\n"
+        for _ in range(10):
+            began = time.monotonic()
+            assert of.run("echo", "fine")[:2] == (0, "fine\n")
+            assert time.monotonic() - began < 5
+        flood.kill()
+        flood.communicate(timeout=WAIT)
+
+
+def test_what_starts_a_command_can_be_killed_inside_and_is_no_success() -> None:
+    """As any process of the sandbox's user; only that command is gone."""
+    with session("bwrap", 0) as of:
+        status, _, errors = of.run("sh", "-c", "kill -9 $PPID; sleep 1; touch left")
+        assert status == 137
+        assert errors != ""
+        assert of.run("echo", "fine")[:2] == (0, "fine\n")
+        assert not (of.at.root / "left").exists()
+
+
+def test_a_stranger_on_the_host_is_not_heard() -> None:
+    with session("bwrap", 0) as of:
+        of.socket.parent.chmod(0o755)
+        of.socket.chmod(0o777)
+        for parent in of.socket.parents:
+            if str(parent).startswith("/tmp/") and parent != of.socket.parent:
+                parent.chmod(0o755)
+        stranger = [
+            "setpriv",
+            f"--reuid={NOBODY}",
+            f"--regid={NOBODY}",
+            "--clear-groups",
+            "--",
+            *of.words("id"),
+        ]
+        ended = subprocess.run(
+            stranger, capture_output=True, check=False, stdin=subprocess.DEVNULL, timeout=WAIT
+        )
+        assert (ended.returncode, ended.stdout) == (125, b""), ended.stderr
+        assert of.run("echo", "fine")[0] == 0
+
+
+# ---- the command line
+
+
+@pytest.fixture
+def web(project: Project) -> Iterator[Project]:
+    """A project with a detached session `web`."""
+    started = project.run("sleep", "1000", options=("--detach", "--name", "web"))
+    assert started.returncode == 0, started.stderr
+    yield project
+    project.sandwright("stop", "web")
+
+
+def test_by_name_in_the_current_directory(web: Project) -> None:
+    (web.root / "below").mkdir()
+    ended = web.sandwright("exec", "web", "sh", "-c", "pwd; exit 4", cwd=web.root / "below")
+    assert (ended.returncode, ended.stdout.decode()) == (4, f"{web.root}/below\n"), ended.stderr
+    assert web.sandwright("exec", "web", "--", "pwd", cwd=web.home).stdout.decode() == f"{web.root}\n"
+    assert web.sandwright("exec", "--workdir", "/usr", "web", "--", "pwd").stdout == b"/usr\n"
+    denied = web.sandwright("exec", "web", "--", "cat", "secrets/key", ".git/HEAD")
+    assert (denied.returncode, denied.stdout) == (1, b"content"), denied.stderr
+
+
+def test_the_socket_is_invisible_inside(web: Project) -> None:
+    (socket,) = [each for each in web.records() if each.suffix == ".exec"]
+    (web.root / "attacks.py").write_bytes(ATTACKS.read_bytes())
+    for words in (("exec", "web", "--"), ("run", "--")):
+        ended = web.sandwright(*words, PYTHON, "-P", "attacks.py", "find", str(socket))
+        assert ended.returncode == 0, ended.stderr
+        assert ended.stdout.startswith(b"socket: "), ended.stdout
+        assert b"ALLOWED" not in ended.stdout
+
+
+def test_its_refusals_are_the_sessions(project: Project) -> None:
+    file = project.home / "denials"
+    started = project.start(
+        "sh", "-c", "while [ ! -e go ]; do sleep 0.05; done", options=("--denials", str(file))
+    )
+    eventually(
+        lambda: any(each.suffix == ".exec" for each in project.records()), "the session does not start"
+    )
+    (found,) = json.loads(project.sandwright("status", "--json").stdout)["sessions"]
+    script = "import ctypes; print(ctypes.CDLL(None).ptrace(0, 0, 0, 0))"
+    ended = project.sandwright("exec", found["session"], "--", PYTHON, "-c", script)
+    assert ended.stdout == b"-1\n", ended.stderr
+    (project.root / "go").touch()
+    assert started.wait(timeout=WAIT) == 0
+    started.communicate()
+    assert "ptrace" in file.read_text()
+
+
+def test_a_further_command_is_in_the_audit_log(project: Project) -> None:
+    log = project.home / "audit"
+    started = project.start(
+        "sh", "-c", "while [ ! -e go ]; do sleep 0.05; done", options=("--audit", str(log))
+    )
+    eventually(
+        lambda: any(each.suffix == ".exec" for each in project.records()), "the session does not start"
+    )
+    (found,) = json.loads(project.sandwright("status", "--json").stdout)["sessions"]
+    assert project.sandwright("exec", found["session"], "--", "/bin/echo", "secret").stdout == b"secret\n"
+    (project.root / "go").touch()
+    assert started.wait(timeout=WAIT) == 0
+    started.communicate()
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [(each["event"], each.get("command")) for each in lines] == [
+        ("start", "sh"),
+        ("exec", "echo"),
+        ("exit", None),
+    ]
+    assert "secret" not in log.read_text()
+    assert project.sandwright("verify-audit", str(log)).returncode == 0
+
+
+def test_refused(web: Project) -> None:
+    for words, message in (
+        (("exec", "web"), "give a command to run"),
+        (("exec", "other", "true"), "no session other runs"),
+        (("shell", "--time", "3", "web"), "options choose that of a new one"),
+    ):
+        ended = web.sandwright(*words)
+        assert (ended.returncode, ended.stdout) == (125, b"")
+        assert message in ended.stderr.decode()
+    assert web.sandwright("exec").returncode == 64
+
+
+def test_a_method_that_cannot_says_why(project: Project) -> None:
+    gaps = ("filesystem.protect", "filesystem.attributes", "process.kernel")
+    accepted = ", ".join(f"{{feature: {each}, method: landlock, reason: a test}}" for each in gaps)
+    project.policy.write_text(f"schema: 1\nmethod: landlock\naccept_gaps: [{accepted}]\n")
+    started = project.run("sleep", "1000", options=("--detach", "--name", "web", "--trust-policy"))
+    assert started.returncode == 0, started.stderr
+    ended = project.sandwright("exec", "web", "true")
+    assert ended.returncode == 125
+    assert "under landlock, no process of the session is out of reach of signals" in ended.stderr.decode()
+    assert project.sandwright("stop", "web").returncode == 0
+
+
+@pytest.mark.parametrize("words", [("shell",), ("shell", "web")])
+def test_the_prompt_of_a_shell_shows_that_it_is_inside(web: Project, words: tuple[str, ...]) -> None:
+    mark = b"(sandwright:web)" if "web" in words else b"(sandwright)"
+    for program in ("/bin/bash", "/bin/dash", "/nowhere"):
+        environ = {**web.environ, "SHELL": program, "TERM": "dumb"}
+        with terminal([*web.command, *words], web.root, environ) as shown:
+            shown.read_until(mark)
+            shown.type(b"exit\n")
+
+
+def test_a_killed_session_leaves_no_socket(web: Project) -> None:
+    (found,) = json.loads(web.sandwright("status", "--json").stdout)["sessions"]
+    for pid in [int(found["pid"]), *_descendants(int(found["pid"]))]:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    assert web.run("true").returncode == 0
+    eventually(lambda: web.run("true").returncode == 0 and web.records() == [], "something is left")
+
+
+def _descendants(pid: int) -> list[int]:
+    found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [each for child in map(int, found) for each in (child, *_descendants(child))]

@@ -1,0 +1,54 @@
+"""What the processes of a session use, as `sandwright status` shows it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+
+import pytest
+
+from sandwright.session.usage import usage_of
+from session.conftest import WAIT, Project
+from session.jobs import place
+from session.test_keys import CELLS
+
+HOLDING = 'x=$(head -c 30000000 /dev/zero | tr "\\0" x); echo up; sleep 1000; echo $x'
+NOT_BELOW = ("docker",)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="becomes other users")
+@pytest.mark.needs("bash", "busybox", "setpriv")
+@pytest.mark.parametrize(("method", "uid"), [each for each in CELLS if each.values[0] not in NOT_BELOW])
+def test_memory_and_time_of_all_processes(method: str, uid: int) -> None:
+    with place(method, uid) as at:
+        process = subprocess.Popen(
+            [*at.before, str(at.launcher), "sh", "-c", HOLDING],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            cwd=at.root,
+            env=dict(at.environ),
+        )
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"up\n"
+            found = usage_of(process.pid)
+            assert found is not None
+            assert 30_000_000 < found.memory < 1_000_000_000
+            assert 0 < found.cpu < WAIT
+            assert found.processes >= 3
+        finally:
+            process.terminate()
+            process.communicate(timeout=WAIT)
+
+
+@pytest.mark.needs("bwrap")
+def test_status_shows_them(project: Project) -> None:
+    script = 'x=$(head -c 30000000 /dev/zero | tr "\\0" x); touch up; sleep 1000; echo $x'
+    assert project.run("sh", "-c", f"{script}", options=("--detach", "--name", "web")).returncode == 0
+    while not (project.root / "up").exists():
+        pass
+    (found,) = json.loads(project.sandwright("status", "--json").stdout)["sessions"]
+    assert found["usage"]["memory"] > 30_000_000
+    assert b" MiB " in project.sandwright("status").stdout
+    assert project.sandwright("stop", "web").returncode == 0
