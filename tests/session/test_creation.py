@@ -484,8 +484,8 @@ while not os.path.exists("go"):
 
 @pytest.mark.parametrize("there", ["", "HEAD", "refs", "objects"])
 @pytest.mark.parametrize("protected", [True, False])
-def test_sockets_make_no_repository(outside: Project, there: str, protected: bool) -> None:  # noqa: FBT001
-    """Git looks only whether `objects` and `refs` can be searched. The control: without protection it runs."""
+def test_sockets_make_no_repository(outside: Project, there: str, protected: bool) -> None:
+    """Git looks only whether `objects` and `refs` can be searched. The control: unprotected, it runs."""
     if there:
         (outside.root / there).touch()
         (outside.root / there).chmod(0o755)
