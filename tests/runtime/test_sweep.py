@@ -42,10 +42,7 @@ from sandwright.runtime.sessions import Sessions
 from support.small_image import SmallImage
 name, rootfs, platform, bundle, argv, temporary = sys.argv[1:]
 image = SmallImage(Path(rootfs), platform)
-with (
-    scratch_directory(Path(temporary)) as scratch,
-    Sessions(collect_host(), scratch, threading.Event()) as sessions,
-):
+with scratch_directory(Path(temporary)) as scratch, Sessions(collect_host(), scratch, threading.Event()) as sessions:
     ready = sessions.check(RUNTIMES[name], platform)
     session = sessions.session(ready)
     subject = image.subject(Path(bundle))
