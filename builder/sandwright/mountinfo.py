@@ -6,10 +6,15 @@ A bind mount may be on the same file system, so device numbers don't tell.
 from __future__ import annotations
 
 import os
+from os import PathLike
 from pathlib import Path
 
 from sandwright import process
+from sandwright.errors import HostError
 from sandwright.mount_aliases import read_mounts
+
+_REMOVING = 600.0
+"""Seconds."""
 
 
 def mount_points() -> list[str]:
@@ -36,3 +41,27 @@ def unmount_below(directory: Path) -> None:
     for point in reversed(mounted_below(directory)):
         if point != real:
             process.run("umount", "--lazy", point, check=False)
+
+
+def refuse_mounts(directory: Path) -> None:
+    """Raise HostError where something is mounted at or below a directory: removing it would remove that, too.
+
+    A killed mmdebstrap leaves the host's /dev in its directory. CVE-2024-23652 is the same mistake elsewhere.
+    """
+    mounted = mounted_below(directory)
+    if mounted:
+        raise HostError(f"{directory} can't be removed: something is mounted on {mounted[0]}; unmount it")
+
+
+def remove_tree(path: str | PathLike[str]) -> None:
+    """Remove a directory that a sandbox filled: it may be deeper than Python's own way goes, which recurses.
+
+    Directories that may not be written are removed, too; no link is followed. Raise HostError, and remove
+    nothing, where something is mounted in it; CommandFailed when some of it stays, or it takes more than ten
+    minutes.
+    """
+    directory = Path(path)
+    if directory.is_dir() and not directory.is_symlink():
+        refuse_mounts(directory)
+        process.run("chmod", "-R", "u+rwx", "--", directory, timeout=_REMOVING, check=False)
+    process.run("rm", "-rf", "--", directory, timeout=_REMOVING)

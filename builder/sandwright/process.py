@@ -27,7 +27,6 @@ _BUSY = 1.0
 _POLL = 0.01
 _ASKING = 0.2
 _ENDING = 5.0
-_REMOVING = 600.0
 """Seconds."""
 
 
@@ -303,17 +302,6 @@ def kill(process: subprocess.Popen[bytes]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(timeout=_ENDING)
-
-
-def remove_tree(path: str | PathLike[str]) -> None:
-    """Remove a directory that a sandbox filled: it may be deeper than Python's own way goes, which recurses.
-
-    Directories that may not be written are removed, too; no link is followed. Raise CommandFailed when some
-    of it stays, or it takes more than ten minutes.
-    """
-    if os.path.isdir(path) and not os.path.islink(path):  # noqa: PTH112, PTH114 - pathlib takes long to import
-        run("chmod", "-R", "u+rwx", "--", path, timeout=_REMOVING, check=False)
-    run("rm", "-rf", "--", path, timeout=_REMOVING)
 
 
 def _remaining_stderr(process: subprocess.Popen[bytes]) -> bytes:

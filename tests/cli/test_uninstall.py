@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from sandwright import user_dirs
 from sandwright.cli.program import main
 
 NAMES = (".cache/sandwright", ".local/state/sandwright", ".local/share/sandwright", ".config/sandwright")
@@ -26,6 +28,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (runtime / "sandwright").mkdir(parents=True)
     (runtime / "sandwright").chmod(0o700)
     runtime.chmod(0o700)
+    scratch = str(tmp_path / "scratch")  # the real one is in use by other tests
+    monkeypatch.setattr(user_dirs, "visible_scratch_path", lambda _: scratch)
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
     return home
@@ -43,6 +47,36 @@ def test_it_lists_and_removes_what_is_kept(home: Path, capsys: pytest.CaptureFix
     assert re.search(r"^removed \d directories$", capsys.readouterr().out, re.M)
     assert main(["uninstall"]) in (0, None)
     assert "nothing of sandwright" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts")
+@pytest.mark.parametrize("words", [("uninstall", "--yes"), ("cleanup", "--caches")], ids=" ".join)
+def test_what_is_mounted_stays(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+) -> None:
+    """A killed build leaves the host's /dev."""
+    (tmp_path / "host").mkdir()
+    (tmp_path / "host/file").touch()
+    place = home / NAMES[1] / "caches/p/dev"
+    place.mkdir(parents=True)
+    subprocess.run(["mount", "--bind", tmp_path / "host", place], check=True, timeout=30)
+    try:
+        assert main(list(words)) == 13
+        assert (tmp_path / "host/file").exists()
+        assert f"something is mounted on {place}; unmount it" in capsys.readouterr().err
+        assert all((home / name).is_dir() for name in NAMES)
+    finally:
+        subprocess.run(["umount", place], check=True, timeout=30)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_other_users_directories_stay(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Anyone can make the name in /var/tmp. The control: our own goes."""
+    for owner, stays in ((65534, True), (0, False)):
+        (tmp_path / "scratch").mkdir(exist_ok=True)
+        os.chown(tmp_path / "scratch", owner, owner)
+        assert main(["uninstall", "--yes"]) in (0, None)
+        assert (tmp_path / "scratch").exists() is stays
 
 
 def test_a_link_is_not_followed(home: Path, tmp_path: Path) -> None:

@@ -154,6 +154,32 @@ def test_a_source_distribution_is_refused(shop: PythonWorld) -> None:
         shop.lock(f"sdist==1.0 --hash=sha256:{hashlib.sha256(b'').hexdigest()}\n")
 
 
+def test_the_interpreter_of_the_settings_is_not_run(
+    shop: PythonWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evil = tmp_path / "evil"
+    evil.write_text(f"#!/bin/sh\ntouch '{tmp_path}/ran'\n")
+    evil.chmod(0o755)
+    monkeypatch.setenv("PIP_PYTHON", str(evil))
+    process.run("pip3", "download", check=False, timeout=60)
+    (tmp_path / "ran").unlink()  # the control: pip runs it
+    shop.lock()
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_pip_without_that_setting(
+    shop: PythonWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before 22.3, as Ubuntu 22.04 has it."""
+    old = tmp_path / "old/pip3"
+    old.parent.mkdir()
+    refusal = 'case "$1" in --python=*) echo "no such option: --python" >&2; exit 2;; esac'
+    old.write_text(f'#!/bin/sh\n{refusal}\nexec {process.which("pip3")} "$@"\n')
+    old.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{old.parent}:{os.environ['PATH']}")
+    assert shop.lock().wheels
+
+
 def test_an_image_without_python() -> None:
     with pytest.raises(LockError, match="the image has no Python; add the package python3"):
         python_target("linux/amd64", [])

@@ -79,6 +79,8 @@ def test_durations(text: str, seconds: int) -> None:
         (values.image, "../x", "'../x' is no reference of an image: [registry/]name[:tag][@sha256:digest]"),
         (values.image, "Debian", "'Debian' is no reference of an image: [registry/]name[:tag][@sha256:digest]"),
         (values.image, "a b", "'a b' is no reference of an image: [registry/]name[:tag][@sha256:digest]"),
+        (values.image, "docker-archive:evil.tar", "'docker-archive:evil.tar' is no reference of an image: Podman takes docker-archive: for files"),
+        (values.image, "oci:5000/evil", "'oci:5000/evil' is no reference of an image: Podman takes oci: for files"),
         (values.reason, "  ", "must say why"),
         (values.reason, "a\nb", "must be one line without control characters"),
         (values.command, "", "must hold at least one word"),

@@ -457,6 +457,51 @@ def test_a_strangers_policy_needs_approval(outside: Project) -> None:
     assert b"filesystem.placeholders false" in ran.stderr
 
 
+REPOSITORY = r"""
+import os, socket, time
+if os.path.exists(".git/HEAD"):
+    os.rename(".git/HEAD", ".git/gone")
+def make(name):
+    for way in (os.mkdir, lambda name: socket.socket(socket.AF_UNIX).bind(name)):
+        try:
+            return way(name)
+        except OSError:
+            pass
+make("objects"), make("refs")
+try:
+    open("HEAD", "w").write("ref: refs/heads/main\n")
+except OSError:
+    make("HEAD")
+program = f"touch '{os.getcwd()}/ran'; false"
+open("config", "w").write(
+    f'[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tworktree = .\n\tfsmonitor = "{program}"\n'
+)
+print("up", flush=True)
+while not os.path.exists("go"):
+    time.sleep(0.05)
+"""
+
+
+@pytest.mark.parametrize("there", ["", "HEAD", "refs", "objects"])
+@pytest.mark.parametrize("protected", [True, False])
+def test_sockets_make_no_repository(outside: Project, there: str, protected: bool) -> None:
+    """Git looks only whether `objects` and `refs` can be searched. The control: unprotected, it runs."""
+    if there:
+        (outside.root / there).touch()
+        (outside.root / there).chmod(0o755)
+    lifted = "" if protected else "  unprotect: [{path: $PROJECT/HEAD, reason: the control}]\n"
+    outside.policy.write_text(POLICY + lifted)
+    status = ("git", "-C", str(outside.root), "status")
+    with outside.start("/usr/bin/python3", "-c", REPOSITORY) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"up\n"
+        subprocess.run(status, check=False, timeout=30, env=outside.environ)
+        (outside.root / "go").touch()
+        process.communicate(timeout=60)
+    subprocess.run(status, check=False, timeout=30, env=outside.environ)
+    assert (outside.root / "ran").exists() is not protected
+
+
 def test_denied_names_keep_their_placeholders(outside: Project) -> None:
     """The host can't create them during the run either."""
     outside.policy.write_text(

@@ -11,6 +11,7 @@ from sandwright import process, user_dirs
 from sandwright.cli import console
 from sandwright.errors import CommandFailed, HostError
 from sandwright.methods.user.render import ACCOUNTS
+from sandwright.mountinfo import refuse_mounts, remove_tree
 from sandwright.session import state
 from sandwright.signalling import liveness
 
@@ -22,7 +23,10 @@ NOT_DONE = 3
 
 
 def uninstall(*, yes: bool = False) -> int:
-    """List the user's files of sandwright; with `yes`, remove them. Raise HostError while sessions run."""
+    """List the user's files of sandwright; with `yes`, remove them.
+
+    Raise HostError, and remove nothing, while sessions run, or where something is mounted in them.
+    """
     recorded = state.read_all() if Path(user_dirs.runtime()).is_dir() else []  # reading makes the directory
     running = [each.session for each in recorded if liveness(each.process) != "ended"]
     if running:
@@ -39,8 +43,10 @@ def uninstall(*, yes: bool = False) -> int:
         console.warn("nothing was removed; add --yes to remove these directories")
         return NOT_DONE
     for path, _ in found:
+        refuse_mounts(path)
+    for path, _ in found:
         try:
-            process.remove_tree(path)
+            remove_tree(path)
         except CommandFailed as error:
             raise HostError(f"{path} can't be removed: {error}") from error
     console.line(f"removed {console.counted(len(found), 'directory')}")
@@ -48,7 +54,7 @@ def uninstall(*, yes: bool = False) -> int:
 
 
 def _removable_directories() -> Iterator[tuple[Path, str]]:
-    """The directories that exist, each with its purpose. No link is followed."""
+    """The user's directories that exist, each with its purpose. No link is followed."""
     home = Path(user_dirs.home())
     named = {
         Path(user_dirs.cache()).parent: "rendered sandboxes, downloads, unpacked images, logs",
@@ -59,7 +65,7 @@ def _removable_directories() -> Iterator[tuple[Path, str]]:
         Path(user_dirs.config()): "your policy and approvals",
     }
     for path, purpose in named.items():
-        if path.is_dir() and not path.is_symlink():
+        if path.is_dir() and not path.is_symlink() and path.stat().st_uid == os.geteuid():
             yield path, purpose
 
 

@@ -129,7 +129,7 @@ def _pip_download(target: PythonTarget, requirements: str, directory: Path, *opt
     program = process.find("pip3") or process.find("pip") or "pip3"
     process.run(
         program,
-        "--python=",  # or the `python` of pip's settings, which a sandbox may write, would run
+        *_own_interpreter(program),
         "download",
         "--quiet",
         "--no-input",
@@ -144,6 +144,15 @@ def _pip_download(target: PythonTarget, requirements: str, directory: Path, *opt
         cwd=directory,  # an archive of a requirement's name in the working directory would be built
     )
     return iter(sorted(wheels.iterdir()))
+
+
+def _own_interpreter(program: str) -> tuple[str, ...]:
+    """The option that overrules `python` in pip's settings, which a sandbox may write: pip would run it.
+
+    Before 22.3, pip has neither.
+    """
+    option = "--python="
+    return (option,) if process.run(program, option, "--version", check=False) else ()
 
 
 def _cache_wheel(path: Path, cache: Cache) -> LockedWheel:

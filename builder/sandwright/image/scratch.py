@@ -1,8 +1,7 @@
 """Removes the directories of builds, and never the content of a mount in them.
 
 After code ran as root, something may still be mounted: mmdebstrap binds the host's /dev into the system that
-it makes, and a killed mmdebstrap leaves it there. Removing the tree would remove files of the host
-(CVE-2024-23652 is the same mistake elsewhere).
+it makes, and a killed mmdebstrap leaves it there. Removing the tree would remove files of the host.
 """
 
 from __future__ import annotations
@@ -14,8 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sandwright import user_dirs
-from sandwright.errors import HostError
-from sandwright.mountinfo import mounted_below
+from sandwright.mountinfo import refuse_mounts
 
 
 def discard(directory: Path) -> None:
@@ -23,10 +21,7 @@ def discard(directory: Path) -> None:
 
     Raise HostError, and remove nothing, when something is mounted in it; OSError when it can't be removed.
     """
-    mounted = mounted_below(directory)
-    if mounted:
-        what = f"something is mounted on {mounted[0]}; unmount it and build again"
-        raise HostError(f"{directory} can't be removed: {what}")
+    refuse_mounts(directory)
     shutil.rmtree(directory)
 
 

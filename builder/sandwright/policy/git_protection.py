@@ -74,12 +74,14 @@ def bare_protection(
     excepted: Collection[str],
     rules: Sequence[PathRule],
     compared: bool = False,
+    placeholders: bool = True,
 ) -> Protection:
     """The names at a project's root that can't be made, so that nothing there becomes a repository.
 
     `names` are those that a layer protects in directories of Git: without any, nothing more is protected.
     `project` is canonical, `excepted` are the paths of exceptions. `HEAD` is the last choice: while something
-    of this name lies in a work tree, Git calls `HEAD` in a command ambiguous.
+    of this name lies in a work tree, Git calls `HEAD` in a command ambiguous. Without `placeholders` nothing
+    does, and `HEAD` is one of the names: of the others, Git takes a socket for a directory.
 
     Raise UsageError where all that makes a repository is there, and can be written. `compared`: the policy is
     what another one is compared with, which accepts that; then it keeps `HEAD` as it is.
@@ -87,6 +89,8 @@ def bare_protection(
     if not names or below(project, "HEAD") in excepted:
         return Protection((), (project,))
     chosen = _names_to_prevent(project, facts, excepted)
+    if not placeholders and facts.kind(below(project, "HEAD")) is None:
+        chosen = tuple(dict.fromkeys(("HEAD", *chosen)))
     if not chosen and compared:
         chosen = ("HEAD",)
     if not chosen and PathRules(rules, key=same_name(facts)).changes_host(below(project, "HEAD")):

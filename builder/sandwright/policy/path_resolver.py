@@ -315,6 +315,7 @@ def protections(
                 excepted=excepted,
                 rules=rules,
                 compared=compared,
+                placeholders=settings.value("filesystem.placeholders") is not False,
             ),
             *git_protection.git_protections(_git_relative_names(remaining), facts, excepted),
         ]

@@ -31,6 +31,9 @@ _IMAGE = re.compile(
     r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*)*"
     r"(?::[A-Za-z0-9_][A-Za-z0-9._-]{0,127})?(?:@sha256:[0-9a-f]{64})?"
 )
+_FILES = re.compile(r"(containers-storage|dir|docker-archive|docker-daemon|oci|oci-archive|ostree|sif):.*")
+"""What Podman takes for files (containers-transports(5)), though it is a reference; loading an archive
+sets the tags that it names. `docker:` only counts with `//`, and is an image."""
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 LOADERS = (
@@ -155,6 +158,8 @@ def image(text: str) -> str:
     """An image of ours, or a reference `[registry/]name[:tag][@sha256:…]` (OCI distribution spec)."""
     if len(text) > 512 or not _IMAGE.fullmatch(text):
         raise ValueError(f"{quoted(text)} is no reference of an image: [registry/]name[:tag][@sha256:digest]")
+    if files := _FILES.fullmatch(text):
+        raise ValueError(f"{quoted(text)} is no reference of an image: Podman takes {files[1]}: for files")
     return text
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from sandwright.errors import RenderError
+from sandwright.git.layout import REPOSITORY
 from sandwright.landlock import BACKSTOP
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.names import SECCOMP_PROFILES
@@ -71,9 +72,13 @@ def uncreatable(
     Landlock refuses to create anything in their directories, and the supervisor of bubblewrap's launcher
     creates other names there (`launcher/source/creation.c`). Names that the policy itself denies keep their
     placeholders, so that the host can't create them either, and those in Git directories, which Git reads.
-    Raise RenderError where that is not possible.
+    So do the names of a repository where `HEAD` is there: Git takes a socket, which can be created, for
+    `objects` or `refs`. Raise RenderError where that is not possible.
     """
     protected = [each for each in found if each.rule.origin == "protected" and not each.closes]
+    head = below(policy.canonical(policy.facts.project), "HEAD")
+    if policy.facts.kind(head) is not None:
+        protected = [each for each in protected if each.path.rpartition("/")[2] not in REPOSITORY]
     if policy.filesystem.placeholders or not protected:
         return ()
     if not supervised:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from sandwright import user_dirs
 from sandwright.errors import HostError
-from sandwright.mountinfo import unmount_below
+from sandwright.mountinfo import mounted_below, unmount_below
 
 PREFIX = "sandwright-smoke-"
 """What every name we give to a container, an image or a directory begins with."""
@@ -73,7 +73,8 @@ def directories_of(scratch: Path) -> list[Path]:
 
 def _remove_with_mounts(directory: Path) -> bool:
     unmount_below(directory)
-    shutil.rmtree(directory, ignore_errors=True)
+    if not mounted_below(directory):
+        shutil.rmtree(directory, ignore_errors=True)
     return not directory.exists()
 
 
@@ -92,7 +93,7 @@ def _state_prefix(scratch: Path) -> str:
 def forget(directory: Path) -> None:
     """Remove the record of a scratch directory, its hidden directory, and the states of runtimes in it."""
     for each in directories_of(directory)[1:]:
-        shutil.rmtree(each, ignore_errors=True)
+        _remove_with_mounts(each)
     (_scratch_records() / directory.name).unlink(missing_ok=True)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sandwright.errors import SandwrightError
 from sandwright.host import MachineFacts
-from sandwright.mountinfo import unmount_below
+from sandwright.mountinfo import refuse_mounts, unmount_below
 from sandwright.progress import Progress
 from sandwright.runtime.registry import RUNTIMES
 from sandwright.runtime.scratch import directories_of, forget, stale_directories
@@ -35,5 +35,6 @@ def _sweep_directory(directory: Path, host: MachineFacts) -> None:
     for each in directories_of(directory):
         end_all(f"{each}/")
         unmount_below(each)
+        refuse_mounts(each)
     shutil.rmtree(directory)
     forget(directory)

@@ -12,9 +12,10 @@ import os
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-from sandwright import process, user_dirs
+from sandwright import user_dirs
 from sandwright.errors import CommandFailed
 from sandwright.methods.contract import Leftover
+from sandwright.mountinfo import remove_tree
 from sandwright.policy import spelling
 from sandwright.policy.facts import KEPT, persistent_directories, private_home
 from sandwright.policy.merged import MergedPolicy
@@ -109,7 +110,7 @@ def remove_cache(path: str) -> bool:
         return False
 
     try:
-        process.remove_tree(path)
+        remove_tree(path)
     except CommandFailed as error:
         raise user_dirs.error(f"{path} can't be removed: {error}") from error
     return True

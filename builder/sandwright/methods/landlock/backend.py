@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from sandwright import process
 from sandwright.errors import HostError
 from sandwright.host import MachineFacts
 from sandwright.methods.contract import LIMIT, Code, Delivery, Leftover, Preflight, Terminal
@@ -15,6 +14,7 @@ from sandwright.methods.landlock.render import render_landlock
 from sandwright.methods.shared.launched import Launched, signal_all
 from sandwright.methods.shared.rundirs import abandoned_directories
 from sandwright.methods.shared.trial import judged, try_out
+from sandwright.mountinfo import remove_tree
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.rendered import Rendered
 from sandwright.runtime.trial import Failed
@@ -59,7 +59,7 @@ class Landlock(Launched):
         """Remove it. Raise CommandFailed when some of it stays."""
         if Path(leftover.name).name not in {directory.name for directory in abandoned_directories(self.name)}:
             raise HostError(f"{leftover} is not a directory that a run left behind")
-        process.remove_tree(leftover.name)
+        remove_tree(leftover.name)
 
 
 TEMPORARY = "/tmp"  # noqa: S108 - each run makes a directory of its own there

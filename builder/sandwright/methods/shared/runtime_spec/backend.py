@@ -16,7 +16,7 @@ from sandwright.methods.shared.images import default_image, how_to_build, rootfs
 from sandwright.methods.shared.launched import Launched, signal_all
 from sandwright.methods.shared.rundirs import abandoned_directories
 from sandwright.methods.shared.trial import IMAGE_ROOT, judged, try_out
-from sandwright.mountinfo import unmount_below
+from sandwright.mountinfo import refuse_mounts, unmount_below
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.trusted import ROOTFS
 from sandwright.runtime.scratch import scratch_directory
@@ -103,6 +103,7 @@ class Runtime(Launched):
             argv = (name, "--root", directory / "state", "delete", "--force", directory.name)
             process.run(*argv, timeout=LIMIT, check=False)
         unmount_below(directory)
+        refuse_mounts(directory)
         shutil.rmtree(directory, ignore_errors=True)
         if directory.exists():
             raise HostError(f"{directory} can't be removed")
