@@ -20,6 +20,7 @@ from sandwright.policy.live_entries import observe, stored_name
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.paths import same_name
 from sandwright.render.mounts import mount_plan
+from sandwright.runtime.scratch import scratch_directory
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="what it records differs by system")
 
@@ -102,6 +103,14 @@ def _listening_at(path: Path) -> socket.socket:
     listening.bind(str(path))
     listening.listen()
     return listening
+
+
+def test_the_sockets_of_trials_that_go_on_meanwhile(tmp_path: Path) -> None:
+    """They would end other runs when they go. A trial sees its own."""
+    with scratch_directory() as scratch, _listening_at(scratch / "s"):
+        for directory, seen in ((scratch.parent.parent, False), (scratch, True)):
+            found = _collect(f"filesystem: {{read: [{directory}]}}", tmp_path).sockets
+            assert (f"{scratch}/s" in found) is seen, directory
 
 
 def test_sockets_that_somebody_listens_on(tmp_path: Path) -> None:

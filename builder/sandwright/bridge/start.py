@@ -42,7 +42,7 @@ _CHANNEL = 40
 """The channel's descriptor is this or higher: launchers use those below 10."""
 
 _MAX_SOCKET_PATH = 103
-"""Bytes of a socket's path that every system takes (sun_path: 104 on macOS, 108 on Linux)."""
+"""Bytes of a socket's path that macOS takes (sun_path is 104). Linux reaches any through /proc/self/fd."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ def _bridge_directory(base: Path) -> Iterator[tuple[Path, int]]:
     user_dirs.private(str(base))
     sweep_bridges(base)
     directory = base / uuid.uuid4().hex[:12]
-    if len(os.fsencode(directory / "public" / "socket")) > _MAX_SOCKET_PATH:
+    if sys.platform != "linux" and len(os.fsencode(directory / "public" / "socket")) > _MAX_SOCKET_PATH:
         raise UsageError(f"{base}: a socket's path can't be that long")
     with _hold_file_lock(base / "lock"):
         directory.mkdir(mode=0o700)
@@ -225,7 +225,7 @@ def _start_process(configuration: Configuration, lock: int) -> Iterator[tuple[in
     """The bridge's process. Give the sandbox's end of the channel, and its pid."""
     with contextlib.ExitStack() as stack:
         listener = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
-        listener.bind(str(configuration.public / "socket"))
+        _bind(listener, configuration.public)
         (configuration.public / "socket").chmod(0o600)
         listener.listen(BACKLOG)
         ours, theirs = (stack.enter_context(each) for each in socket.socketpair())
@@ -258,6 +258,18 @@ def _start_process(configuration: Configuration, lock: int) -> Iterator[tuple[in
             if not _wait_for_end(started.poll):
                 process.kill(started)
             _end_marked(configuration.session)
+
+
+def _bind(listener: socket.socket, directory: Path) -> None:
+    """Bind to `socket` in a directory, however long its path is."""
+    if sys.platform != "linux":
+        listener.bind(str(directory / "socket"))
+        return
+    fd = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        listener.bind(f"/proc/self/fd/{fd}/socket")
+    finally:
+        os.close(fd)
 
 
 def _send_configuration(lifeline: int, configuration: Configuration) -> None:

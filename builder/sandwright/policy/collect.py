@@ -34,6 +34,7 @@ from sandwright.policy.reserved import reserved_rules
 from sandwright.policy.secretnames import why_secret
 from sandwright.policy.startup import BUNDLES, PATHS
 from sandwright.questions import sockets_of
+from sandwright.user_dirs import visible_scratch_path
 
 MAX_TEXT = 1 << 20
 """Bytes of a file that a policy takes over; the largest seccomp profile of an engine is a tenth of that."""
@@ -211,13 +212,14 @@ def _sockets(policy: MergedPolicy, facts: HostFacts, inputs: LiveHost) -> tuple[
     """The listening Unix sockets that a sandbox sees, as far as a policy can name them.
 
     A sandbox that sees the whole host can make no sockets to connect with, unless the policy lists some: so
-    those at other places than the policy names come and go, and nothing depends on them.
+    those at other places than the policy names come and go, and nothing depends on them. Those of trials that
+    go on beside this are left out as well.
     """
     if facts.os != "linux":
         return ()
     grants = [*_canonical(policy, facts, "read"), *_canonical(policy, facts, "write")]
     grants += _canonical(policy, facts, "readonly")
-    hidden = _canonical(policy, facts, "deny")
+    hidden = [*_canonical(policy, facts, "deny"), visible_scratch_path(facts.uid)]
     shared = policy.settings.value("filesystem.tmp") == "shared"
     (grants if shared else hidden).append(facts.tmp)
     if not policy.settings.items("network.unix_sockets"):
