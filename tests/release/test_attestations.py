@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -29,25 +29,14 @@ from sandwright.release.subject import Release
 from sandwright.rootfs.descriptor import Descriptor, canonical
 from sandwright.rootfs.images.source import list_images, open_image
 from sandwright.verify.verdict import ProbeFinding, Verdict
-from support.registryserver import Server, registry_server
+from support.registryserver import Server
 from support.releases import new_key, released, supply
-from support.smallworld import World, small_world
+from support.smallworld import World
 
 pytestmark = [pytest.mark.needs("docker-registry"), pytest.mark.timeout(300)]
 
 SPDX, SLSA = "https://spdx.dev/Document", "https://slsa.dev/provenance/v1"
 KIND, SUBJECT = "vnd.docker.reference.type", "vnd.docker.reference.digest"
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with registry_server(tmp_path_factory.mktemp("registry")) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> World:
-    return small_world(tmp_path_factory.mktemp("world"))
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import hashlib
 import io
 import json
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -36,7 +36,7 @@ from sandwright.release.statement import PROVENANCE, SIGNATURE
 from sandwright.release.subject import Release
 from sandwright.rootfs.descriptor import Descriptor
 from sandwright.verify.verdict import ProbeFinding, Verdict
-from support.registryserver import Server, registry_server
+from support.registryserver import Server
 from support.releases import new_key, released, supply
 from support.smallworld import World, small_world
 
@@ -45,17 +45,6 @@ pytestmark = [pytest.mark.needs("docker-registry"), pytest.mark.timeout(300)]
 INDEX = "application/vnd.oci.image.index.v1+json"
 CHECKS = ["signature", "image", "provenance", "documents", "sources", "SBOM", "evidence"]
 IMPATIENT = RegistrySettings(patience=RetryPolicy(attempts=1))
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with registry_server(tmp_path_factory.mktemp("registry")) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> World:
-    return small_world(tmp_path_factory.mktemp("world"))
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ from sandwright.release.publish import make_plan, publish
 from sandwright.release.subject import Release
 from sandwright.verify.verdict import Verdict
 from support.npms import HELPER, MODULES, NATIVE, TEXT, TOOL, NpmWorld, npm_world
-from support.registryserver import Server, registry_server
+from support.registryserver import Server
 from support.releases import new_key, released
 
 pytestmark = [pytest.mark.needs("docker-registry", "npm"), pytest.mark.timeout(300)]
@@ -33,12 +33,6 @@ PURLS = {
     "pkg:npm/scope-helper@1.0.0",
     "pkg:npm/native-x64@1.0.0",
 }
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with registry_server(tmp_path_factory.mktemp("registry")) as running:
-        yield running
 
 
 @pytest.fixture

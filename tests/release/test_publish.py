@@ -6,7 +6,6 @@ import json
 import signal
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,7 @@ from sandwright.release.statement import SIGNATURE
 from sandwright.release.subject import Release
 from sandwright.verify.smoke.report import write_report
 from sandwright.verify.verdict import ProbeFinding, Verdict
-from support.registryserver import Server, registry_server
+from support.registryserver import Server
 from support.releases import new_key, released, report_of, write_key
 from support.smallworld import World, small_world
 
@@ -46,17 +45,6 @@ DOCUMENTS = [
 
 class Ended(BaseException):
     """The program is no more: nothing catches it."""
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with registry_server(tmp_path_factory.mktemp("registry")) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> World:
-    return small_world(tmp_path_factory.mktemp("world"))
 
 
 @pytest.fixture(scope="module")

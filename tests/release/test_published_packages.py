@@ -36,17 +36,11 @@ from sandwright.rootfs.descriptor import Descriptor
 from sandwright.verify.verdict import ProbeFinding, Verdict
 from support.apks import Apk
 from support.localhttp import listening
-from support.registryserver import Server, registry_server
+from support.registryserver import Server
 from support.releases import new_key, released
 from support.smallworld import World, libthing, small_world
 
 pytestmark = [pytest.mark.needs("docker-registry"), pytest.mark.timeout(300)]
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with registry_server(tmp_path_factory.mktemp("registry")) as running:
-        yield running
 
 
 class Mirror(http.server.SimpleHTTPRequestHandler):

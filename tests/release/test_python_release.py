@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,16 +20,10 @@ from sandwright.release.publish import make_plan, publish
 from sandwright.release.subject import Release
 from sandwright.verify.verdict import Verdict
 from support.pythonworld import SITE, TOOL, PythonWorld, native
-from support.registryserver import Server, registry_server
+from support.registryserver import Server
 from support.releases import new_key, released
 
 pytestmark = [pytest.mark.needs("docker-registry", "pip3"), pytest.mark.timeout(300)]
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with registry_server(tmp_path_factory.mktemp("registry")) as running:
-        yield running
 
 
 @pytest.fixture

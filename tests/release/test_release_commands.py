@@ -20,7 +20,7 @@ from sandwright.verify.verdict import ProbeFinding, Verdict
 from support.registryserver import LOGIN, Server, Tls, make_certificates, registry_server
 from support.releases import matrix_of, report_of, with_row, write_key
 from support.sigstoreserver import ISSUER, sigstore, token
-from support.smallworld import World, small_world
+from support.smallworld import World
 from support.standby import COMMAND as PROGRAM
 
 pytestmark = [pytest.mark.needs("docker-registry", "openssl"), pytest.mark.timeout(300)]
@@ -38,11 +38,6 @@ def tls(tmp_path_factory: pytest.TempPathFactory) -> Tls:
 def server(tmp_path_factory: pytest.TempPathFactory, tls: Tls) -> Iterator[Server]:
     with registry_server(tmp_path_factory.mktemp("registry"), login=True, tls=tls) as running:
         yield running
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> World:
-    return small_world(tmp_path_factory.mktemp("world"))
 
 
 @pytest.fixture(scope="module")

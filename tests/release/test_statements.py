@@ -18,12 +18,7 @@ from sandwright.release.provenance import sha256_digest
 from sandwright.release.statement import PROVENANCE, SIGNATURE
 from sandwright.release.subject import Release
 from support.releases import released
-from support.smallworld import EPOCH, World, small_world
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> World:
-    return small_world(tmp_path_factory.mktemp("world"))
+from support.smallworld import EPOCH, World
 
 
 @pytest.fixture(scope="module")
