@@ -57,7 +57,7 @@ def test_nothing_is_written_in_either_way() -> None:
     "key", ["/", "/srv", "relative.json", "", "/srv/../srv/keys/google.json", "/missing/key.json", "/srv/key"]
 )
 def test_odd_keys_close_nothing_else(key: str) -> None:
-    facts = HostFacts(**{**FACTS.__dict__, "environment": {"GOOGLE_APPLICATION_CREDENTIALS": key}})
+    facts = replace(FACTS, environment={"GOOGLE_APPLICATION_CREDENTIALS": key})
     policy = Policy.from_text("schema: 1\nmethod: bwrap\n").resolve(facts)
     assert policy.is_path_readable("/srv/other")
     assert policy.is_path_writable("/home/u/p/file")

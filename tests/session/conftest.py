@@ -121,8 +121,9 @@ class Project:
         }
 
     def records(self) -> list[Path]:
-        """The records of sessions."""
-        return sorted((self.runtime / "sandwright" / "sessions").glob("*"))
+        """The records of sessions, without the sockets for further commands."""
+        found = (self.runtime / "sandwright" / "sessions").glob("*")
+        return sorted(each for each in found if each.suffix != ".exec")
 
 
 @pytest.fixture(scope="session")

@@ -23,6 +23,7 @@ HIDDEN = "below the directories that no sandbox sees"
 LOCKS: dict[str, str] = {
     "sandwright/locking.py": HIDDEN,
     "sandwright/runtime/scratch.py": HIDDEN,
+    "sandwright/session/detached.py": HIDDEN,
     "sandwright/session/stale.py": HIDDEN,
     "sandwright/bridge/start.py": HIDDEN,
     "sandwright/launcher/source/ports.c": HIDDEN,

@@ -49,6 +49,8 @@ def uninstall(*, yes: bool = False) -> int:
             remove_tree(path)
         except CommandFailed as error:
             raise HostError(f"{path} can't be removed: {error}") from error
+    with contextlib.suppress(OSError):  # it holds directories only while trials and proofs go on
+        Path(user_dirs.visible_scratch_path(os.geteuid())).rmdir()
     console.line(f"removed {console.counted(len(found), 'directory')}")
     return 0
 
@@ -61,7 +63,6 @@ def _removable_directories() -> Iterator[tuple[Path, str]]:
         Path(user_dirs.runtime()): "records of sessions",
         home / user_dirs.STATE: "state of agents, caches and home directories of projects, keys",
         home / ".local/share/sandwright": "images that were built without a checkout",
-        Path(user_dirs.visible_scratch_path(os.geteuid())): "temporary directories of trials and proofs",
         Path(user_dirs.config()): "your policy and approvals",
     }
     for path, purpose in named.items():
