@@ -284,6 +284,13 @@ def test_keys_end_it_before_the_session_answers(tmp_path: Path) -> None:
             shown.type(b"\x03")
             assert shown.end() == 130
             client.close()
+        started = subprocess.Popen(words, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        client, _ = silent.accept()
+        client.recv(1 << 10)
+        time.sleep(0.5)
+        started.send_signal(signal.SIGINT)
+        assert started.wait(timeout=WAIT) == 130
+        client.close()
 
 
 @pytest.mark.parametrize(("method", "uid"), CELLS)
@@ -388,6 +395,7 @@ def test_a_further_command_is_in_the_audit_log(project: Project) -> None:
     )
     (found,) = json.loads(project.sandwright("status", "--json").stdout)["sessions"]
     assert project.sandwright("exec", found["session"], "--", "/bin/echo", "secret").stdout == b"secret\n"
+    assert project.sandwright("exec", found["session"], "--", "/é").returncode == 127
     (project.root / "go").touch()
     assert started.wait(timeout=WAIT) == 0
     started.communicate()
@@ -395,6 +403,7 @@ def test_a_further_command_is_in_the_audit_log(project: Project) -> None:
     assert [(each["event"], each.get("command")) for each in lines] == [
         ("start", "sh"),
         ("exec", "echo"),
+        ("exec", "é"),
         ("exit", None),
     ]
     assert "secret" not in log.read_text()

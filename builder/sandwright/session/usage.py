@@ -41,7 +41,7 @@ def usage_of(process: int) -> Usage | None:
 
 
 def _with_descendants(process: int) -> list[int]:
-    found = {process: None}  # once, although one may move meanwhile; a program inside decides how deep they are
+    found = {process: None}  # once, though one may move; a program inside decides how deep they are
     left = [process]
     while left:
         new = [each for each in children_of(left.pop()) if each not in found]

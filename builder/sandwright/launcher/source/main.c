@@ -125,14 +125,25 @@ static void hand_on(int socket, int number, bool terminal)
     if (number == SIGCHLD || (number == SIGWINCH && terminal && !run.uncontrolled))
         return;
     tell_monitor(socket, number);
-    if (run.monitor == 0 && (number == SIGTERM || number == SIGHUP) && told == 0) {
+    if (run.monitor == 0 && told == 0 && (number == SIGTERM || number == SIGHUP || number == SIGINT || number == SIGQUIT))
         told = number;
-        ends = milliseconds() + ENDING;
-    }
     if (number == SIGTSTP && !terminal) {
         terminal_stop(socket);
         tell_monitor(socket, SIGCONT);
     }
+}
+
+/* --exec: whether a command that was told to end is not waited for: at once, where none has begun. What has come
+ * from the session is read first, as a command that is heard of elsewhere has begun. */
+static bool gives_up(void)
+{
+    if (told == 0 || !begun)
+        return told != 0;
+    if (told == SIGINT || told == SIGQUIT)
+        told = 0;
+    else if (ends == 0)
+        ends = milliseconds() + ENDING;
+    return told != 0 && milliseconds() >= ends;
 }
 
 static void report_execution(void)
@@ -185,7 +196,7 @@ static int see_through(int socket, int signals, bool terminal, int journal)
         }
         if (got == 0 && !over) /* its end has come, or will at once */
             over = has_ended(true);
-        if (!over && ends != 0 && milliseconds() >= ends)
+        if (!over && gives_up())
             return -1;
     }
     return status;
@@ -220,23 +231,22 @@ static _Noreturn void execute(const sigset_t *set, char **words)
     stream_keys(&run);
     relay_streams(&run);
     relayed = true;
-    int session = requests_ask(&run, words[0], words + 1); /* signals end it: nothing answers for programs inside */
-    int signals = open_signals(set);
+    int session = requests_ask(&run, words[0], words + 1, set), signals = open_signals(set);
     if (run.terminal) {
         terminal_begin(&run);
         terminal_resize();
     }
     int status = see_through(session, signals, run.terminal, -1);
-    bool given_up = status < 0 && ends != 0 && milliseconds() >= ends;
+    bool given_up = status < 0 && gives_up();
     if (!given_up)
         terminal_drain();
     if (status >= 0)
         terminal_return();
     terminal_restore();
     if (status < 0)
-        warn("%s", given_up ? "the command does not end, and is not waited for"
-                   : begun  ? "the session has ended, and the command with it"
-                            : "the session takes no command");
+        warn("%s", !begun    ? "the session takes no command"
+                   : given_up ? "the command does not end, and is not waited for"
+                              : "the session has ended, and the command with it");
     leave_launcher(status >= 0 ? status : given_up ? 128 + told : begun ? KILLED : NOT_RUN);
 }
 
