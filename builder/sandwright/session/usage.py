@@ -42,11 +42,11 @@ def usage_of(process: int) -> Usage | None:
 
 def _with_descendants(process: int) -> list[int]:
     found = {process: None}  # once, though one may move; a program inside decides how deep they are
-    left = [process]
-    while left:
-        new = [each for each in children_of(left.pop()) if each not in found]
+    pending = [process]
+    while pending:
+        new = [each for each in children_of(pending.pop()) if each not in found]
         found.update(dict.fromkeys(new))
-        left += new
+        pending += new
     return list(found)
 
 
