@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -75,11 +76,11 @@ def session(
     method: str, uid: int, script: str = "echo up; exec sleep 1000", more: str = ""
 ) -> Iterator[Session]:
     with place(method, uid, more) as at:
-        socket = Path(at.environ["XDG_RUNTIME_DIR"], "session.exec")
-        socket.parent.mkdir(mode=0o700, exist_ok=True)
+        path = Path(at.environ["XDG_RUNTIME_DIR"], "session.exec")
+        path.parent.mkdir(mode=0o700, exist_ok=True)
         if uid:
-            os.chown(socket.parent, uid, uid)
-        document = open_run_document(RunDocument(requests=str(socket)))
+            os.chown(path.parent, uid, uid)
+        document = open_run_document(RunDocument(requests=str(path)))
         process = subprocess.Popen(
             [*at.before, *with_document([str(at.launcher), "sh", "-c", script], document)],
             stdin=subprocess.DEVNULL,
@@ -96,11 +97,11 @@ def session(
                 line = process.stdout.readline()
                 assert line, "the session does not start"
                 first += line
-            yield Session(at, socket, process, first.decode().removesuffix("up\n"))
+            yield Session(at, path, process, first.decode().removesuffix("up\n"))
         finally:
             process.terminate()
             process.communicate(timeout=WAIT)
-        assert not socket.exists()
+        assert not path.exists()
 
 
 @pytest.mark.parametrize(("method", "uid"), CELLS)
@@ -259,6 +260,59 @@ def test_what_starts_a_command_can_be_killed_inside_and_is_no_success() -> None:
         assert not (of.at.root / "left").exists()
 
 
+def test_it_ends_when_told_although_what_starts_its_command_is_stopped_inside() -> None:
+    """Within 10 seconds, as a run does; its terminal is as before."""
+    with session("bwrap", 0) as of:
+        words = of.words("sh", "-c", "kill -STOP $PPID; echo up; trap '' INT HUP TERM; exec sleep 1000")
+        with terminal(words, of.at.root, dict(of.at.environ)) as shown:
+            shown.read_until(b"up")
+            os.kill(shown.pid, signal.SIGTERM)
+            assert shown.end() == 143
+            assert shown.settings == shown.before
+        assert b"does not end" in shown.rest()
+        assert of.run("echo", "fine")[:2] == (0, "fine\n")
+
+
+def test_keys_end_it_before_the_session_answers(tmp_path: Path) -> None:
+    with session("bwrap", 0) as of, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as silent:
+        silent.bind(str(tmp_path / "silent"))
+        silent.listen()
+        words = [str(of.at.launcher), "--exec", str(tmp_path / "silent"), "", "true"]
+        with terminal(words, of.at.root, dict(of.at.environ)) as shown:
+            client, _ = silent.accept()
+            client.recv(1 << 10)
+            shown.type(b"\x03")
+            assert shown.end() == 130
+            client.close()
+        started = subprocess.Popen(words, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        client, _ = silent.accept()
+        client.recv(1 << 10)
+        time.sleep(0.5)
+        started.send_signal(signal.SIGINT)
+        assert started.wait(timeout=WAIT) == 130
+        client.close()
+
+
+@pytest.mark.parametrize(("method", "uid"), CELLS)
+def test_a_run_of_a_command_named_as_the_option_runs_it_in_its_own_sandbox(method: str, uid: int) -> None:
+    with session(method, uid) as of:
+        document = open_run_document(RunDocument())
+        words = with_document([str(of.at.launcher), "--exec", str(of.socket), "", "echo", "there"], document)
+        ended = subprocess.run(
+            [*of.at.before, *words],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+            cwd=of.at.root,
+            env=dict(of.at.environ),
+            pass_fds=(document,),
+            timeout=WAIT,
+        )
+        os.close(document)
+        assert (ended.returncode, ended.stdout) == (127, b"")
+        assert ended.stderr == b"sandbox: --exec: not found\n"
+
+
 def test_a_stranger_on_the_host_is_not_heard() -> None:
     with session("bwrap", 0) as of:
         of.socket.parent.chmod(0o755)
@@ -304,10 +358,10 @@ def test_by_name_in_the_current_directory(web: Project) -> None:
 
 
 def test_the_socket_is_invisible_inside(web: Project) -> None:
-    (socket,) = [each for each in web.records() if each.suffix == ".exec"]
+    (path,) = [each for each in web.records() if each.suffix == ".exec"]
     (web.root / "attacks.py").write_bytes(ATTACKS.read_bytes())
     for words in (("exec", "web", "--"), ("run", "--")):
-        ended = web.sandwright(*words, PYTHON, "-P", "attacks.py", "find", str(socket))
+        ended = web.sandwright(*words, PYTHON, "-P", "attacks.py", "find", str(path))
         assert ended.returncode == 0, ended.stderr
         assert ended.stdout.startswith(b"socket: "), ended.stdout
         assert b"ALLOWED" not in ended.stdout
@@ -341,6 +395,7 @@ def test_a_further_command_is_in_the_audit_log(project: Project) -> None:
     )
     (found,) = json.loads(project.sandwright("status", "--json").stdout)["sessions"]
     assert project.sandwright("exec", found["session"], "--", "/bin/echo", "secret").stdout == b"secret\n"
+    assert project.sandwright("exec", found["session"], "--", "/é").returncode == 127
     (project.root / "go").touch()
     assert started.wait(timeout=WAIT) == 0
     started.communicate()
@@ -348,6 +403,7 @@ def test_a_further_command_is_in_the_audit_log(project: Project) -> None:
     assert [(each["event"], each.get("command")) for each in lines] == [
         ("start", "sh"),
         ("exec", "echo"),
+        ("exec", "é"),
         ("exit", None),
     ]
     assert "secret" not in log.read_text()

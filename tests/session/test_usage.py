@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
+import sys
 
 import pytest
 
@@ -14,6 +16,15 @@ from session.jobs import place
 from session.test_keys import CELLS
 
 HOLDING = 'x=$(head -c 30000000 /dev/zero | tr "\\0" x); echo up; sleep 1000; echo $x'
+DEEP = """
+import os, time
+for _ in range(600):
+    if os.fork():
+        break
+else:
+    print("up", flush=True)
+time.sleep(1000)
+"""
 NOT_BELOW = ("docker",)
 
 
@@ -40,6 +51,20 @@ def test_memory_and_time_of_all_processes(method: str, uid: int) -> None:
         finally:
             process.terminate()
             process.communicate(timeout=WAIT)
+
+
+def test_processes_however_deep() -> None:
+    """A program inside decides that."""
+    words = [sys.executable, "-S", "-c", DEEP]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, start_new_session=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"up\n"
+            found = usage_of(process.pid)
+            assert found is not None
+            assert found.processes == 601
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 @pytest.mark.needs("bwrap")

@@ -104,7 +104,8 @@ class AuditWriter:
             if isinstance(event, RunDenied):
                 _write_denial(self._log, "refused", explain_denial(event, self._context))
             elif isinstance(event, RunExecuted):
-                self._log.write("exec", command=event.command)
+                name = event.command.encode("latin-1").decode("utf-8", "backslashreplace")
+                self._log.write("exec", command=name)
         for call in self._bridge.new() if self._bridge else ():
             _write_call(self._log, call)
 

@@ -114,7 +114,10 @@ class RunCalled:
 
 @dataclass(frozen=True, kw_only=True)
 class RunExecuted:
-    """A further command was asked for (`sandwright exec`): its program's name, cut after 64 bytes."""
+    """A further command was asked for (`sandwright exec`): its program's name, cut after 64 bytes.
+
+    In `command` each byte is the character of that number.
+    """
 
     command: str
 

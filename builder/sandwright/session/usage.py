@@ -41,7 +41,13 @@ def usage_of(process: int) -> Usage | None:
 
 
 def _with_descendants(process: int) -> list[int]:
-    return [process, *(each for child in children_of(process) for each in _with_descendants(child))]
+    found = {process: None}  # once, though one may move; a program inside decides how deep they are
+    pending = [process]
+    while pending:
+        new = [each for each in children_of(pending.pop()) if each not in found]
+        found.update(dict.fromkeys(new))
+        pending += new
+    return list(found)
 
 
 def _memory(process: int) -> int:

@@ -15,7 +15,10 @@
 static struct run run = {.document = {.channel = -1, .started = -1}, .child_handle = -1, .wakes = -1, .stop_fd = -1, .lock = -1,
                          .requests = -1};
 static bool relayed, begun;
+static long ends; /* --exec: until when a command that was told to end is waited for; 0 without */
+static int told;  /* by which signal */
 enum { TELLING = 200 }; /* milliseconds until refusals are reported, where that is wanted at once */
+enum { ENDING = 10000 }; /* milliseconds, as a run's (monitor.c) */
 
 static _Noreturn void leave_launcher(int status)
 {
@@ -122,10 +125,25 @@ static void hand_on(int socket, int number, bool terminal)
     if (number == SIGCHLD || (number == SIGWINCH && terminal && !run.uncontrolled))
         return;
     tell_monitor(socket, number);
+    if (run.monitor == 0 && told == 0 && (number == SIGTERM || number == SIGHUP || number == SIGINT || number == SIGQUIT))
+        told = number;
     if (number == SIGTSTP && !terminal) {
         terminal_stop(socket);
         tell_monitor(socket, SIGCONT);
     }
+}
+
+/* --exec: whether a command that was told to end is not waited for: at once, where none has begun. What has come
+ * from the session is read first, as a command that is heard of elsewhere has begun. */
+static bool gives_up(void)
+{
+    if (told == 0 || !begun)
+        return told != 0;
+    if (told == SIGINT || told == SIGQUIT)
+        told = 0;
+    else if (ends == 0)
+        ends = milliseconds() + ENDING;
+    return told != 0 && milliseconds() >= ends;
 }
 
 static void report_execution(void)
@@ -148,6 +166,8 @@ static int see_through(int socket, int signals, bool terminal, int journal)
             refusals_report(journal);
             most = most < 0 || most > TELLING ? TELLING : most;
         }
+        if (ends != 0)
+            most = most < 0 || most > TELLING ? TELLING : most;
         if (poll(each, 2 + copied, most) < 0 && errno != EINTR)
             die_errno("cannot wait for the command");
         struct signalfd_siginfo info;
@@ -176,6 +196,8 @@ static int see_through(int socket, int signals, bool terminal, int journal)
         }
         if (got == 0 && !over) /* its end has come, or will at once */
             over = has_ended(true);
+        if (!over && gives_up())
+            return -1;
     }
     return status;
 }
@@ -209,23 +231,30 @@ static _Noreturn void execute(const sigset_t *set, char **words)
     stream_keys(&run);
     relay_streams(&run);
     relayed = true;
-    int signals = open_signals(set), session = requests_ask(&run, words[0], words + 1);
-    if (run.terminal)
+    int session = requests_ask(&run, words[0], words + 1, set), signals = open_signals(set);
+    if (run.terminal) {
         terminal_begin(&run);
+        terminal_resize();
+    }
     int status = see_through(session, signals, run.terminal, -1);
-    terminal_drain();
+    bool given_up = status < 0 && gives_up();
+    if (!given_up)
+        terminal_drain();
     if (status >= 0)
         terminal_return();
     terminal_restore();
     if (status < 0)
-        warn("%s", begun ? "the session has ended, and the command with it" : "the session takes no command");
-    leave_launcher(status >= 0 ? status : begun ? KILLED : NOT_RUN);
+        warn("%s", !begun    ? "the session takes no command"
+                   : given_up ? "the command does not end, and is not waited for"
+                              : "the session has ended, and the command with it");
+    leave_launcher(status >= 0 ? status : given_up ? 128 + told : begun ? KILLED : NOT_RUN);
 }
 
 int main(int count, char **words)
 {
     bool as_root = count > 1 && strcmp(words[1], "--as-root") == 0;
-    bool uncovers = count == 2 && strcmp(words[1], "--uncover") == 0; /* behind --run it is a command */
+    bool uncovers = count == 2 && strcmp(words[1], "--uncover") == 0; /* behind --run these are commands */
+    bool executes = count > 4 && strcmp(words[1], "--exec") == 0;
     sigset_t set;
     caught_signals(&set);
     if (!as_root) {
@@ -238,7 +267,7 @@ int main(int count, char **words)
         post_run_take(&run.document);
     }
     fill_standard();
-    if (count > 4 && strcmp(words[1], "--exec") == 0)
+    if (executes)
         execute(&set, words + 2);
     read_plan();
     if (uncovers)

@@ -105,7 +105,7 @@ static int take_terminal(int session)
     return files[0];
 }
 
-int requests_ask(const struct run *run, const char *path, char *const *words)
+int requests_ask(const struct run *run, const char *path, char *const *words, const sigset_t *set)
 {
     _cleanup_close_ int directory = -1;
     struct bytes content = {0};
@@ -124,9 +124,12 @@ int requests_ask(const struct run *run, const char *path, char *const *words)
             files[number] = files[3];
         }
     memcpy(request.name, base_name(words[1]), strnlen(base_name(words[1]), sizeof request.name));
+    if (request.terminal == 0)
+        sigprocmask(SIG_BLOCK, set, NULL);
     bool asked = pass_files(session, (struct iovec){&request, sizeof request}, files, REQUEST_FILES) == sizeof request;
     if (asked && request.terminal != 0) {
         terminal_take(take_terminal(session));
+        sigprocmask(SIG_BLOCK, set, NULL);
         asked = send(session, &(struct message){0}, sizeof(struct message), MSG_NOSIGNAL) == sizeof(struct message);
     }
     if (!asked || fcntl(session, F_SETFL, O_NONBLOCK) != 0)

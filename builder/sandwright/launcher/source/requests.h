@@ -25,7 +25,7 @@ void requests_end(const struct run *run); /* monitor or launcher */
 void requests_take(int file);
 
 /* Launcher of `launch --exec SOCKET DIRECTORY COMMAND ...`, a connection, on which it was asked for;
- * or refuses. */
-int requests_ask(const struct run *run, const char *path, char *const *words);
+ * or refuses. Signals end it, while programs inside could let it wait; those of `set` are blocked before a command can begin. */
+int requests_ask(const struct run *run, const char *path, char *const *words, const sigset_t *set);
 
 #endif

@@ -7,6 +7,7 @@
 #include "typeahead.h"
 
 enum { LOOK = 200, RECENT = 5000 }; /* milliseconds */
+enum { MOST_LEFT = 1024 };          /* blocks: more than the kernel keeps of a terminal's output */
 
 static int own = -1, master = -1, slave = -1; /* ours: standard input, in the monitor too, which has another one there */
 static pid_t group;                           /* the launcher's */
@@ -233,9 +234,10 @@ void terminal_copy(const struct pollfd *each)
         show();
 }
 
+/* What the command has left behind may write for ever. */
 void terminal_drain(void)
 {
-    while (copies && show())
+    for (int blocks = 0; copies && blocks < MOST_LEFT && show(); blocks++)
         ;
 }
 
