@@ -39,6 +39,7 @@ READ = {
         "key",
         "merge",
         "policy",
+        "workdir",  # in the sandbox
     ),
     *("project", "public-key", "rootfs", "rows", "structure", "token", "trust", "vex", "vulnerabilities"),
 }

@@ -36,6 +36,8 @@ def uninstall(*, yes: bool = False) -> int:
         console.line(f"{path}: {purpose}, {console.size(_bytes_in(path))}")
     for line in _other_remains():
         console.line(line)
+    if yes:
+        _remove_empty_scratch()
     if not found:
         console.line("nothing of sandwright is in your home directory")
         return 0
@@ -49,10 +51,16 @@ def uninstall(*, yes: bool = False) -> int:
             remove_tree(path)
         except CommandFailed as error:
             raise HostError(f"{path} can't be removed: {error}") from error
-    with contextlib.suppress(OSError):  # it holds directories only while trials and proofs go on
-        Path(user_dirs.visible_scratch_path(os.geteuid())).rmdir()
     console.line(f"removed {console.counted(len(found), 'directory')}")
     return 0
+
+
+def _remove_empty_scratch() -> None:
+    """Trials and proofs that go on have directories in it; `cleanup` removes those of killed ones."""
+    scratch = Path(user_dirs.visible_scratch_path(os.geteuid()))
+    with contextlib.suppress(OSError):
+        if scratch.lstat().st_uid == os.geteuid():
+            scratch.rmdir()
 
 
 def _removable_directories() -> Iterator[tuple[Path, str]]:
