@@ -121,9 +121,13 @@ class Project:
         }
 
     def records(self) -> list[Path]:
-        """The records of sessions, without the sockets for further commands."""
+        """The records of sessions, and those that are half written."""
         found = (self.runtime / "sandwright" / "sessions").glob("*")
         return sorted(each for each in found if each.suffix != ".exec")
+
+    def sockets(self) -> list[Path]:
+        """Those for further commands."""
+        return sorted((self.runtime / "sandwright" / "sessions").glob("*.exec"))
 
 
 @pytest.fixture(scope="session")

@@ -358,7 +358,7 @@ def test_by_name_in_the_current_directory(web: Project) -> None:
 
 
 def test_the_socket_is_invisible_inside(web: Project) -> None:
-    (path,) = [each for each in web.records() if each.suffix == ".exec"]
+    (path,) = web.sockets()
     (web.root / "attacks.py").write_bytes(ATTACKS.read_bytes())
     for words in (("exec", "web", "--"), ("run", "--")):
         ended = web.sandwright(*words, PYTHON, "-P", "attacks.py", "find", str(path))
@@ -372,9 +372,7 @@ def test_its_refusals_are_the_sessions(project: Project) -> None:
     started = project.start(
         "sh", "-c", "while [ ! -e go ]; do sleep 0.05; done", options=("--denials", str(file))
     )
-    eventually(
-        lambda: any(each.suffix == ".exec" for each in project.records()), "the session does not start"
-    )
+    eventually(project.sockets, "the session does not start")
     (found,) = json.loads(project.sandwright("status", "--json").stdout)["sessions"]
     script = "import ctypes; print(ctypes.CDLL(None).ptrace(0, 0, 0, 0))"
     ended = project.sandwright("exec", found["session"], "--", PYTHON, "-c", script)
@@ -390,9 +388,7 @@ def test_a_further_command_is_in_the_audit_log(project: Project) -> None:
     started = project.start(
         "sh", "-c", "while [ ! -e go ]; do sleep 0.05; done", options=("--audit", str(log))
     )
-    eventually(
-        lambda: any(each.suffix == ".exec" for each in project.records()), "the session does not start"
-    )
+    eventually(project.sockets, "the session does not start")
     (found,) = json.loads(project.sandwright("status", "--json").stdout)["sessions"]
     assert project.sandwright("exec", found["session"], "--", "/bin/echo", "secret").stdout == b"secret\n"
     assert project.sandwright("exec", found["session"], "--", "/é").returncode == 127
@@ -450,7 +446,9 @@ def test_a_killed_session_leaves_no_socket(web: Project) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     assert web.run("true").returncode == 0
-    eventually(lambda: web.run("true").returncode == 0 and web.records() == [], "something is left")
+    eventually(
+        lambda: web.run("true").returncode == 0 and web.records() + web.sockets() == [], "something is left"
+    )
 
 
 def _descendants(pid: int) -> list[int]:
