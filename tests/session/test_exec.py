@@ -372,7 +372,7 @@ def test_its_refusals_are_the_sessions(project: Project) -> None:
     started = project.start(
         "sh", "-c", "while [ ! -e go ]; do sleep 0.05; done", options=("--denials", str(file))
     )
-    eventually(project.sockets, "the session does not start")
+    eventually(lambda: project.sockets() != [], "the session does not start")
     (found,) = json.loads(project.sandwright("status", "--json").stdout)["sessions"]
     script = "import ctypes; print(ctypes.CDLL(None).ptrace(0, 0, 0, 0))"
     ended = project.sandwright("exec", found["session"], "--", PYTHON, "-c", script)
@@ -388,7 +388,7 @@ def test_a_further_command_is_in_the_audit_log(project: Project) -> None:
     started = project.start(
         "sh", "-c", "while [ ! -e go ]; do sleep 0.05; done", options=("--audit", str(log))
     )
-    eventually(project.sockets, "the session does not start")
+    eventually(lambda: project.sockets() != [], "the session does not start")
     (found,) = json.loads(project.sandwright("status", "--json").stdout)["sessions"]
     assert project.sandwright("exec", found["session"], "--", "/bin/echo", "secret").stdout == b"secret\n"
     assert project.sandwright("exec", found["session"], "--", "/é").returncode == 127
