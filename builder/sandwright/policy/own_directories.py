@@ -14,7 +14,15 @@ from sandwright.policy import spelling
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.live_entries import LiveEntries
 from sandwright.policy.paths import follow, is_inside
-from sandwright.policy.reserved import HIDDEN, READONLY, SYSTEM, TRUSTED, TRUSTED_REASON, reserved_rules
+from sandwright.policy.reserved import (
+    HIDDEN,
+    READONLY,
+    SCRATCH_REASON,
+    SYSTEM,
+    TRUSTED,
+    TRUSTED_REASON,
+    reserved_rules,
+)
 from sandwright.policy.trusted import VARIABLES, trusted_directories, trusted_files
 
 
@@ -65,7 +73,8 @@ def with_own_directories(
 def _links_in_reserved(facts: HostFacts, inputs: LiveHost) -> Iterator[str]:
     """The links in reserved directories: the repository that holds their targets may be a project."""
     for rule in reserved_rules(facts):
-        for name in inputs.ask("listing", rule.path) if rule.kind == "readonly" else ():
+        listed = rule.kind == "readonly" and rule.why != SCRATCH_REASON  # trials come and go there
+        for name in inputs.ask("listing", rule.path) if listed else ():
             path = f"{rule.path}/{name}"  # a directory's name ends with a slash
             if path == spelling.plain_spelling(path) and inputs.link(path) is not None:
                 yield path

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from sandwright.egress import proxy
 from sandwright.environment import SESSION
@@ -65,6 +66,12 @@ class MethodProof:
     weaker: tuple[str, ...] = ()
 
 
+def _planted_for(method: str, declaration: Declaration) -> contextlib.AbstractContextManager[Fixture]:
+    """The planted files; in an outer container, mount points for them can be made in its /tmp alone."""
+    parent = Path("/tmp") if registry.properties(method).outer_container else None  # noqa: S108
+    return plant_fixture(parent, inside=declaration.of("filesystem.readonly").level != "cannot")
+
+
 def prove(
     resolve: Resolve,
     method: str,
@@ -80,9 +87,7 @@ def prove(
     """
     declaration = registry.declaration(method)
     with contextlib.ExitStack() as stack:
-        fixture = stack.enter_context(
-            plant_fixture(inside=declaration.of("filesystem.readonly").level != "cannot")
-        )
+        fixture = stack.enter_context(_planted_for(method, declaration))
         if registry.properties(method).copies_project:
             resolve = at_fixture(resolve, fixture)
             runs, secrets = False, False
