@@ -52,7 +52,7 @@ class MountTable:
     def aliases(self, path: str) -> list[str]:
         """The other paths of a directory, and the mount points that show a directory in it.
 
-        Another mount may hide what is at some of them.
+        Later mounts may hide some of them.
         """
         mount = self._showing(path)
         if mount is None:

@@ -54,7 +54,7 @@ def refuse_mounts(directory: Path) -> None:
 
 
 def remove_tree(path: str | PathLike[str]) -> None:
-    """Remove a directory that a sandbox filled: it may be deeper than Python's own way goes, which recurses.
+    """Remove a directory that a sandbox filled: it may be too deep for shutil, which recurses.
 
     Directories that may not be written are removed, too; no link is followed. Raise HostError, and remove
     nothing, where something is mounted in it; CommandFailed when some of it stays, or it takes more than ten

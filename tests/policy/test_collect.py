@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sandwright import process
+from sandwright import process, user_dirs
 from sandwright.api import Policy
 from sandwright.errors import UsageError
 from sandwright.inputs import LiveHost, changed
@@ -111,6 +111,16 @@ def test_the_sockets_of_trials_that_go_on_meanwhile(tmp_path: Path) -> None:
         for directory, seen in ((scratch.parent.parent, False), (scratch, True)):
             found = _collect(f"filesystem: {{read: [{directory}]}}", tmp_path).sockets
             assert (f"{scratch}/s" in found) is seen, directory
+
+
+def test_no_facts_depend_on_the_trials_that_go_on(tmp_path: Path) -> None:
+    """A run whose recording changed would render its sandbox anew. The control: the directory is looked at."""
+    path, inputs = user_dirs.visible_scratch(), LiveHost()
+    loaded = Policy.from_text("schema: 1\nmethod: bwrap\nfilesystem: {read: [/], write: [/var/tmp]}\n")
+    collect_facts(loaded, project=tmp_path, inputs=inputs)
+    questions = {question[0] for question, _ in inputs.recording() if path in question}
+    assert questions
+    assert "listing" not in questions
 
 
 def test_sockets_that_somebody_listens_on(tmp_path: Path) -> None:

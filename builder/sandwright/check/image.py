@@ -101,7 +101,7 @@ def _findings(image: Image, budget: int | None, tests: Sequence[StructureTests])
 
 
 def _content_filter(tests: Sequence[StructureTests]) -> Callable[[bytes], bool]:
-    """Picks the files whose content is looked at."""
+    """Select the files whose content the checks need."""
     tested_paths = frozenset[bytes]().union(*(each.paths() for each in tests))
 
     def is_read(path: bytes) -> bool:

@@ -119,7 +119,7 @@ def _check_lock(definition: ImageDefinition, *, quiet: bool) -> None:
 class _Locker:
     """Resolves definitions, by the options of the command line.
 
-    `fresh` are apt's directories whose indices it has fetched.
+    `fresh` holds the apt directories whose indices this command has fetched.
     """
 
     mirror: str

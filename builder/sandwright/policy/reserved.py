@@ -74,7 +74,7 @@ def rules_in_force(rules: Sequence[PathRule], before: PathRules, facts: HostFact
 def reserved_faults(grants: Iterable[PathRule], reserved: Sequence[PathRule], faults: Faults) -> None:
     """A fault for each grant of such a directory, or of something in it.
 
-    Trials and proofs grant directories in that for temporary ones, whose names nobody knows before.
+    Only the scratch directory itself is closed: trials and proofs grant directories in it, with random names.
     """
     closed = [rule for rule in reserved if rule.why != _INSTALLATION]
     for grant in grants:

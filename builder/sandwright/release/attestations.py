@@ -2,7 +2,7 @@
 
 Format: moby/buildkit, docs/attestations/attestation-storage.md. The index lists one for each platform, on the
 platform `unknown/unknown`; its layers are in-toto statements about that platform's manifest. They have no
-signatures: whoever verifies the index has verified them.
+signatures of their own: the signature of the index covers them.
 """
 
 from __future__ import annotations

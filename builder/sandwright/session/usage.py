@@ -20,8 +20,9 @@ _PSS = re.compile(rb"^Pss: +([0-9]+) kB$", re.MULTILINE)
 class Usage:
     """The sums over some processes.
 
-    `memory` is in bytes: what processes share is divided among them (PSS), but for those whose maps this user
-    may not read, which count whole (RSS). `cpu` is in seconds, with that of processes that have ended.
+    `memory` is in bytes: shared memory is divided among the processes that map it (PSS). Where this user may
+    not read the maps of a process, it counts in full (RSS). `cpu` is in seconds, with that of processes that
+    have ended.
     """
 
     memory: int

@@ -218,7 +218,7 @@ _Noreturn void init_lead(char **command, char *const *variables)
     if (exec_succeeded(reports[0]))
         tell_execution();
     if (hear_outside != NULL)
-        raise(SIGIO); /* what came before we were told of it */
+        raise(SIGIO); /* read what arrived before SIGIO was requested */
     attend(job, &all);
 }
 

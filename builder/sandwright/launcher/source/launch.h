@@ -226,7 +226,7 @@ _Noreturn void init_named(char **words); /* once names are resolved inside, as p
 _Noreturn void init_here(const char *stop, char **command, char *const *variables); /* without a program between */
 _Noreturn void init_lead(char **command, char *const *variables); /* the same behind init_here, for another command */
 void init_signal(pid_t job, int number, bool *stopped); /* hands it on */
-/* What is called for SIGIO, and what is told of EXECUTED, STOPPED and STATUS in place of STOP; NULL without. */
+/* `hear` handles SIGIO; `tell` reports EXECUTED, STOPPED and STATUS in place of STOP. Either may be NULL. */
 void init_outside(void (*hear)(pid_t job, bool *stopped), void (*tell)(int kind, int value));
 int terminal_pair(int *slave); /* a new terminal of this root: its other side, which doesn't wait; -1 and errno */
 void lead_session(void);                  /* this process, which controls the terminal at 0, if one is there */

@@ -1,5 +1,5 @@
 /* Further commands in a session (`sandwright exec`), outside: the monitor listens at a socket in the user's directory of sessions,
- * which no sandbox sees, and hands each connection to the session's first process. The client sends it there what to run. */
+ * which no sandbox sees, and hands each connection to the session's first process. The client sends the command over it. */
 #define _GNU_SOURCE
 #include <sys/socket.h>
 #include <sys/sysmacros.h>
@@ -12,7 +12,7 @@ enum { WAITING = 16, ASKING = 1000 /* milliseconds */ };
 
 static int listener = -1;
 
-/* Whatever the length of the path. */
+/* Through /proc/self/fd, so that a path of any length fits. */
 static struct sockaddr_un address_of(const char *path, int *directory)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -31,7 +31,7 @@ void requests_listen(const struct run *run)
     listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (bind(listener, (const struct sockaddr *)&address, sizeof address) != 0 || listen(listener, WAITING) != 0) {
         close(listener);
-        listener = -1; /* there is none then, and the run goes on */
+        listener = -1; /* the run goes on without `exec` */
     }
 }
 
@@ -53,7 +53,7 @@ int requests_pair(struct run *run)
     return ends[1];
 }
 
-/* Only this user's processes get to the socket; root's may, too, but act for it. */
+/* Accept this user and root only. */
 static bool is_ours(int client)
 {
     struct ucred peer;
@@ -61,7 +61,7 @@ static bool is_ours(int client)
     return getsockopt(client, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && (peer.uid == geteuid() || peer.uid == 0);
 }
 
-/* The audit log's reader takes it from there (session/events.py). Without a journal nothing is to be written. */
+/* Append the program's name to the journal, which the audit log is written from (session/events.py). */
 static bool is_journaled(const struct run *run, int client)
 {
     struct request request;
@@ -93,7 +93,7 @@ void requests_end(const struct run *run)
         unlink(run->document.requests);
 }
 
-/* The other side of the sandbox's terminal, and nothing else that something inside could have sent. */
+/* Receive the master of the sandbox's terminal; refuse any other descriptor, as a program inside might send one. */
 static int take_terminal(int session)
 {
     int files[PASSED];

@@ -1,7 +1,7 @@
 /* Further commands in a session (`sandwright exec`, docs/launcher.md): requests.c outside, requests_inside.c in the session's
  * first process. Over the connection of a client goes a request with REQUEST_FILES descriptors: standard streams, and memory
- * with the words. Where a stream is to be a terminal its other side is the answer. Signals go in (TO_DELIVER); BEGUN, EXECUTED,
- * STOPPED and STATUS come out. */
+ * with the words. For a terminal, the answer is its master. The client sends signals (TO_DELIVER); the leader sends BEGUN,
+ * EXECUTED, STOPPED and STATUS. */
 #ifndef REQUESTS_H
 #define REQUESTS_H
 
@@ -16,7 +16,7 @@ struct request {
 
 /* Monitor: listens at the run document's socket; without one nothing is done. It is removed at the end. */
 void requests_listen(const struct run *run);
-int requests_socket(void);                /* which is readable when somebody connects; -1 without */
+int requests_socket(void);                /* readable when a client connects; -1 without */
 int requests_pair(struct run *run);       /* run->requests; the other end is the first process's. -1: not wanted */
 void requests_pass(const struct run *run); /* hands connections to the first process */
 void requests_end(const struct run *run); /* monitor or launcher */

@@ -1,6 +1,6 @@
 /* Further commands in a session (`sandwright exec`), inside: the first process gets a connection for each (requests.c), and forks a
- * leader, which has every wall of the session by inheritance. Nothing that runs inside enters it from outside. The leader takes
- * the command and its streams from the connection, starts it as init.c starts the session's, and tells there how it ends. */
+ * leader, which inherits every restriction of the session. No process enters the session from outside. The leader reads the
+ * command and its streams from the connection, starts it as init.c starts the session's command, and reports its end there. */
 #define _GNU_SOURCE
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -11,14 +11,14 @@
 
 static int channel = -1, connection = -1;
 
-static void tell_client(int kind, int value)
+static void send_to_client(int kind, int value)
 {
     const struct message message = {kind, value};
     (void)!send(connection, &message, sizeof message, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-/* One that was killed has no use for what it asked for. */
-static void hear_client(pid_t job, bool *stopped)
+/* When the client is gone, its command ends, too. */
+static void receive_from_client(pid_t job, bool *stopped)
 {
     struct message message;
     ssize_t got;
@@ -32,8 +32,8 @@ static void hear_client(pid_t job, bool *stopped)
     _exit(KILLED);
 }
 
-/* The kernel says by SIGIO that something can be read. runc, which is Go, lets descriptors wait that it hands on. */
-static void be_told_of(int socket)
+/* Have the kernel send SIGIO when the socket is readable. runc (Go) passes descriptors on in blocking mode. */
+static void request_sigio(int socket)
 {
     if (fcntl(socket, F_SETOWN, getpid()) != 0 || fcntl(socket, F_SETFL, O_RDWR | O_ASYNC | O_NONBLOCK) != 0)
         die_errno("commands can't be received");
@@ -41,11 +41,11 @@ static void be_told_of(int socket)
 
 static _Noreturn void leave_leader(int status)
 {
-    tell_client(STATUS, status);
+    send_to_client(STATUS, status);
     _exit(status);
 }
 
-/* A directory, empty for that of the session's command, and the command. */
+/* `at` holds a directory and the command; an empty directory means that of the session's command. */
 static _Noreturn void begin(char *at, size_t length)
 {
     const char *end = at + length, *directory = next_word(&at, end);
@@ -57,14 +57,14 @@ static _Noreturn void begin(char *at, size_t length)
         die("give a command to run");
     if (*directory != '\0' && chdir(directory) != 0)
         die_errno("%s can't be entered", directory);
-    be_told_of(connection);
-    init_outside(hear_client, tell_client);
-    tell_client(BEGUN, 0);
+    request_sigio(connection);
+    init_outside(receive_from_client, send_to_client);
+    send_to_client(BEGUN, 0);
     init_lead(command.at, environ);
 }
 
-/* A terminal of this root, whose names lead to it inside. The client gets its other side, and says when it has set it up.
- * `streams` are those that are it, by bits. */
+/* Make a terminal in the sandbox's own devpts, so that its path resolves inside. The client gets the master, and answers once
+ * it has set the terminal up. `streams` has a bit for each standard stream that becomes the terminal. */
 static void take_terminal(int streams)
 {
     struct message message = {0};
@@ -121,7 +121,7 @@ void requests_take(int file)
     channel = file;
     if (fcntl(channel, F_SETFD, FD_CLOEXEC) != 0)
         die_errno("commands can't be received");
-    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* so no program inside can take a copy of it */
-    be_told_of(channel);
+    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* so that no program inside can copy the descriptor */
+    request_sigio(channel);
     init_outside(take_requests, NULL);
 }
