@@ -114,7 +114,7 @@ def test_the_sockets_of_trials_that_go_on_meanwhile(tmp_path: Path) -> None:
 
 
 def test_no_facts_depend_on_the_trials_that_go_on(tmp_path: Path) -> None:
-    """A run whose recording changed would render its sandbox anew. The control: the directory is looked at."""
+    """A run whose recording changed would render its sandbox anew. The control: the directory is known."""
     path, inputs = user_dirs.visible_scratch(), LiveHost()
     loaded = Policy.from_text("schema: 1\nmethod: bwrap\nfilesystem: {read: [/], write: [/var/tmp]}\n")
     collect_facts(loaded, project=tmp_path, inputs=inputs)

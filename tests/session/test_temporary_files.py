@@ -87,11 +87,8 @@ def _obeyed(argv: Sequence[str], env: Mapping[str, str], shared: str) -> Iterato
     for option, value in itertools.pairwise(argv):
         if option in _OBEYED and value.startswith(shared):
             yield f"{argv[0]} obeys {option} {value}"
-    if (
-        argv[0].endswith("podman")
-        and {"load", "build", "pull"} & {*argv}
-        and f"{env.get('TMPDIR')}/" == shared
-    ):
+    reads_image = argv[0].endswith("podman") and not {"load", "build", "pull"}.isdisjoint(argv)
+    if reads_image and f"{env.get('TMPDIR')}/" == shared:
         yield f"{argv[0]} reads an image from TMPDIR"
     named = (name for name in _OBEYED_VARIABLES if env.get(name, "").startswith(shared))
     yield from (f"{argv[0]} obeys {name}" for name in named)
