@@ -123,8 +123,8 @@ def _directory() -> Iterator[str]:
 
 
 def _place(folder: Path) -> Place:
-    """A network of two addresses out of 198.18.0.0/15, which is set aside for tests (RFC 2544)."""
-    number = secrets.randbelow(1 << 15) << 2
+    """A network of two addresses of 198.18.0.0/16, which is set aside for tests (RFC 2544)."""
+    number = secrets.randbelow(1 << 14) << 2
     first = (198 << 24) + (18 << 16) + number
     host, node = (".".join(str(first + each >> shift & 255) for shift in (24, 16, 8, 0)) for each in (1, 2))
     return Place(folder, f"sw{secrets.token_hex(4)}", host, node)

@@ -245,6 +245,11 @@ def test_a_daemon_of_our_own(
     with docker_daemon() as address, scratch_directory() as scratch:
         assert os.environ["DOCKER_HOST"] == address
         assert process.run("docker", "images", "--all", "--quiet").text == "", "nothing of another daemon's"
+        process.run("docker", "network", "create", "ours")
+        subnet = "{{(index .IPAM.Config 0).Subnet}}"
+        shown = process.run("docker", "network", "inspect", "--format", subnet, "ours").text
+        assert shown.startswith("198.19."), "rules that a killed dockerd left are for Docker's own addresses"
+        process.run("docker", "network", "rm", "ours")
         with DOCKER.session(DOCKER.variants(host)[0], host, scratch, threading.Event()) as session:
             start = Start(subject, (PYTHON, "-c", "print('here')"), 60, runtime_environment())
             assert session.run(start).stdout == b"here\n"

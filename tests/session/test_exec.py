@@ -185,10 +185,21 @@ def test_keys_and_jobs(method: str, uid: int) -> None:
                 at.inner = of.at.inner
                 try:
                     action(at)
+                    at.line("trap - EXIT; jobs -p")
                 except AssertionError as error:
                     found[action.__name__] = str(error)
-                at.line("trap - EXIT; jobs -p")
     assert found == {}
+
+
+def test_the_suspend_key_stops_a_pipeline() -> None:
+    """Whatever the session says at that moment: that the command was executed, or that it has stopped."""
+    with session("bwrap", 0) as of:
+        launcher = (of.at.launcher, "--exec", of.socket, of.at.root)
+        with shell(launcher, of.at.root, of.at.environ) as at:
+            for _ in range(40):
+                at.start('echo u""p; exec sleep 1000', behind="| cat")
+                at.stopped()
+                at.line("kill %1; fg")
 
 
 def test_its_terminal_is_the_sandboxs() -> None:

@@ -20,6 +20,9 @@ _LOOK = 0.1
 _END = 30.0
 """Seconds in which a daemon must end after SIGTERM."""
 
+_ADDRESS_POOL = "base=198.19.0.0/16,size=24"
+"""Not Docker's own addresses, for which a dockerd that was killed leaves rules in iptables; see RFC 2544."""
+
 
 @contextlib.contextmanager
 def own_daemon(directory: Path, state: Path | None = None, *, limit: float = 60.0) -> Iterator[str]:
@@ -57,7 +60,8 @@ def _options(directory: Path, state: Path, address: str) -> list[str]:
         "--containerd-plugins-namespace",
         f"{bridge_name}-plugins",
     ]
-    return [*words, *namespaces, "--host", address, "--bridge", "none", "--iptables=false"]
+    network = ["--bridge", "none", "--iptables=false", "--default-address-pool", _ADDRESS_POOL]
+    return [*words, *namespaces, "--host", address, *network]
 
 
 def _await_daemon(address: str, ended: Callable[[], bool], log: IO[bytes], limit: float) -> None:

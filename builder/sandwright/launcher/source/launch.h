@@ -248,7 +248,8 @@ void terminal_take(int master);           /* launcher, in place of terminal_open
 void terminal_give(struct run *run);      /* monitor: at 0 to 2, in place of ours */
 void terminal_control(const struct run *run); /* child: a session, which it controls */
 void terminal_restore(void);              /* ours is as it was */
-void terminal_stop(int socket);           /* the launcher stops until it is continued, unless the monitor has said more */
+/* The launcher stops until it is continued, unless the monitor has ended, or will. */
+void terminal_stop(int socket, bool (*has_ended)(int socket));
 void terminal_continue(void);             /* it was, or may have been */
 void terminal_resize(void);
 size_t terminal_wait(struct pollfd *each, int *most); /* what to wait for, at most 2, and how many milliseconds */

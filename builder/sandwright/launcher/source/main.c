@@ -17,6 +17,8 @@ static struct run run = {.document = {.channel = -1, .started = -1}, .child_hand
 static bool relayed, begun;
 static long ends; /* --exec: until when a command that was told to end is waited for; 0 without */
 static int told;  /* by which signal */
+static int last_status = -1;  /* the monitor's word */
+static bool stopped, closed;  /* the command, by the monitor's word; the monitor's end of the socket */
 enum { TELLING = 200 }; /* milliseconds until refusals are reported, where that is wanted at once */
 enum { ENDING = 10000 }; /* milliseconds, as a run's (monitor.c) */
 
@@ -115,6 +117,44 @@ static void tell_monitor(int socket, int number)
     (void)!send(socket, &message, sizeof message, MSG_NOSIGNAL);
 }
 
+static void report_execution(void)
+{
+    if (run.document.started >= 0) {
+        (void)!write((int)run.document.started, "", 1);
+        close((int)run.document.started);
+    }
+    run.document.started = -1;
+}
+
+/* Read the monitor's messages. True when no further one comes. */
+static bool read_messages(int socket)
+{
+    struct message message;
+    ssize_t got;
+    /* Bytes that the monitor hasn't read when it exits are reported first, as a reset, and once (unix(7)). */
+    while ((got = recv(socket, &message, sizeof message, 0)) == sizeof message || (got < 0 && errno == ECONNRESET)) {
+        if (got < 0)
+            continue;
+        begun = begun || message.kind == BEGUN || message.kind == EXECUTED;
+        stopped = stopped || message.kind == STOPPED;
+        if (message.kind == EXECUTED)
+            report_execution();
+        if (message.kind == STATUS)
+            last_status = message.value;
+    }
+    closed = closed || got == 0;
+    return closed || last_status >= 0;
+}
+
+/* Until the launcher is continued; then the command is, too. */
+static void stop_with_command(int socket)
+{
+    terminal_stop(socket, read_messages);
+    read_messages(socket);
+    stopped = false;
+    tell_monitor(socket, SIGCONT);
+}
+
 /* On a terminal of the command's own the launcher stops when the command has. */
 static void hand_on(int socket, int number, bool terminal)
 {
@@ -127,10 +167,8 @@ static void hand_on(int socket, int number, bool terminal)
     tell_monitor(socket, number);
     if (run.monitor == 0 && told == 0 && (number == SIGTERM || number == SIGHUP || number == SIGINT || number == SIGQUIT))
         told = number;
-    if (number == SIGTSTP && !terminal) {
-        terminal_stop(socket);
-        tell_monitor(socket, SIGCONT);
-    }
+    if (number == SIGTSTP && !terminal)
+        stop_with_command(socket);
 }
 
 /* --exec: whether a command that was told to end is not waited for: at once, where none has begun. What has come
@@ -146,19 +184,10 @@ static bool gives_up(void)
     return told != 0 && milliseconds() >= ends;
 }
 
-static void report_execution(void)
-{
-    if (run.document.started >= 0) {
-        (void)!write((int)run.document.started, "", 1);
-        close((int)run.document.started);
-    }
-    run.document.started = -1;
-}
-
 /* The monitor's word, or -1 when it ended without one. */
 static int see_through(int socket, int signals, bool terminal, int journal)
 {
-    int status = -1, most, key;
+    int most, key;
     for (bool over = false; !over;) {
         struct pollfd each[4] = {{.fd = signals, .events = POLLIN}, {.fd = socket, .events = POLLIN}};
         size_t copied = terminal_wait(each + 2, &most);
@@ -178,28 +207,15 @@ static int see_through(int socket, int signals, bool terminal, int journal)
         if (run.uncontrolled && (key = terminal_signal()) != 0)
             tell_monitor(socket, key);
         over = has_ended(false);
-        struct message message;
-        ssize_t got;
-        /* Bytes that the monitor hasn't read when it exits are reported first, as a reset, and once (unix(7)). */
-        while ((got = recv(socket, &message, sizeof message, 0)) == sizeof message || (got < 0 && errno == ECONNRESET)) {
-            begun = begun || (got > 0 && message.kind == BEGUN);
-            if (got > 0 && message.kind == EXECUTED) {
-                begun = true;
-                report_execution();
-            }
-            status = got > 0 && message.kind == STATUS ? message.value : status;
-            if (got > 0 && message.kind == STOPPED && terminal && !over) {
-                terminal_stop(socket);
-                tell_monitor(socket, SIGCONT);
-                break; /* signals come first */
-            }
-        }
-        if (got == 0 && !over) /* its end has come, or will at once */
+        read_messages(socket);
+        if (stopped && terminal && !over)
+            stop_with_command(socket);
+        if (closed && !over) /* its end has come, or will at once */
             over = has_ended(true);
         if (!over && gives_up())
             return -1;
     }
-    return status;
+    return last_status;
 }
 
 /* The monitor has ended, and its children are ours. */

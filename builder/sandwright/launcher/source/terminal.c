@@ -113,13 +113,12 @@ void terminal_restore(void)
 
 /* As the suspend key does where keys are signals: to all of the launcher's group, if it was that key. What stops by itself
  * stops no more than the launcher. Nothing stops that nobody would continue (SIGTSTP in an orphaned group: setpgid(2)). */
-void terminal_stop(int socket)
+void terminal_stop(int socket, bool (*has_ended)(int socket))
 {
     sigset_t stop, go_on;
-    struct pollfd monitor = {.fd = socket, .events = POLLIN};
     bool key = suspended != 0 && milliseconds() - suspended < RECENT;
     suspended = 0;
-    if (poll(&monitor, 1, 0) != 0)
+    if (has_ended(socket))
         return;
     terminal_restore();
     sigemptyset(&stop);
@@ -129,7 +128,7 @@ void terminal_stop(int socket)
     kill(key ? 0 : getpid(), SIGTSTP);
     /* Of SIGTSTP and SIGCONT the later one takes the other back (signal(7)), and the monitor's comes after its last word: so
      * one of both is seen here. */
-    if (poll(&monitor, 1, 0) != 0)
+    if (has_ended(socket))
         kill(key ? 0 : getpid(), SIGCONT);
     sigprocmask(SIG_UNBLOCK, &stop, NULL); /* until somebody continues us */
     sigprocmask(SIG_BLOCK, &stop, NULL);
