@@ -26,11 +26,15 @@ STARTS_WITHIN = 20.0
 
 @dataclass(frozen=True)
 class Tls:
-    """A certificate for `localhost` and 127.0.0.1, its key, and the authority that signed it."""
+    """A certificate for `localhost` and 127.0.0.1, its key, and the authority that signed it.
+
+    A server with `of_clients` asks each client for a certificate of this authority, as this one.
+    """
 
     authority: Path
     certificate: Path
     key: Path
+    of_clients: bool = False
 
 
 @dataclass(frozen=True)
@@ -101,7 +105,10 @@ def make_certificates(directory: Path, *, names: str = "DNS:localhost,IP:127.0.0
 
 
 def _tls(tls: Tls | None) -> dict[str, object]:
-    return {"tls": {"certificate": str(tls.certificate), "key": str(tls.key)}} if tls else {}
+    if tls is None:
+        return {}
+    clients = {"clientcas": [str(tls.authority)]} if tls.of_clients else {}
+    return {"tls": {"certificate": str(tls.certificate), "key": str(tls.key), **clients}}
 
 
 def _auth(directory: Path) -> dict[str, object]:
@@ -121,6 +128,8 @@ def wait_for(listens: str, port: int, log: Path, *, tls: Tls | None = None) -> N
     """Wait until a server answers. Raise AssertionError with its log when it does not."""
     address = f"https://localhost:{port}/" if tls else f"http://{listens}:{port}/"
     context = ssl.create_default_context(cafile=str(tls.authority)) if tls else None
+    if tls and context:
+        context.load_cert_chain(tls.certificate, tls.key)
     opener = urllib.request.build_opener(
         urllib.request.ProxyHandler({}), *([urllib.request.HTTPSHandler(context=context)] if context else [])
     )

@@ -76,6 +76,7 @@ DENIED: Mapping[str, tuple[str, ...]] = {
         "~/.config/glab-cli",
         "~/.docker",
         "~/.config/containers/auth.json",
+        "~/.config/containers/certs.d",
         "~/.npmrc",
         "~/.yarnrc.yml",
         "~/.pypirc",

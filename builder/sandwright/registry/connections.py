@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import ssl
 import threading
 from typing import Any
 from weakref import WeakSet
@@ -34,6 +35,10 @@ class Connections:
         for scheme in ("http://", "https://"):
             session.mount(scheme, _Adapter(_pools(self)))
         return session
+
+    def use_context(self, session: requests.Session, host: str, context: ssl.SSLContext) -> None:
+        """Have a session use a TLS context of its own for `host[:port]`."""
+        session.mount(f"https://{host}/", _Adapter(_pools(self), context))
 
     def connected(self, connection: HTTPConnection) -> None:
         """Register a new connection. Raise InterruptedError after `stop`."""
@@ -87,17 +92,20 @@ def _pools(reading: Connections) -> dict[str, type[HTTPConnectionPool]]:
 
 
 class _Adapter(HTTPAdapter):
-    """Connects through the given pools, also to proxies."""
+    """Connects through the given pools, also to proxies; with a TLS context where one is given."""
 
-    def __init__(self, pools: dict[str, type[HTTPConnectionPool]]) -> None:
+    def __init__(
+        self, pools: dict[str, type[HTTPConnectionPool]], context: ssl.SSLContext | None = None
+    ) -> None:
         self._pools = pools
+        self._more = {"ssl_context": context} if context else {}
         super().__init__()
 
     def init_poolmanager(self, *words: Any, **more: Any) -> None:  # noqa: ANN401 - of requests
-        super().init_poolmanager(*words, **more)
+        super().init_poolmanager(*words, **self._more, **more)
         self.poolmanager.pool_classes_by_scheme = self._pools
 
     def proxy_manager_for(self, *words: Any, **more: Any) -> Any:  # noqa: ANN401 - of requests
-        manager = super().proxy_manager_for(*words, **more)
+        manager = super().proxy_manager_for(*words, **self._more, **more)
         manager.pool_classes_by_scheme = self._pools
         return manager

@@ -16,6 +16,7 @@ import requests.utils
 import urllib3.exceptions
 
 import sandwright
+from sandwright.registry.certificates import certificate_directories, tls_context
 from sandwright.registry.connections import Connections
 from sandwright.registry.failure import Cancelled, other_length, printable
 from sandwright.registry.reference import is_loopback
@@ -52,6 +53,8 @@ class Transport:
         self.reading = Connections()
         self.stopped = self.reading.stopped
         self._verify = settings.trusted(os.environ)
+        self._certificates = certificate_directories(os.environ)
+        self._adds_authorities = settings.authorities is None
         self._sessions = threading.local()
 
     def send(
@@ -71,7 +74,7 @@ class Transport:
         if self.stopped.is_set():
             raise Cancelled
         try:
-            response = self._thread_session().request(
+            response = self._thread_session(urllib.parse.urlsplit(url)).request(
                 method,
                 url,
                 headers=dict(headers),
@@ -97,7 +100,18 @@ class Transport:
         """End all requests, and refuse new ones."""
         self.reading.stop()
 
-    def _thread_session(self) -> requests.Session:
+    def _thread_session(self, url: urllib.parse.SplitResult) -> requests.Session:
+        """The session of this thread, which has the certificates of a URL's server."""
+        session = self._new_or_open_session()
+        host = url.netloc.lower()
+        if url.scheme == "https" and host not in self._sessions.hosts:
+            context = tls_context(host, self._certificates, authorities=self._adds_authorities)
+            if context is not None:
+                self.reading.use_context(session, host, context)
+            self._sessions.hosts.add(host)
+        return session
+
+    def _new_or_open_session(self) -> requests.Session:
         session: requests.Session | None = getattr(self._sessions, "session", None)
         if session is None:
             session = self.reading.session()
@@ -106,7 +120,7 @@ class Transport:
             session.headers.update(
                 {"User-Agent": f"sandwright/{sandwright.__version__}", "Accept-Encoding": "identity"}
             )
-            self._sessions.session = session
+            self._sessions.session, self._sessions.hosts = session, set()
         return session
 
     def _environment_proxies(self, url: str) -> dict[str, str]:
@@ -201,6 +215,8 @@ def broken(error: Exception) -> ConnectionBroken:
         or "CERTIFICATE_VERIFY" in reason
     ):
         return ConnectionBroken(f"its certificate is not good: {reason}", "untrusted")
+    if any(mark in reason for mark in ("ALERT_BAD_CERTIFICATE", "ALERT_CERTIFICATE_REQUIRED")):
+        return ConnectionBroken("it asks for a client certificate: see containers-certs.d(5)", "untrusted")
     if any(mark in reason for mark in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST")):
         return ConnectionBroken("it does not speak TLS", "plain")
     if any(isinstance(each, urllib3.exceptions.NameResolutionError) for each in chain):

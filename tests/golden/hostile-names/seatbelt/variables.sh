@@ -1,5 +1,5 @@
 # What the policy says, for the scripts beside this file.
-sw_profile=e675364e8e5a3f85f00b60030d7f0ac6d6f1d9f8a074a34aa96ceb1fa1cf0665
+sw_profile=085f9a67f13d438bd0c9b7190bec518904531772111d8b3c6047ccb8ce7680ff
 inside() {
     "$@" \
         /Users/ada/-v \

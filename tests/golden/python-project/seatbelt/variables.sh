@@ -1,5 +1,5 @@
 # What the policy says, for the scripts beside this file.
-sw_profile=dfdc9c0101a8015622c1b90f8e8c4a6b2d9c8d0ddfd1901dc6f148faf50030af
+sw_profile=921e359966ff236baef8ece3c0c76347267e118c33bb3a766d0853f22973b1ac
 inside() {
     "$@" \
         /Users/ada/project \
