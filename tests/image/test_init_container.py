@@ -115,6 +115,9 @@ class TestWhomItBecomes:
         ("caller", "uid", "name", "home"),
         [
             (None, "uid=1000(agent) gid=1000(agent)", "agent", "/home/agent"),
+            ("", "uid=1000(agent) gid=1000(agent)", "agent", "/home/agent"),
+            ("501", "uid=501(agent) gid=501(agent)", "agent", "/home/agent"),
+            ("501:", "uid=501(agent) gid=501(agent)", "agent", "/home/agent"),
             ("33:33", "uid=33(agent) gid=33(agent)", "agent", "/home/agent"),
             ("100000:100000", "uid=100000(agent) gid=100000(agent)", "agent", "/home/agent"),
             ("1000:0", "uid=1000(agent) gid=0(root)", "agent", "/home/agent"),
@@ -127,6 +130,32 @@ class TestWhomItBecomes:
         said = look(box)
         assert said.startswith(f"{uid}\n{home} {name} {name}\n")
         assert all(int(line.split()[1], 16) == 0 for line in said.splitlines() if "/status:Cap" in line)
+
+    @pytest.mark.parametrize(
+        ("variables", "uid"),
+        [
+            ({"PUID": "501", "PGID": "600"}, "uid=501(agent) gid=600(agent)"),
+            ({"PUID": "501"}, "uid=501(agent) gid=501(agent)"),
+            ({"PUID": "501", "SANDWRIGHT_USER": "33:33"}, "uid=33(agent) gid=33(agent)"),
+            ({"PUID": "501", "SANDWRIGHT_USER": ""}, "uid=501(agent) gid=501(agent)"),
+            ({"PUID": "", "PGID": ""}, "uid=1000(agent) gid=1000(agent)"),
+        ],
+    )
+    def test_puid_and_pgid(self, box: Container, variables: dict[str, str], uid: str) -> None:
+        box.environment = variables
+        assert look(box).startswith(f"{uid}\n")
+
+    @pytest.mark.parametrize(
+        ("variables", "message"),
+        [
+            ({"PGID": "600"}, "PGID needs PUID"),
+            ({"PUID": "me"}, "PUID and PGID are to be digits, like 1000, not 'me' and ''"),
+            ({"PUID": "1", "PGID": "-1"}, "PUID and PGID are to be digits, like 1000, not '1' and '-1'"),
+        ],
+    )
+    def test_others_are_refused(self, box: Container, variables: dict[str, str], message: str) -> None:
+        box.environment = variables
+        refused(box, message)
 
     def test_a_second_start_finds_it_done(self, box: Container) -> None:
         box.caller = "501:600"
@@ -355,11 +384,10 @@ def test_an_account_that_is_root_for_a_caller_is_not(box: Container) -> None:
 @pytest.mark.parametrize(
     "caller",
     [
-        "",
         ":",
-        "1000",
-        "1000:",
         ":1000",
+        "1000::",
+        "1000:1000:",
         "1000:1000:1",
         "-1:-1",
         "+1:1",

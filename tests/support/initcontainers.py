@@ -33,6 +33,7 @@ class Container:
 
     place: Path
     caller: str | None = None
+    environment: dict[str, str] = field(default_factory=dict)
     user: tuple[int, int] = (0, 0)
     groups: tuple[int, ...] = ()
     capabilities: Sequence[str] = CAPABILITIES
@@ -95,7 +96,8 @@ class Container:
 
     def _config(self, args: Sequence[str]) -> dict[str, Any]:
         held = {kind: list(self.capabilities) for kind in ("bounding", "effective", "permitted")}
-        caller = [] if self.caller is None else [f"SANDWRIGHT_USER={self.caller}"]
+        caller = {} if self.caller is None else {"SANDWRIGHT_USER": self.caller}
+        variables = [f"{name}={value}" for name, value in {**caller, **self.environment}.items()]
         uid, gid = self.user
         namespaces = [{"type": kind} for kind in ("mount", "pid", "ipc", "uts", "network")]
         if self.maps:
@@ -118,7 +120,7 @@ class Container:
                 "terminal": self.terminal,
                 "user": {"uid": uid, "gid": gid, "additionalGids": list(self.groups)},
                 "args": list(args),
-                "env": ["PATH=/bin", *caller],
+                "env": ["PATH=/bin", *variables],
                 "cwd": "/",
                 "capabilities": held,
                 "noNewPrivileges": False,

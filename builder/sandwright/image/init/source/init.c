@@ -2,8 +2,8 @@
  * sandwright-init ACCOUNT COMMAND [ARGUMENT...]: the first process of a container that starts as root and must not
  * stay it.
  *
- * It becomes ACCOUNT, an account of the image, for good, and runs COMMAND. With SANDWRIGHT_USER=UID:GID in the
- * environment the account gets these numbers first, those of the user who started the container, so that new files are
+ * It becomes ACCOUNT, an account of the image, for good, and runs COMMAND. With SANDWRIGHT_USER=UID:GID, or PUID and PGID,
+ * in the environment (GID is the same number where it is absent) the account gets these numbers first, those of the user who started the container, so that new files are
  * that user's: in /etc/passwd and /etc/group, and for the account's files in its home directory. Where these files
  * can't be written (a read-only root, files that were mounted over them) they have to know the number already.
  * HOME, USER and LOGNAME follow. As process 1 it then waits: it reaps orphans, passes signals on, and ends as
@@ -269,14 +269,33 @@ struct identity {
     bool asked;
 };
 
+/* A variable that is empty is none. */
+static const char *variable(const char *name)
+{
+    const char *value = getenv(name);
+    return value && *value ? value : NULL;
+}
+
 static struct identity asked_for(void)
 {
-    const char *wish = getenv("SANDWRIGHT_USER");
-    struct identity who = {.asked = wish != NULL};
-    struct text rest = {(char *)wish, wish ? strlen(wish) : 0}, uid, gid;
-    if (wish && !(cut(&rest, ':', &uid) && cut(&rest, ':', &gid) && !rest.at && number(uid, &who.uid) &&
-                  number(gid, &who.gid)))
-        refuse("SANDWRIGHT_USER is to be UID:GID in digits, like 1000:1000, not '%.40s'", wish);
+    const char *wish = variable("SANDWRIGHT_USER"), *uid = variable("PUID"), *gid = variable("PGID");
+    struct identity who = {.asked = wish || uid};
+    struct text rest = {(char *)wish, wish ? strlen(wish) : 0}, first, second;
+    if (!wish && !uid && gid)
+        refuse("PGID needs PUID");
+    if (!wish && uid) {
+        first = (struct text){(char *)uid, strlen(uid)};
+        second = gid ? (struct text){(char *)gid, strlen(gid)} : first;
+        if (!number(first, &who.uid) || !number(second, &who.gid))
+            refuse("PUID and PGID are to be digits, like 1000, not '%.40s' and '%.40s'", uid, gid ? gid : "");
+    } else if (wish) {
+        bool good = cut(&rest, ':', &first);
+        second = first;
+        if (rest.at && rest.size > 0)
+            good = good && cut(&rest, ':', &second) && !rest.at;
+        if (!good || !number(first, &who.uid) || !number(second, &who.gid))
+            refuse("SANDWRIGHT_USER is to be UID:GID in digits, like 1000:1000, not '%.40s'", wish);
+    }
     return who;
 }
 
@@ -494,6 +513,8 @@ int main(int count, char **words)
         refuse("usage: sandwright-init ACCOUNT COMMAND [ARGUMENT...]");
     struct identity who = asked_for();
     unsetenv("SANDWRIGHT_USER");
+    unsetenv("PUID");
+    unsetenv("PGID");
     int etc = open("/etc", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (etc < 0)
         refuse("/etc can't be opened: %s", strerror(errno));
