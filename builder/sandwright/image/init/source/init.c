@@ -2,10 +2,11 @@
  * sandwright-init ACCOUNT COMMAND [ARGUMENT...]: the first process of a container that starts as root and must not
  * stay it.
  *
- * It becomes ACCOUNT, an account of the image, for good, and runs COMMAND. With SANDWRIGHT_USER=UID:GID, or PUID and PGID,
- * in the environment (GID is the same number where it is absent) the account gets these numbers first, those of the user who started the container, so that new files are
- * that user's: in /etc/passwd and /etc/group, and for the account's files in its home directory. Where these files
- * can't be written (a read-only root, files that were mounted over them) they have to know the number already.
+ * It becomes ACCOUNT, an account of the image, for good, and runs COMMAND. With SANDWRIGHT_USER=UID:GID, or PUID and
+ * PGID, in the environment (GID is the same number where it is absent) the account gets these numbers first, those of
+ * the user who started the container, so that new files are that user's: in /etc/passwd and /etc/group, and for the
+ * account's files in its home directory. Where these files can't be written (a read-only root, files that were mounted
+ * over them) they have to know the number already.
  * HOME, USER and LOGNAME follow. As process 1 it then waits: it reaps orphans, passes signals on, and ends as
  * COMMAND does, with 128+n where a signal n ended it. It exits with 125 for what it refuses, 126 and 127 for a
  * command that can't be run.
