@@ -127,10 +127,16 @@ def _build(name: str, scratch: Path) -> None:
 
 def _build_downloaded(name: str, scratch: Path, settings: Mapping[str, str]) -> None:
     module, package, tags = DOWNLOADED[name]
-    described = process.run("go", "mod", "download", "-json", module, env=settings, timeout=_BUILD)
-    source = shutil.copytree(json.loads(described.text)["Dir"], scratch / "source")
+    source = shutil.copytree(downloaded(module, settings), scratch / "source")
     words = ("go", "build", f"-tags={tags}", "-o", scratch / name, package)
     process.run(*words, cwd=source, env=settings, timeout=_BUILD)
+
+
+def downloaded(module: str, settings: Mapping[str, str] | None = None) -> Path:
+    """The source of a module, in Go's cache. Raise SandwrightError where it can't be had."""
+    settings = settings or {**os.environ, "GOFLAGS": "-modcacherw"}
+    described = process.run("go", "mod", "download", "-json", module, env=settings, timeout=_BUILD)
+    return Path(json.loads(described.text)["Dir"])
 
 
 def _install_wheel(name: str, scratch: Path) -> None:
