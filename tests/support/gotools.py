@@ -20,6 +20,7 @@ from sandwright.image.cache import default_cache
 from support.thorough import THOROUGH
 
 MODULES: Mapping[str, str] = {
+    "buildx": "github.com/docker/buildx/cmd/buildx@v0.38.2",
     "cosign": "github.com/sigstore/cosign/v3/cmd/cosign@v3.1.3",
     "crane": "github.com/google/go-containerregistry/cmd/crane@v0.22.1",
     "grype": "github.com/anchore/grype/cmd/grype@v0.121.2",
