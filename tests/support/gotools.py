@@ -35,6 +35,7 @@ MODULES: Mapping[str, str] = {
 DOWNLOADED: Mapping[str, tuple[str, str, str]] = {
     "dockle": ("github.com/goodwithtech/dockle@v0.4.15", "./cmd/dockle", ""),
     "olareg": ("github.com/olareg/olareg@v0.1.2", "./cmd/olareg", ""),
+    "ratify": ("github.com/ratify-project/ratify@v1.4.6", "./cmd/ratify", ""),
     "slsa-verifier": ("github.com/slsa-framework/slsa-verifier/v2@v2.7.1", "./cli/slsa-verifier", ""),
     "zot": ("github.com/project-zot/zot@v1.4.3", "./cmd/zot", "containers_image_openpgp"),
 }
