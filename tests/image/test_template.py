@@ -60,6 +60,15 @@ def test_on_a_shipped_image(tmp_path: Path) -> None:
         load_catalogue(tmp_path)
 
 
+def test_users_of_a_base(tmp_path: Path) -> None:
+    """A build refuses a name or number twice; so the definition takes the base's user, or another number."""
+    own = NewImage("own", "workspace").write(tmp_path, bases=SHIPPED)
+    assert (own.accounts.users, own.directories, own.config.user) == ((), (), "agent")
+    derived = NewImage("derived", "own", user="second").write(tmp_path, bases=SHIPPED)
+    assert [(user.name, user.uid, user.gid) for user in derived.accounts.users] == [("second", 1001, 1001)]
+    assert (derived.config.command, derived.smoke.programs) == (None, ()), "as in the base"
+
+
 def test_an_image_of_that_name_is_not_replaced_by_a_shipped_one(tmp_path: Path) -> None:
     own = NewImage("debian", "trixie").write(tmp_path, bases=SHIPPED)
     NewImage("mine", "debian").write(tmp_path, bases=SHIPPED)

@@ -14,7 +14,7 @@ import pytest
 
 from sandwright.errors import DocumentError, LockError, UsageError
 from sandwright.host import collect_host
-from sandwright.image.baselock import BaseLock, base_lock_changes, load_base_lock, write_base_lock
+from sandwright.image.baselock import BaseGone, BaseLock, base_lock_changes, load_base_lock, write_base_lock
 from sandwright.image.build import BuiltImage, SkippedImage, build_images
 from sandwright.image.cache import Cache
 from sandwright.image.definition import ImageDefinition, load_catalogue
@@ -22,7 +22,7 @@ from sandwright.image.fetcher import Fetcher
 from sandwright.image.lock import check_lock
 from sandwright.image.lockfile import FILE
 from sandwright.image.mirrors import Mirrors
-from sandwright.image.registrybase import BaseGone, lock_base
+from sandwright.image.registrybase import lock_base
 from sandwright.image.remote import open_layout
 from sandwright.registry.failure import Unreachable
 from sandwright.registry.push import PushResult, push

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import uuid
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,6 +13,7 @@ from typing import Any, BinaryIO
 
 import pytest
 
+from sandwright import process
 from sandwright.errors import UsageError
 from sandwright.image.build import BuiltImage
 from sandwright.image.cache import Cache
@@ -29,9 +31,11 @@ from sandwright.release.subject import Release
 from sandwright.rootfs.descriptor import Descriptor, canonical
 from sandwright.rootfs.images.source import list_images, open_image
 from sandwright.verify.verdict import ProbeFinding, Verdict
+from support import gotools
 from support.registryserver import Server
 from support.releases import new_key, released, supply
 from support.smallworld import World
+from support.thorough import THOROUGH
 
 pytestmark = [pytest.mark.needs("docker-registry"), pytest.mark.timeout(300)]
 
@@ -256,3 +260,27 @@ def test_an_attestation_that_was_changed_in_the_registry(
             )
     found = check(reference, key, tmp_path / "c")
     assert found["signature"].verdict is Verdict.FAIL
+
+
+@pytest.mark.skipif(not THOROUGH, reason="only `invoke test --thorough` has time to build buildx")
+@pytest.mark.timeout(3000)
+def test_buildx_shows_them(
+    world: World, release: Release, key: SigningKey, reference: Reference, tmp_path: Path
+) -> None:
+    """`docker buildx imagetools inspect`, which needs no Docker: packages and provenance of each platform."""
+    plain = replace(reference, repository=f"plain/{reference.repository}")
+    bring(reference, release, key)
+    bring(plain, released(world, world.build()), key)
+    for field, kind, name in (("SBOM", "SPDX", "SPDXID"), ("Provenance", "SLSA", "buildDefinition")):
+        shown = _inspected(tmp_path, str(reference), f"{{{{json .{field}}}}}")
+        assert set(shown) == set(release.manifests), field
+        assert all(name in each[kind] for each in shown.values()), field
+        assert _inspected(tmp_path, str(plain), f"{{{{json .{field}}}}}") == {}, "none was published"
+    assert set(_inspected(tmp_path, str(reference), "{{json .Image}}")) == set(release.manifests)
+
+
+def _inspected(home: Path, image: str, template: str) -> dict[str, Any]:
+    settings = {**os.environ, "HOME": str(home), "BUILDX_CONFIG": str(home / "buildx")}
+    words = ("imagetools", "inspect", image, "--format", template)
+    said = process.run(gotools.require("buildx"), *words, env=settings, timeout=60)
+    return dict(json.loads(said.text))

@@ -14,6 +14,7 @@ import pytest
 
 from sandwright import process
 from sandwright.errors import HostError
+from sandwright.registry.push import push
 from sandwright.registry.reference import parse_reference
 from sandwright.registry.repository import open_repository
 from sandwright.registry.settings import RegistrySettings
@@ -29,6 +30,7 @@ from support import debian13, gotools
 from support.registryserver import Server, registry_server
 from support.releases import released, write_key
 from support.smallworld import small_world
+from support.thorough import THOROUGH
 
 pytestmark = [pytest.mark.needs("docker-registry"), pytest.mark.timeout(300)]
 
@@ -233,3 +235,45 @@ def test_signatures_of_others_stay_beside_ours(signed: Signed, tmp_path: Path) -
     assert len({each["annotations"]["dev.cosignproject.cosign/signature"] for each in layers}) == 2
     for each in (first, second):
         assert bring(name, signed.release, each).sent == ()
+
+
+RATIFY_TYPE = "application/vnd.dev.cosign.artifact.sig.v1+json"
+
+
+def _ratified(image: str, key: Path, home: Path) -> dict[str, Any]:
+    """What Ratify reports of an image, with its verifier of cosign's signatures and a key."""
+    home.mkdir()
+    store = {"name": "oras", "cosignEnabled": True, "useHttp": True}
+    policy = {"name": "configPolicy", "artifactVerificationPolicies": {"default": "any"}}
+    verifier = {"name": "cosign", "artifactTypes": RATIFY_TYPE, "key": str(key), "rekorURL": ""}
+    settings = {
+        "store": {"version": "1.0.0", "plugins": [store]},
+        "policy": {"version": "1.0.0", "plugin": policy},
+        "verifier": {"version": "1.0.0", "plugins": [verifier]},
+    }
+    (home / "config.json").write_text(json.dumps(settings))
+    words = ("verify", "-c", home / "config.json", "-s", image)
+    environ = {**os.environ, "HOME": str(home), "RATIFY_CONFIG": str(home)}
+    said = process.run(gotools.require("ratify"), *words, env=environ, timeout=ATTEMPT)
+    return dict(json.loads(said.text))
+
+
+@pytest.mark.skipif(not THOROUGH, reason="only `invoke test --thorough` has time to build Ratify")
+@pytest.mark.timeout(3000)
+def test_ratify(signed: Signed, tmp_path: Path) -> None:
+    """It looks under the tags of cosign 2."""
+    digest = signed.release.root.digest
+    image = f"{signed.name('p256')}@{digest}"
+    found = _ratified(image, signed.public("p256"), tmp_path / "own")
+    assert found["isSuccess"], found
+    assert [each["artifactType"] for each in found["verifierReports"]] == [RATIFY_TYPE]
+    refused = _ratified(image, signed.public("other"), tmp_path / "other")
+    assert not refused.get("isSuccess")
+    assert "no valid signatures found" in json.dumps(refused)
+    with open_repository(
+        parse_reference(f"{signed.server.host}/bare/app"), RegistrySettings(), push=True
+    ) as there:
+        push(there, signed.release.image.graph, signed.release.image.open_blob, tags=["1"])
+    bare = _ratified(f"{signed.server.host}/bare/app@{digest}", signed.public("p256"), tmp_path / "bare")
+    assert not bare.get("isSuccess")
+    assert "No verification results" in json.dumps(bare)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import json
 import os
 import shutil
@@ -32,7 +31,8 @@ from sandwright.release.statement import TEST_RESULT
 from sandwright.release.subject import Release, ReleaseEvidence, prepare
 from sandwright.resources import data_path
 from support import gotools
-from support.registryserver import free_port, registry_server, wait_for
+from support.otherregistries import registry_of
+from support.registryserver import registry_server
 from support.releases import report_of, write_key
 from support.thorough import THOROUGH
 
@@ -125,47 +125,13 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Release:
     return prepare(catalogue, "distroless", proof, output=place, supply=supply)
 
 
-@contextlib.contextmanager
-def _other_registry(kind: str, directory: Path) -> Iterator[str]:
-    """A registry of another program than distribution's."""
-    port, log = free_port(), directory / "log"
-    words: tuple[object, ...] = (f"127.0.0.1:{port}",)
-    if kind == "olareg":
-        words = ("serve", "--addr=127.0.0.1", f"--port={port}", f"--dir={directory}/data", "--api-delete")
-    if kind == "zot":
-        settings = {
-            "storage": {"rootDirectory": str(directory / "data")},
-            "http": {"address": "127.0.0.1", "port": str(port)},
-            "log": {"level": "warn"},
-        }
-        (directory / "zot.json").write_text(json.dumps(settings))
-        words = ("serve", directory / "zot.json")
-    with log.open("wb") as out:
-        running = process.start(gotools.require(kind), *map(str, words), stdout=out, stderr=out)
-        with running:
-            wait_for("127.0.0.1", port, log)
-            yield f"127.0.0.1:{port}"
-
-
-@contextlib.contextmanager
-def _registry(kind: str, directory: Path) -> Iterator[str]:
-    """One of distribution's two; CUE's; olareg; zot."""
-    if kind in ("referrers", "olareg", "zot"):
-        with _other_registry(kind, directory) as host:
-            yield host
-        return
-    program = "docker-registry" if kind == "distribution2" else gotools.require("registry")
-    with registry_server(directory, program=program) as server:
-        yield server.host
-
-
 @pytest.fixture(scope="module", params=["distribution2", "distribution3", "referrers", "olareg"])
 def pipeline(
     request: pytest.FixtureRequest, release: Release, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Pipeline]:
     keys, home = tmp_path_factory.mktemp("keys"), tmp_path_factory.mktemp("home")
     private = {name: write_key(keys, name, kind="p256")[0] for name in ("key", "other")}
-    with _registry(request.param, tmp_path_factory.mktemp("registry")) as host:
+    with registry_of(request.param, tmp_path_factory.mktemp("registry")) as host:
         made = Pipeline(host, release, keys, home)
         _publish(made.repository, release, private["key"])
         _publish(f"{host}/other/distroless", release, private["other"])
@@ -182,7 +148,7 @@ def test_a_registry_that_lists_other_referrers_is_refused(release: Release, tmp_
     """zot 1.4.3 has a draft of the API: its list names the type of a referrer's config instead of its own."""
     private, _ = write_key(tmp_path, "key", kind="p256")
     with (
-        _registry("zot", tmp_path) as host,
+        registry_of("zot", tmp_path) as host,
         pytest.raises(IntegrityError, match="was attached, and is not there"),
     ):
         _publish(f"{host}/team/distroless", release, private)

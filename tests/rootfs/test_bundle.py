@@ -154,9 +154,25 @@ def test_two_bundles_of_an_image_share_its_root(tmp_path: Path) -> None:
 
 def test_writable_root_is_the_bundles_own(tmp_path: Path) -> None:
     made = write(tmp_path, settings=BundleOptions(writable=True))
-    assert made.rootfs.path.parent == made.path / "rootfs"
-    assert on_disk(made)["root"]["readonly"] is False
+    assert on_disk(made)["root"] == {"path": "rootfs", "readonly": False}
     assert not (tmp_path / "store").exists()
+
+
+def test_a_root_can_be_in_the_bundle(tmp_path: Path) -> None:
+    """As the runtime-spec has it: config.json and root in one directory, which can be copied."""
+    own = BundleOptions(embed_root=True)
+    made = write(tmp_path, settings=own)
+    assert on_disk(made)["root"] == {"path": "rootfs", "readonly": True}
+    assert (made.path / "rootfs/bin/hello").is_file()
+    assert not (tmp_path / "store").exists()
+    assert not write(tmp_path, settings=own).changed
+    other = open_image(layouts.simple(tmp_path / "other", HELLO, tars.archive(tars.folder(b"srv"))))
+    with pytest.raises(HostError, match="is not what would be unpacked there"):
+        write_bundle(other, made.path, store=tmp_path / "store", settings=own)
+    (made.path / "rootfs.json").unlink()
+    with pytest.raises(HostError, match="is not what would be unpacked there"):
+        write(tmp_path, settings=own)
+    assert (made.path / "rootfs/bin/hello").is_file(), "what another program unpacked is left alone"
 
 
 # What a caller adds.

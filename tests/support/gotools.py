@@ -20,6 +20,7 @@ from sandwright.image.cache import default_cache
 from support.thorough import THOROUGH
 
 MODULES: Mapping[str, str] = {
+    "buildx": "github.com/docker/buildx/cmd/buildx@v0.38.2",
     "cosign": "github.com/sigstore/cosign/v3/cmd/cosign@v3.1.3",
     "crane": "github.com/google/go-containerregistry/cmd/crane@v0.22.1",
     "grype": "github.com/anchore/grype/cmd/grype@v0.121.2",
@@ -34,6 +35,7 @@ MODULES: Mapping[str, str] = {
 DOWNLOADED: Mapping[str, tuple[str, str, str]] = {
     "dockle": ("github.com/goodwithtech/dockle@v0.4.15", "./cmd/dockle", ""),
     "olareg": ("github.com/olareg/olareg@v0.1.2", "./cmd/olareg", ""),
+    "ratify": ("github.com/ratify-project/ratify@v1.4.6", "./cmd/ratify", ""),
     "slsa-verifier": ("github.com/slsa-framework/slsa-verifier/v2@v2.7.1", "./cli/slsa-verifier", ""),
     "zot": ("github.com/project-zot/zot@v1.4.3", "./cmd/zot", "containers_image_openpgp"),
 }
@@ -127,10 +129,16 @@ def _build(name: str, scratch: Path) -> None:
 
 def _build_downloaded(name: str, scratch: Path, settings: Mapping[str, str]) -> None:
     module, package, tags = DOWNLOADED[name]
-    described = process.run("go", "mod", "download", "-json", module, env=settings, timeout=_BUILD)
-    source = shutil.copytree(json.loads(described.text)["Dir"], scratch / "source")
+    source = shutil.copytree(downloaded(module, settings), scratch / "source")
     words = ("go", "build", f"-tags={tags}", "-o", scratch / name, package)
     process.run(*words, cwd=source, env=settings, timeout=_BUILD)
+
+
+def downloaded(module: str, settings: Mapping[str, str] | None = None) -> Path:
+    """The source of a module, in Go's cache. Raise SandwrightError where it can't be had."""
+    settings = settings or {**os.environ, "GOFLAGS": "-modcacherw"}
+    described = process.run("go", "mod", "download", "-json", module, env=settings, timeout=_BUILD)
+    return Path(json.loads(described.text)["Dir"])
 
 
 def _install_wheel(name: str, scratch: Path) -> None:

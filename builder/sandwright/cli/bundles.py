@@ -34,6 +34,7 @@ def bundle(
     check: Sequence[str] | None = None,
     dependencies: bool = False,
     writable: bool = False,
+    embed_root: bool = False,
     init: bool = False,
     words: Sequence[str],
 ) -> None:
@@ -46,6 +47,7 @@ def bundle(
     settings = BundleOptions(
         command=tuple(words) or None,
         writable=writable,
+        embed_root=embed_root,
         capabilities="init" if init else "none",
     )
     with console.watching() as progress:

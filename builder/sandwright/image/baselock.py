@@ -12,7 +12,7 @@ from typing import Annotated
 
 from sandwright.documents.decode import decode
 from sandwright.documents.model import ValueCheck
-from sandwright.errors import ArchiveRefused
+from sandwright.errors import ArchiveRefused, LockError
 from sandwright.image.fields import check_reference
 from sandwright.image.lockfile import (
     FILE,
@@ -32,6 +32,10 @@ from sandwright.rootfs.descriptor import (
     Descriptor,
     read_descriptor,
 )
+
+
+class BaseGone(LockError):
+    """The registry no longer has the image that a lock pins."""
 
 
 @dataclass(frozen=True)

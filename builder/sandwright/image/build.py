@@ -11,7 +11,7 @@ from sandwright.errors import LockError, SandwrightError
 from sandwright.host import MachineFacts, collect_host
 from sandwright.image import assemble
 from sandwright.image.assemble import LanguageSources, PlatformBuild, PlatformLayers
-from sandwright.image.baselock import BaseLock
+from sandwright.image.baselock import BaseGone, BaseLock
 from sandwright.image.buildcontext import BuildContext, open_build_context
 from sandwright.image.definition import ImageDefinition
 from sandwright.image.documents import BaseReference
@@ -25,7 +25,6 @@ from sandwright.image.npmpackage import NpmPackages
 from sandwright.image.pip import python_target
 from sandwright.image.plan import BuildPlan, PlannedImage, input_checksum, plan_build
 from sandwright.image.publish import ImageOrigin, Make, PlatformSplit, publish
-from sandwright.image.registrybase import BaseGone
 from sandwright.image.variant import ImageVariant
 from sandwright.image.wheel import PythonWheels
 from sandwright.progress import SILENT, Progress

@@ -37,8 +37,6 @@ def fetch(
     by_digest = {package.sha256: package for package in packages}
     missing = [package for package in by_digest.values() if not cache.has(package, verify=verify)]
     if missing:
-        # Imported late: `requests` costs 100 ms, and most runs have everything in the cache.
-
         cache.sweep()
         total = sum(package.size for package in missing)
         with progress.step(f"{len(missing)} packages", total) as step:

@@ -43,6 +43,22 @@ class PackageStore:
     name: str
     open: Callable[[], AbstractContextManager[Repository]]
 
+    def fetch(
+        self, packages: Iterable[_Locked], cache: Cache, *, progress: Progress = SILENT
+    ) -> list[_Locked]:
+        """Fetch the packages that it has into the cache, each compared with its digest; return the rest.
+
+        Raise RegistryError, and WrongContent for other bytes.
+        """
+        distinct = list({each.sha256: each for each in packages}.values())
+        blobs = [package_descriptor(each) for each in distinct]
+        with self.open() as repository:
+            tasks = [partial(repository.has_blob, blob) for blob in blobs]
+            there = run_parallel(tasks, stop=repository.client.transport.stop)
+            found = [blob for blob, has in zip(blobs, there, strict=True) if has]
+            fetch_blobs(repository, found, CacheStore(cache), progress=progress)
+        return [package for package, has in zip(distinct, there, strict=True) if not has]
+
 
 def named_store(name: str, settings: Callable[[], RegistrySettings]) -> PackageStore:
     """The store in an OCI layout, or in a repository (`HOST/REPOSITORY`)."""
@@ -52,20 +68,3 @@ def named_store(name: str, settings: Callable[[], RegistrySettings]) -> PackageS
 def package_descriptor(package: LockedPackage | LanguagePackage) -> Descriptor:
     """The blob of a package."""
     return Descriptor(_MEDIA_TYPES[package.format], f"sha256:{package.sha256}", package.size)
-
-
-def fetch_stored(
-    packages: Iterable[_Locked], store: PackageStore, cache: Cache, *, progress: Progress = SILENT
-) -> list[_Locked]:
-    """Fetch the packages that a store has into the cache, each compared with its digest; return the rest.
-
-    Raise RegistryError, and WrongContent for other bytes.
-    """
-    distinct = list({each.sha256: each for each in packages}.values())
-    blobs = [package_descriptor(each) for each in distinct]
-    with store.open() as repository:
-        tasks = [partial(repository.has_blob, blob) for blob in blobs]
-        there = run_parallel(tasks, stop=repository.client.transport.stop)
-        found = [blob for blob, has in zip(blobs, there, strict=True) if has]
-        fetch_blobs(repository, found, CacheStore(cache), progress=progress)
-    return [package for package, has in zip(distinct, there, strict=True) if not has]

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from sandwright.errors import ArchiveRefused, LockError
-from sandwright.image.baselock import BaseLock
+from sandwright.image.baselock import BaseGone, BaseLock
 from sandwright.image.cache import Cache
 from sandwright.image.definition import ImageDefinition
 from sandwright.image.documents import timestamp
@@ -37,10 +37,6 @@ from sandwright.rootfs.descriptor import (
     sequence,
 )
 from sandwright.rootfs.images.imageconfig import LARGEST_CONFIG, ImageConfig, parse_config
-
-
-class BaseGone(LockError):
-    """The registry no longer has the image that a lock pins."""
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -11,8 +12,8 @@ from pathlib import Path
 from typing import get_args
 
 from sandwright.errors import SandwrightError, UsageError
-from sandwright.image.definition import FILE, NAME, ImageDefinition, load_catalogue
-from sandwright.image.sections import DebianBase
+from sandwright.image.definition import FILE, NAME, ImageDefinition, base_definitions, load_catalogue
+from sandwright.image.sections import DebianBase, ImageUser
 from sandwright.outputs import write_output
 from sandwright.render.quoting import Quoted
 from sandwright.render.templates import add_filter, render_template
@@ -86,8 +87,11 @@ class NewImage:
     user: str = "agent"
     description: str = ""
 
-    def definition(self) -> str:
-        """The text of its `image.yaml`. Raise UsageError for packages on a base that takes none."""
+    def definition(self, inherited: Sequence[ImageUser] = ()) -> str:
+        """The text of its `image.yaml`. Raise UsageError for packages on a base that takes none.
+
+        `inherited` are the users of its base: one with the name of `user` is taken, other numbers are not.
+        """
         distribution = "debian" if self.base in SUITES else "alpine" if self.base == ALPINE else ""
         if (self.packages or self.languages) and not distribution:
             raise UsageError(
@@ -101,6 +105,9 @@ class NewImage:
             "new/image.yaml.j2",
             description=self.description or f"The image {self.name}.",
             base=self._base_section(),
+            inherits="image" in self._base_section(),
+            new_user=self.user not in {each.name for each in inherited},
+            uid=next(uid for uid in itertools.count(1000) if uid not in {each.uid for each in inherited}),
             distribution=distribution,
             packages=sorted(packages),
             programs=[list(each.program) for each in languages],
@@ -124,7 +131,12 @@ class NewImage:
         folder.mkdir(parents=True, exist_ok=True)
         try:
             write_output(str(folder / FILE), text.encode(), mode=0o644)
-            return load_catalogue(images, bases=bases)[self.name]
+            catalogue = load_catalogue(images, bases=bases)
+            below = base_definitions(catalogue, self.name)
+            if users := [user for each in below for user in each.accounts.users]:
+                write_output(str(folder / FILE), self.definition(users).encode(), mode=0o644)
+                catalogue = load_catalogue(images, bases=bases)
+            return catalogue[self.name]
         except SandwrightError:
             (folder / FILE).unlink(missing_ok=True)
             with contextlib.suppress(OSError):

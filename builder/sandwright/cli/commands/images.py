@@ -322,7 +322,12 @@ COMMANDS = (
                 "",
                 "with --minimal: also keep the data of the packages that the programs' packages depend on",
             ),
-            Option("writable", "", "make the root file system writable"),
+            Option("writable", "", "make the root file system writable, and put it into the bundle"),
+            Option(
+                "embed-root",
+                "",
+                "put the root file system into the bundle, as DIR/rootfs (default: bundles share one)",
+            ),
             Option(
                 "init",
                 "",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -71,15 +71,15 @@ def write_bundle(
     """Write a bundle for an image to the directory `bundle`, which is made where it is missing.
 
     The root file system is unpacked into `store`, unless this image's is there. `command` stands for that
-    of `settings`. `rootless` None means: when we are not root. With `settings.writable` the bundle gets a
-    private root, since the shared one must stay as it is. Existing files with the same content are not
-    written again.
+    of `settings`. `rootless` None means: when we are not root. With `settings.writable` or
+    `settings.embed_root` the root is `rootfs` in the bundle; raise HostError where another image's is there.
+    Existing files with the same content are not written again.
     """
     settings = settings if command is None else replace(settings, command=tuple(command))
     caller = caller_of(rootless)
     check(image, settings)
-    home = bundle / "rootfs" if settings.writable else store
-    rootfs = unpacked(image, home, rootless=caller is not None, progress=progress)
+    home = embedding_bundle(bundle, settings)
+    rootfs = unpacked(image, store, rootless=caller is not None, own=home, progress=progress)
     made = finish(image, bundle, rootfs, settings=settings, caller=caller)
     with explained(bundle):  # it may have been a minimal one
         (bundle / WHY).unlink(missing_ok=True)
@@ -92,8 +92,15 @@ def check(image: Image, settings: BundleOptions) -> None:
     convert.volume_paths(convert.image_section(image.config))
 
 
-def unpacked(image: Image, home: Path, *, rootless: bool, progress: Progress = SILENT) -> Rootfs:
-    """The root file system of an image in the store `home`, made if it is not there.
+def embedding_bundle(bundle: Path, settings: BundleOptions) -> Path | None:
+    """The bundle, where its root is to be in it; None where the root is shared."""
+    return bundle if settings.writable or settings.embed_root else None
+
+
+def unpacked(
+    image: Image, store: Path, *, rootless: bool, own: Path | None = None, progress: Progress = SILENT
+) -> Rootfs:
+    """The root file system of an image in the store, or in the bundle `own`, made if it is not there.
 
     Its name is the image's digest: what the image's own configuration asks for (working directory,
     volumes) is in it too. Rootless ones are apart, since their files belong to the caller.
@@ -114,7 +121,23 @@ def unpacked(image: Image, home: Path, *, rootless: bool, progress: Progress = S
         return record(image, prepared, report.as_dict())
 
     name = image.digest.replace(":", "-") + ("-rootless" if rootless else "")
-    return from_record(stored_rootfs(home, name, make))
+    return from_record(shared_or_embedded(store, name, make, own))
+
+
+def shared_or_embedded(
+    store: Path, name: str, make: Callable[[Path], Mapping[str, Any]], own: Path | None
+) -> StoredRootfs:
+    """A root of the store, or `rootfs` in the bundle `own`. Raise HostError where something else is there."""
+    if own is None:
+        return stored_rootfs(store, name, make)
+    rootfs = own / "rootfs"
+    if not os.path.lexists(rootfs) or os.path.lexists(own / "rootfs.json"):
+        found = stored_rootfs(own, rootfs.name, lambda path: {**make(path), "name": name})
+        if found.record.get("name") == name:
+            return found
+    raise HostError(
+        f"{rootfs} is not what would be unpacked there: remove {own}, or name another directory with --bundle"
+    )
 
 
 def record(image: Image, prepared: PreparedRootfs, unpacking: Mapping[str, object]) -> dict[str, object]:

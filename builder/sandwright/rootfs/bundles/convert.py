@@ -39,7 +39,8 @@ class BundleOptions:
     `command` replaces entrypoint and arguments of the image; `arguments` replaces only its arguments.
     None keeps them. `environment` wins over the image's. `mounts` come after the baseline's and replace
     those with the same destination. `capabilities` names a set of the baseline. With `terminal`, the
-    runtime makes a terminal. `writable` makes the root writable.
+    runtime makes a terminal. `writable` makes the root writable. With it, or with `embed_root`, the root is
+    in the bundle; otherwise bundles share it.
     """
 
     command: tuple[str, ...] | None = None
@@ -52,6 +53,7 @@ class BundleOptions:
     capabilities: str = "none"
     rlimits: tuple[Rlimit, ...] = ()
     writable: bool = False
+    embed_root: bool = False
 
 
 PLAIN = BundleOptions()

@@ -20,9 +20,11 @@ from sandwright.rootfs.bundles.bundle import (
     Rootfs,
     caller_of,
     check,
+    embedding_bundle,
     finish,
     from_record,
     record,
+    shared_or_embedded,
     unpacked,
 )
 from sandwright.rootfs.bundles.convert import PLAIN, BundleOptions
@@ -35,7 +37,7 @@ from sandwright.rootfs.minimal.selection import Selection
 from sandwright.rootfs.minimal.trace import TracedCommand, trace
 from sandwright.rootfs.minimal.treecopy import copy_paths
 from sandwright.rootfs.securejoin import Root
-from sandwright.rootfs.unpacking.store import encode, explained, stored_rootfs, write_atomically
+from sandwright.rootfs.unpacking.store import encode, explained, write_atomically
 
 
 @dataclass(frozen=True)
@@ -90,21 +92,22 @@ def write_minimal_bundle(
     """Write a bundle over a root that holds what `options` needs, and `why.json` beside its `config.json`.
 
     The image is unpacked into `store` as for any bundle; the minimal root is a copy of its chosen files,
-    in the store too, shared by all bundles with the same choice. A bundle whose image starts a program
-    that was not asked for starts the first of `wanted.programs`. Raise BuildError for a program that
-    could not start in the image.
+    in the store too, shared by all bundles with the same choice, or with `settings.embed_root` in the
+    bundle. A bundle whose image starts a program that was not asked for starts the first of
+    `wanted.programs`. Raise BuildError for a program that could not start in the image.
     """
     if not options.programs:
         raise UsageError("a minimal bundle needs at least one program to keep")
     if settings.writable:
-        raise UsageError("a minimal root is shared and stays read-only")
+        raise UsageError("a minimal root stays read-only")
     caller = caller_of(rootless)
     check(image, settings if settings.command else replace(settings, command=options.programs[:1]))
     full = unpacked(image, store, rootless=caller is not None, progress=progress)
     with progress.step("choose what to keep", unit="files"), Root(full.path) as root:
         selection = select(image, root, full, options, settings)
         settings, notes = _with_command(image, root, selection, settings)
-    rootfs = _minimal(image, full, selection, store, rootless=caller is not None)
+    own = embedding_bundle(bundle, settings)
+    rootfs = _minimal(image, full, selection, store, rootless=caller is not None, own=own)
     written = finish(image, bundle, rootfs, settings=settings, caller=caller)
     with explained(bundle):
         changed = write_atomically(bundle / WHY, encode(selection.as_dict()))
@@ -153,8 +156,10 @@ def _keep_ground(
         closure.folder(os.fsencode(folder), "a mount point, working directory or home")
 
 
-def _minimal(image: Image, full: Rootfs, selection: Selection, store: Path, *, rootless: bool) -> Rootfs:
-    """The root that holds the selection, made if it is not in the store."""
+def _minimal(
+    image: Image, full: Rootfs, selection: Selection, store: Path, *, rootless: bool, own: Path | None
+) -> Rootfs:
+    """The root that holds the selection, made if it is not in the store, or in the bundle `own`."""
     section = convert.image_section(image.config)
     identity = [image.digest, rootless, *(path.hex() for path in selection.kept)]
     key = hashlib.sha256(json.dumps(identity).encode()).hexdigest()
@@ -171,7 +176,7 @@ def _minimal(image: Image, full: Rootfs, selection: Selection, store: Path, *, r
             )
         return record(image, prepared, {"contained": {}, "missing": {}})
 
-    found = from_record(stored_rootfs(store, f"minimal-{key}", make))
+    found = from_record(shared_or_embedded(store, f"minimal-{key}", make, own))
     return replace(found, changes=tuple(sorted({*full.changes, *found.changes})), notes=full.notes)
 
 
