@@ -1,5 +1,5 @@
 # What the policy says, for the scripts beside this file.
-sw_profile=e675364e8e5a3f85f00b60030d7f0ac6d6f1d9f8a074a34aa96ceb1fa1cf0665
+sw_profile=0489de8cd6a53c1bd741ed2af74dedf4d10530866ac7f1dd55ee64d45c35fa63
 inside() {
     "$@" \
         /Users/ada/-v \

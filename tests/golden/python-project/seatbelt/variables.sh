@@ -1,5 +1,5 @@
 # What the policy says, for the scripts beside this file.
-sw_profile=dfdc9c0101a8015622c1b90f8e8c4a6b2d9c8d0ddfd1901dc6f148faf50030af
+sw_profile=a1be375edd20a2f4fe8b35669e12e3c6c48aff63d5c66644d37a9a4712fb6c87
 inside() {
     "$@" \
         /Users/ada/project \
