@@ -24,14 +24,19 @@ def open_regular(path: Path | str, *, flags: int = 0, folder: int | None = None)
     return fd
 
 
+def without_links(path: Path) -> Path:
+    """Where a path leads now, for `open_unlinked`; a circle of links stays."""
+    return Path(os.path.realpath(path))
+
+
 def open_unlinked(path: Path) -> int:
     """A descriptor of a regular file. Raise OSError as `open_regular` does, also for a link on the way."""
     *above, name = path.absolute().parts
     folder = os.open("/", _PASS)
     try:
         for part in above[1:]:
-            outer, folder = folder, os.open(part, _PASS, dir_fd=folder)
-            os.close(outer)
+            above_it, folder = folder, os.open(part, _PASS, dir_fd=folder)
+            os.close(above_it)
         return open_regular(name, flags=os.O_NOFOLLOW, folder=folder)
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from None

@@ -5,7 +5,6 @@ another image, or an image of a registry; some fields need the first.
 """
 
 import fnmatch
-import os
 import re
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field, replace
@@ -37,7 +36,7 @@ from sandwright.image.sections import (
     RegistryBase,
     Smoke,
 )
-from sandwright.reading import read_start
+from sandwright.reading import read_start, without_links
 
 FILE = "image.yaml"
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
@@ -169,7 +168,7 @@ def load_definition(folder: Path) -> ImageDefinition:
 
     Raise DocumentError with all its faults, also for a `source` that is no regular file below the directory.
     """
-    real = Path(os.path.realpath(folder))
+    real = without_links(folder)
     source = _read_definition(folder, real)
     definition = replace(decode(ImageDefinition, source), folder=folder, real=real)
     keys = source.data if isinstance(source.data, dict) else {}
