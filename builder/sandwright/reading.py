@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 _OPEN = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_PASS = getattr(os, "O_PATH", 0) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def open_regular(path: Path | str, *, flags: int = 0, folder: int | None = None) -> int:
@@ -21,6 +22,32 @@ def open_regular(path: Path | str, *, flags: int = 0, folder: int | None = None)
         os.close(fd)
         raise OSError(errno.EINVAL, "it is not a regular file")
     return fd
+
+
+def without_links(path: Path) -> Path:
+    """Where a path leads now, for `open_unlinked`; a circle of links stays."""
+    return Path(os.path.realpath(path))
+
+
+def open_unlinked(path: Path) -> int:
+    """A descriptor of a regular file. Raise OSError as `open_regular` does, also for a link on the way."""
+    *above, name = path.absolute().parts
+    folder = os.open("/", _PASS)
+    try:
+        for part in above[1:]:
+            above_it, folder = folder, os.open(part, _PASS, dir_fd=folder)
+            os.close(above_it)
+        return open_regular(name, flags=os.O_NOFOLLOW, folder=folder)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None
+    finally:
+        os.close(folder)
+
+
+def read_unlinked(path: Path) -> bytes:
+    """The content of a regular file. Raise OSError as `open_unlinked` does."""
+    with os.fdopen(open_unlinked(path), "rb") as file:
+        return file.read()
 
 
 def read_start(path: Path | str, *, size: int) -> bytes:

@@ -206,26 +206,29 @@ def test_links_that_mounts_cannot_keep_are_told(text: str, links: list[str]) -> 
 def test_names_that_would_move_gits_hooks_are_covered() -> None:
     placeholders = _covers_of_git()
     assert placeholders == [
+        ("branches", "directory", b""),
         ("commondir", "file", b".\n"),
         ("config.worktree", "file", b""),
         ("info", "directory", b""),
         ("objects", "directory", b""),
+        ("remotes", "directory", b""),
     ]
     info = FACTS.with_entries({"/home/u/p/.git/info": DIRECTORY})
-    assert _covers_of_git(info)[2:] == [("info/attributes", "file", b""), placeholders[3]]
+    assert _covers_of_git(info)[3:] == [("info/attributes", "file", b""), *placeholders[4:]]
     objects = FACTS.with_entries(
         dict.fromkeys(("/home/u/p/.git/objects", "/home/u/p/.git/objects/info"), DIRECTORY)
     )
-    assert _covers_of_git(objects)[3:] == [("objects/info/alternates", "file", b"")]
+    assert _covers_of_git(objects)[4:] == [("objects/info/alternates", "file", b""), placeholders[5]]
     entries = {path: entry for path, entry in ENTRIES.items() if not path.endswith(("hooks", ".git/config"))}
     assert _covers_of_git(dataclasses.replace(FACTS, entries=entries)) == [
-        placeholders[0],
+        *placeholders[:2],
         ("config", "file", b""),
-        placeholders[1],
+        placeholders[2],
         ("hooks", "directory", b""),
-        *placeholders[2:],
+        *placeholders[3:],
     ]
-    assert _covers_of_git(FACTS.with_entries({"/home/u/p/.git/commondir": FILE})) == placeholders[1:]
+    with_commondir = FACTS.with_entries({"/home/u/p/.git/commondir": FILE})
+    assert _covers_of_git(with_commondir) == [placeholders[0], *placeholders[2:]]
     readonly = "filesystem: {write: [$PROJECT/src]}"
     assert not [each for each in mount_plan(_resolve(readonly), root="host").placeholders if each.closes]
 

@@ -20,11 +20,13 @@ from hypothesis import strategies as st
 
 from sandwright.documents.decode import decode
 from sandwright.documents.yaml import parse_yaml
-from sandwright.errors import DocumentError, UsageError
+from sandwright.errors import BuildError, DocumentError, HostError, UsageError
+from sandwright.image.additions import checksums
 from sandwright.image.aptsources import SUITES
 from sandwright.image.definition import ImageDefinition, load_catalogue, load_definition
 from sandwright.image.schema import definition_schema
 from sandwright.image.sections import Config, DebianBase, Directory, ImageFile, ImageGroup, ImageUser, Link
+from sandwright.release.sources import collect_sources
 from sandwright.resources import data_path
 
 DEBIAN = """\
@@ -358,6 +360,27 @@ def test_a_source_must_not_lead_out(tmp_path: Path) -> None:
     (folder / "files/a").mkdir()
     with pytest.raises(DocumentError, match=r"files\[0\]\.source: there is no file 'files/a'$"):
         load_definition(folder)
+
+
+@pytest.mark.parametrize(
+    "exchanged", ["project/images/image/files", "project/images/image", "project/images"]
+)
+def test_what_is_exchanged_later_is_not_read(tmp_path: Path, exchanged: str) -> None:
+    """As a sandbox of the project could do while the image is built."""
+    folder = write(tmp_path / "project/images/image", DERIVED + "files: [{path: /a, source: files/a}]\n")
+    (folder / "files").mkdir()
+    (folder / "files/a").write_text("text")
+    definition = load_definition(folder)
+    secret = tmp_path / "secret" / "image" / "files"
+    secret.mkdir(parents=True)
+    (secret / "a").write_text("secret")
+    target = {"files": secret, "image": secret.parent, "images": secret.parent.parent}
+    (tmp_path / exchanged).rename(tmp_path / "moved")
+    (tmp_path / exchanged).symlink_to(target[Path(exchanged).name])
+    with pytest.raises(BuildError, match="can't be read"):
+        checksums(definition)
+    with pytest.raises(HostError, match="can't be read"):
+        collect_sources({"image": definition}, "image")
 
 
 def test_a_definition_that_is_not_there(tmp_path: Path) -> None:

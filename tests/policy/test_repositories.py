@@ -349,7 +349,7 @@ def test_a_repository_of_any_name_is_protected(repo: Path, place: str, kind: str
         (store / "commondir").write_text(f"{repo}/a/b/c/d/e\n")
     policy = _resolved(repo)
     used = repo / "a/b/c/d/e" if kind == "linked" else store
-    for name in ("config", "hooks/post-update", "info/attributes", "objects/info/alternates"):
+    for name in ("config", "hooks/post-update", "info/attributes", "remotes/origin", "branches/origin"):
         assert not policy.is_path_writable(f"{used}/{name}"), name
     assert policy.is_path_writable(f"{used}/refs/heads/new")
     assert policy.is_path_writable(f"{store.parent}/other")

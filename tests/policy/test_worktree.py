@@ -66,6 +66,7 @@ def test_what_is_opened(home: Path) -> None:
         assert policy.is_path_writable(f"{git}/{name}"), name
     for name in (
         "config", "config.worktree", "commondir", "hooks/post-commit", "info/attributes",
+        "remotes/origin", "branches/origin",
         "objects/info/alternates", "modules/x/config", "worktrees/other/index", "worktrees/new/gitdir",
         "worktrees/tree/gitdir", "worktrees/tree/commondir", "worktrees/tree/config.worktree",
     ):  # fmt: skip

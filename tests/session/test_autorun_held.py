@@ -55,6 +55,8 @@ DIRECTORIES = {
     ".zed",
     ".kiro",
     ".git/hooks",
+    ".git/remotes",
+    ".git/branches",
     "CVS",
 }
 """Of the names those that are made as directories here; as files they are held no less."""
@@ -101,6 +103,23 @@ def test_a_repository_that_appears_is_seen_by_the_next_run(project: Project) -> 
     ended = project.run("sh", "-c", write)
     assert ended.stderr.count(b"Read-only file system") == 2
     assert (project.root / "sub" / ".git" / "config").read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["remotes", "branches"])
+def test_a_run_names_no_remote(project: Project, name: str) -> None:
+    """Git reads the address of `origin` there if its configuration has none, and may run hooks at its end."""
+    git, hook = project.root / ".git", project.root / "x.git" / "hooks" / "pre-receive"
+    shutil.rmtree(git, ignore_errors=True)
+    process.run("git", "init", "-q", "-b", "main", project.root, env=GIT)
+    process.run("sh", "-c", f"{COMMIT} --allow-empty -m x", cwd=project.root, env=GIT)
+    shutil.rmtree(git / name, ignore_errors=True)
+    address = f"URL: {project.root}/x.git" if name == "remotes" else f"{project.root}/x.git"
+    script = f"git init -q --bare x.git; mkdir -p .git/{name}; echo '{address}' >.git/{name}/origin; true"
+    ended = project.run("sh", "-c", script)
+    hook.write_text(f"#!/bin/sh\ntouch {project.root}/pwned\n")
+    hook.chmod(0o755)
+    process.run("git", "-C", project.root, "push", "origin", "main", env=GIT, check=False)
+    assert not (project.root / "pwned").exists(), ended.stderr
 
 
 def test_commits_in_a_nested_repository_work(project: Project) -> None:

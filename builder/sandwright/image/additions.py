@@ -11,7 +11,7 @@ from sandwright.errors import BuildError
 from sandwright.image import accounts
 from sandwright.image.definition import ImageDefinition
 from sandwright.image.overlay import Content, Overlay
-from sandwright.reading import open_regular
+from sandwright.reading import open_unlinked
 
 _CHUNK = 1 << 20
 
@@ -74,7 +74,7 @@ def _relative_path(path: str) -> bytes:
 
 def source_of(definition: ImageDefinition, name: str) -> tuple[Content, int]:
     """A file beside the definition: a function that reads it, and its size. Links are not followed."""
-    path = definition.folder / name
+    path = definition.real / name
     try:
         size = path.lstat().st_size
     except OSError as error:
@@ -84,7 +84,7 @@ def source_of(definition: ImageDefinition, name: str) -> tuple[Content, int]:
 
 def _read_regular(path: Path) -> Iterator[bytes]:
     try:
-        fd = open_regular(path, flags=os.O_NOFOLLOW)
+        fd = open_unlinked(path)
     except OSError as error:
         raise BuildError(f"{path} can't be read: {error.strerror}") from error
     with os.fdopen(fd, "rb") as file:

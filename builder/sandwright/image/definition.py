@@ -36,7 +36,7 @@ from sandwright.image.sections import (
     RegistryBase,
     Smoke,
 )
-from sandwright.reading import read_start
+from sandwright.reading import read_start, without_links
 
 FILE = "image.yaml"
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
@@ -106,6 +106,8 @@ class ImageDefinition:
 
     folder: Path = field(default_factory=Path, metadata={"key": None})
     """The directory its definition is in, with its lock and its files."""
+    real: Path = field(default_factory=Path, metadata={"key": None})
+    """The same without links, as it was at first: a sandbox may exchange it before its files are read."""
 
     @property
     def name(self) -> str:
@@ -166,8 +168,9 @@ def load_definition(folder: Path) -> ImageDefinition:
 
     Raise DocumentError with all its faults, also for a `source` that is no regular file below the directory.
     """
-    source = _read_definition(folder)
-    definition = replace(decode(ImageDefinition, source), folder=folder)
+    real = without_links(folder)
+    source = _read_definition(folder, real)
+    definition = replace(decode(ImageDefinition, source), folder=folder, real=real)
     keys = source.data if isinstance(source.data, dict) else {}
     source.refuse([*_base_faults(definition, keys), *_path_faults(definition), *_account_faults(definition)])
     source.refuse(_folder_faults(definition))
@@ -313,10 +316,10 @@ def _any_of(globs: tuple[str, ...]) -> Callable[[str], bool]:
     return lambda path: pattern.match(path) is not None
 
 
-def _read_definition(folder: Path) -> Document:
+def _read_definition(folder: Path, real: Path) -> Document:
     path = folder / FILE
     try:
-        raw = read_start(path, size=MAX_BYTES + 1)
+        raw = read_start(real / FILE, size=MAX_BYTES + 1)
     except OSError as error:
         problem = Problem(0, 0, "", f"can't be read: {error.strerror}")
         raise DocumentError(str(path), [problem]) from None
@@ -340,7 +343,7 @@ def _line_of_bases(
     while (name := line[-1].parent) is not None:
         fault = _base_fault(line, name, definitions)
         if fault:
-            _read_definition(line[-1].folder).refuse([fault])
+            _read_definition(line[-1].folder, line[-1].real).refuse([fault])
         line.append(definitions[name])
     return line
 

@@ -38,6 +38,7 @@ from sandwright.image.lockfile import (
     write_file,
 )
 from sandwright.image.sections import DebianBase
+from sandwright.reading import read_unlinked
 
 PackageFormat = Literal["deb", "apk"]
 LanguagePackage: TypeAlias = LockedWheel | LockedNpm
@@ -171,7 +172,7 @@ def _other_sources(base: object) -> dict[str, object]:
 def _requirements(definition: "ImageDefinition") -> dict[str, object]:
     """The digests of files with packages of programming languages; empty for most definitions."""
     names = definition.languages.files
-    digests = {name: hashlib.sha256((definition.folder / name).read_bytes()).hexdigest() for name in names}
+    digests = {name: hashlib.sha256(read_unlinked(definition.real / name)).hexdigest() for name in names}
     return {"languages": digests} if digests else {}
 
 

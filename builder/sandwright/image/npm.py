@@ -24,6 +24,7 @@ from sandwright.image.cache import Cache
 from sandwright.image.definition import ImageDefinition
 from sandwright.image.lock import Lock
 from sandwright.image.lockednpm import NAME, PATH, LockedNpm, is_version
+from sandwright.reading import read_unlinked
 
 _TIMEOUT = 1800.0
 _MACHINES = {"linux/amd64": "x64", "linux/arm64": "arm64"}
@@ -54,7 +55,7 @@ def with_npm(definition: ImageDefinition, lock: Lock, cache: Cache) -> Lock:
     assert definition.languages.npm is not None
     path = definition.folder / definition.languages.npm
     libc = "musl" if definition.distribution == "alpine" else "glibc"
-    document = _read_package_lock(path)
+    document = _read_package_lock(definition.real / definition.languages.npm, path)
     try:
         chosen = {each: _registry_entries(document, each, libc) for each in lock.platforms}
     except ValueError as error:
@@ -79,9 +80,9 @@ def fetch_npm(packages: Sequence[LockedNpm], cache: Cache) -> None:
         raise FetchError(f"npm: {error.stderr.strip()}") from error
 
 
-def _read_package_lock(path: Path) -> Mapping[str, Any]:
+def _read_package_lock(file: Path, path: Path) -> Mapping[str, Any]:
     try:
-        document = strictjson.loads(path.read_bytes())
+        document = strictjson.loads(read_unlinked(file))
     except ValueError as error:
         raise LockError(f"{path}: not a package-lock.json: {error}") from None
     version = document.get("lockfileVersion") if isinstance(document, dict) else None

@@ -18,6 +18,7 @@ from sandwright.image.cache import Cache
 from sandwright.image.definition import ImageDefinition
 from sandwright.image.lock import Lock, LockedPackage
 from sandwright.image.lockedwheel import LockedWheel, normalised
+from sandwright.reading import read_unlinked
 
 _TIMEOUT = 1800.0
 _MACHINES = {"linux/amd64": "x86_64", "linux/arm64": "aarch64"}
@@ -73,7 +74,8 @@ def with_wheels(definition: ImageDefinition, lock: Lock, cache: Cache) -> Lock:
     """
     assert definition.languages.pip is not None
     path = definition.folder / definition.languages.pip
-    requirements = _checked_requirements(path.read_text(encoding="utf-8"), path)
+    text = read_unlinked(definition.real / definition.languages.pip).decode()
+    requirements = _checked_requirements(text, path)
     targets = {platform: python_target(platform, packages) for platform, packages in lock.platforms.items()}
     wheels = {each: _resolve(definition, target, requirements, cache) for each, target in targets.items()}
     return replace(lock, wheels=wheels)

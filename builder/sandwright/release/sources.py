@@ -19,6 +19,7 @@ from sandwright.image.definition import FILE, ImageDefinition
 from sandwright.image.lock import Lock, load_lock
 from sandwright.image.lockfile import FILE as LOCK_FILE
 from sandwright.outputs import disk_errors
+from sandwright.reading import read_unlinked
 from sandwright.rootfs.descriptor import canonical, strings
 
 SCHEMA = 1
@@ -58,12 +59,12 @@ def collect_sources(catalogue: Mapping[str, ImageDefinition], name: str) -> Sour
             *definition.keys,
             *definition.languages.files,
         ):
-            files[f"{definition.name}/{path}"] = _read_source(definition.folder / path)
+            files[f"{definition.name}/{path}"] = _read_source(definition.real / path)
         if definition.parent is None:
             break
         definition = catalogue[definition.parent]
     lock_path = f"{definition.name}/{LOCK_FILE}"
-    files[lock_path] = _read_source(definition.folder / LOCK_FILE)
+    files[lock_path] = _read_source(definition.real / LOCK_FILE)
     return Sources(name, files, lock_path)
 
 
@@ -115,6 +116,6 @@ def _check_source_path(path: object, where: str) -> str:
 
 def _read_source(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_unlinked(path)
     except OSError as error:
         raise HostError(f"{path}: can't be read: {error.strerror}") from error

@@ -17,6 +17,9 @@ from sandwright.session.scan_scope import ProtectedName, ScanScope
 _REPORTED = [each for each in NAMES if each.decision in ("protect", "existing", "report")]
 """Paths that are reported although a run may write them, and the tool that uses each."""
 
+_REPORTED_IN_GIT = [each.path for each in _REPORTED if each.decision != "protect"]
+"""Those that count in a directory of Git's; its protected names are closed."""
+
 _STATES = ("rebase-apply", "rebase-merge", "sequencer")
 """What Git on the host would continue in the main work tree; a run in a linked one has its own."""
 
@@ -74,7 +77,7 @@ def _protected_names_of(resolved: ResolvedPolicy, protected: list[str]) -> Itera
     configuration = [f"{each}/{name}".lstrip("/") for each in git for name in map(_last_component, opened)]
     tools = {each.path: each.tool for each in _REPORTED}
     for name in dict.fromkeys((*tools, *protected, *configuration, *states)):
-        if not name.startswith(".git/"):
+        if not name.startswith(".git/") or name in _REPORTED_IN_GIT:
             yield ProtectedName(name=name, tool=tools.get(name, ""))
 
 

@@ -103,7 +103,7 @@ class _ApkLocker:
 
     def _trusted_keys(self, architecture: str) -> dict[str, bytes]:
         if self._base.keys:
-            return read_keys([self._definition.folder / each for each in self._base.keys])
+            return read_keys([self._definition.real / each for each in self._base.keys])
         return read_keys(sorted(data_path("images", "keys", "alpine", architecture).glob(f"*{SUFFIX}")))
 
     def _repository_directory(self, repository: str, architecture: str) -> str:

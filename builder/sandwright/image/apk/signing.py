@@ -7,6 +7,7 @@ from pathlib import Path
 
 from sandwright.errors import HostError, IntegrityError, ToolMissing
 from sandwright.image.apk.package import Signature, SignedMember
+from sandwright.reading import read_unlinked
 
 try:
     from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -31,7 +32,7 @@ def read_keys(paths: list[Path]) -> dict[str, bytes]:
     Raise HostError for a file that can't be read.
     """
     try:
-        return {path.name: path.read_bytes() for path in paths}
+        return {path.name: read_unlinked(path) for path in paths}
     except OSError as error:
         raise HostError(f"{error.filename}: can't be read: {error.strerror}") from None
 

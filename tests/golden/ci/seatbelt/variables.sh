@@ -1,5 +1,5 @@
 # What the policy says, for the scripts beside this file.
-sw_profile=de7ff66e270f8818734362e991d3e90460e878a2544a33fbf0345916b5e661ce
+sw_profile=a7119600e9fde197fad1993c919253e6fbf9e5dcf836e12b9c605e9aae0d6f8f
 inside() {
     "$@" \
         /Users/ada/.cache \

@@ -1,5 +1,5 @@
 # What the policy says, for the scripts beside this file.
-sw_profile=085f9a67f13d438bd0c9b7190bec518904531772111d8b3c6047ccb8ce7680ff
+sw_profile=36d868d9d13e8f5d7e2a0f0976ac0debbe9fc4ec268776db8495bbaa04c6c264
 inside() {
     "$@" \
         /Users/ada/-v \

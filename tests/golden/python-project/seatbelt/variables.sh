@@ -1,5 +1,5 @@
 # What the policy says, for the scripts beside this file.
-sw_profile=921e359966ff236baef8ece3c0c76347267e118c33bb3a766d0853f22973b1ac
+sw_profile=27e2ef82144351f6c751361582c88d242b4772a74d74ac165b937097fa6b63e4
 inside() {
     "$@" \
         /Users/ada/project \

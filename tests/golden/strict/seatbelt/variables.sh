@@ -1,5 +1,5 @@
 # What the policy says, for the scripts beside this file.
-sw_profile=ee3a45336e33da5a58e4de3813e824e08c2081b70daae005ce66cff8ce800361
+sw_profile=ff4fa10c20c53c714b30c56a788a7df819b721cefc5f6773104666688d07c771
 inside() {
     "$@" \
         /Users/ada/project/work \
