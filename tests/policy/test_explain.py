@@ -56,7 +56,7 @@ POLICY = Policy.from_layers(
         ("write", "/usr/bin/env", "write /usr/bin/env: denied by read /usr (project p.yaml:2:10)"),
         ("read", "/srv", "read /srv: denied by no rule: what nothing lists can't be read (project p.yaml:2:9)"),
         ("read", "/etc/passwd", "read /etc/passwd: allowed by needed to start: /etc/passwd [names of users] (built-in)"),
-        ("write", "/home/u/p/.git/hooks/x", "write /home/u/p/.git/hooks/x: denied by protect .git/hooks [/home/u/p/.git/hooks] (preset default presets/default.yaml:214:7)"),
+        ("write", "/home/u/p/.git/hooks/x", "write /home/u/p/.git/hooks/x: denied by protect .git/hooks [/home/u/p/.git/hooks] (preset default presets/default.yaml:215:7)"),
         ("write", "/tmp/x", "write /tmp/x: allowed by the sandbox's own $TMP [/tmp; a private temporary directory] (built-in presets/built-in.yaml:10:8)"),
         ("read", "/var/run/docker.sock", "read /run/docker.sock: denied by deny always /run/docker.sock [Docker] (built-in)"),
         ("connect", "github.com:443", "connect github.com:443: allowed by allow github.com (project p.yaml:6:11)"),

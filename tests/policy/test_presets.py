@@ -239,7 +239,8 @@ PLACES = """
 ~/.zshrc ~/.profile ~/.env ~/.local/share/mkcert ~/.minikube ~/.step ~/.acme.sh ~/.config/wireguard
 ~/.config/tailscale ~/.snowsql/config ~/.dbt/profiles.yml ~/.databricks ~/.config/openai ~/.openai
 ~/.config/io.datasette.llm/keys.json ~/.ollama/id_ed25519 ~/.local/share/containers/auth.json
-~/.config/containers/certs.d ~/.claude/projects ~/.claude/history.jsonl ~/.codex/history.jsonl ~/.codex/sessions
+~/.config/containers/certs.d
+~/.claude/projects ~/.claude/history.jsonl ~/.codex/history.jsonl ~/.codex/sessions
 ~/.gemini/google_accounts.json ~/.config/hub ~/.terraform.d/credentials.tfrc.json
 ~/.config/sops/age/keys.txt
 """

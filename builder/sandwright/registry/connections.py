@@ -97,15 +97,18 @@ class _Adapter(HTTPAdapter):
     def __init__(
         self, pools: dict[str, type[HTTPConnectionPool]], context: ssl.SSLContext | None = None
     ) -> None:
-        self._pools = pools
-        self._more = {"ssl_context": context} if context else {}
+        self._pools, self._context = pools, context
         super().__init__()
 
     def init_poolmanager(self, *words: Any, **more: Any) -> None:  # noqa: ANN401 - of requests
-        super().init_poolmanager(*words, **self._more, **more)
+        if self._context is not None:
+            more["ssl_context"] = self._context
+        super().init_poolmanager(*words, **more)
         self.poolmanager.pool_classes_by_scheme = self._pools
 
     def proxy_manager_for(self, *words: Any, **more: Any) -> Any:  # noqa: ANN401 - of requests
-        manager = super().proxy_manager_for(*words, **self._more, **more)
+        if self._context is not None:
+            more["ssl_context"] = self._context
+        manager = super().proxy_manager_for(*words, **more)
         manager.pool_classes_by_scheme = self._pools
         return manager
