@@ -102,7 +102,7 @@ def unpacked(
 ) -> Rootfs:
     """The root file system of an image in the store, or in the bundle `embed_in`, made if it is not there.
 
-    Its name is the image's digest: what the image's embed_in configuration asks for (working directory,
+    Its name is the image's digest: what the image's own configuration asks for (working directory,
     volumes) is in it too. Rootless ones are apart, since their files belong to the caller.
     """
     section = convert.image_section(image.config)
@@ -127,7 +127,10 @@ def unpacked(
 def shared_or_embedded(
     store: Path, name: str, make: Callable[[Path], Mapping[str, Any]], embed_in: Path | None
 ) -> StoredRootfs:
-    """A root of the store, or `rootfs` in the bundle `embed_in`. Raise HostError where something else is there."""
+    """A root of the store, or `rootfs` in the bundle `embed_in`.
+
+    Raise HostError where something else is there.
+    """
     if embed_in is None:
         return stored_rootfs(store, name, make)
     rootfs = embed_in / "rootfs"
@@ -136,7 +139,8 @@ def shared_or_embedded(
         if found.record.get("name") == name:
             return found
     raise HostError(
-        f"{rootfs} is not what would be unpacked there: remove {embed_in}, or name another directory with --bundle"
+        f"{rootfs} is not what would be unpacked there: remove {embed_in}, or name another directory with "
+        "--bundle"
     )
 
 
