@@ -136,7 +136,8 @@ def test_a_repository_is_read_only(more: Mapping[str, HostEntry]) -> None:
 
 def test_a_repository_without_protection() -> None:
     entries = {**dict.fromkeys(DIRECTORIES, HostEntry("directory")), **GIT}
-    lifted = ("commondir", "config", "config.worktree", "hooks", "info/attributes", "objects/info/alternates")
+    git = ("branches", "commondir", "config", "config.worktree", "hooks", "remotes")
+    lifted = (*git, "info/attributes", "objects/info/alternates")
     names = [f"{{path: $PROJECT/.git/{name}, reason: mine}}" for name in lifted]
     text = f"filesystem: {{write: [$PROJECT], unprotect: [{', '.join(names)}]}}\n"
     found = _mounts(text, entries=entries, git_directories=(f"{PROJECT}/.git",))
