@@ -53,7 +53,7 @@ def test_a_comparison_is_linear(kind: str, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(questions, "_calls", lambda _policies: ())  # the same for all
     text, item = LISTS[kind]
     _calls(text.format(item.format(1)))  # what is computed once for all policies
-    lists = [", ".join(item.format(number) for number in range(100, 100 + n)) for n in (10, 20, 40)]
+    lists = [", ".join(item.format(number) for number in range(100, 100 + n)) for n in (6, 12, 24)]
     few, some, many = (_calls(text.format(each)) for each in lists)
     # Twice as many more items cost twice as much more; of a square, four times.
     assert many - some <= 2.3 * (some - few), (few, some, many)

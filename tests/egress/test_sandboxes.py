@@ -30,6 +30,7 @@ from sandwright.policy.resolved import ResolvedPolicy
 from support.goldens import write_artifacts
 from support.netlab import MACHINE, WORLD, World, listener
 from support.rundocuments import launching, proxied
+from support.thorough import representative
 
 pytestmark = pytest.mark.needs("squid", "ip", "setpriv", "curl", "unshare")
 
@@ -276,7 +277,7 @@ def test_a_sandbox_that_ends_before_it_has_its_way_is_started_once_more(
     assert failed.exists()
 
 
-@pytest.mark.parametrize("sandbox", METHODS, indirect=True)
+@pytest.mark.parametrize("sandbox", representative(METHODS, "gvisor", "vm-landlock"), indirect=True)
 def test_status_and_streams_are_the_commands(sandbox: Sandbox) -> None:
     found = sandbox.run("echo out; echo err >&2; exit 42")
     assert (found.status, found.text, found.stderr.strip()) == (42, "out", "err")

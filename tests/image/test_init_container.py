@@ -15,6 +15,7 @@ import pytest
 from sandwright import crossbuild, process
 from sandwright.host import collect_host
 from support.initcontainers import GROUP, PASSWD, Container, container, own, owner
+from support.thorough import covering
 
 pytestmark = [
     pytest.mark.needs("runc", "busybox"),
@@ -442,23 +443,25 @@ class TestUserNamespaces:
 
 class TestTheFirstProcess:
     @pytest.mark.parametrize(
-        ("command", "status"),
-        [
-            (["true"], 0),
-            (["sh", "-c", "exit 42"], 42),
-            (["sh", "-c", "exit 255"], 255),
-            (["sh", "-c", "kill -9 $$"], 137),
-            (["sh", "-c", "kill -TERM $$"], 143),
-            (["missing"], 127),
-            (["/missing/command"], 127),
-            (["/etc/passwd"], 126),
-            (["/work"], 126),
-        ],
-        ids=lambda value: " ".join(value) if isinstance(value, list) else str(value),
+        ("user", "command", "status"),
+        covering(
+            [(0, 0), (1000, 1000)],
+            [
+                pytest.param(["true"], 0),
+                pytest.param(["sh", "-c", "exit 42"], 42),
+                pytest.param(["sh", "-c", "exit 255"], 255),
+                pytest.param(["sh", "-c", "kill -9 $$"], 137),
+                pytest.param(["sh", "-c", "kill -TERM $$"], 143),
+                pytest.param(["missing"], 127),
+                pytest.param(["/missing/command"], 127),
+                pytest.param(["/etc/passwd"], 126),
+                pytest.param(["/work"], 126),
+            ],
+        ),
+        ids=str,
     )
-    @pytest.mark.parametrize("user", [(0, 0), (1000, 1000)], ids=["root", "account"])
     def test_how_it_ends(
-        self, box: Container, command: list[str], status: int, user: tuple[int, int]
+        self, box: Container, user: tuple[int, int], command: list[str], status: int
     ) -> None:
         box.user = user
         assert box.run(*command).status == status

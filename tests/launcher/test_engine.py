@@ -17,7 +17,7 @@ from sandwright.policy.collect import collect_facts
 from sandwright.signalling import children_of
 from support.enginehosts import EngineHost, engine_host
 from support.goldens import write_artifacts
-from support.thorough import THOROUGH
+from support.thorough import THOROUGH, covering
 
 ENGINES = [
     pytest.param("docker", marks=pytest.mark.needs("docker", "busybox")),
@@ -76,8 +76,14 @@ def _lives(words: bytes) -> bool:
     return False
 
 
-@pytest.mark.parametrize("role", ["launcher", "keeper", "client"])
-@pytest.mark.parametrize("delay", [None, 0.01, 0.05, 0.1, 0.2, 0.4] if THOROUGH else [None, 0.05, 0.2])
+@pytest.mark.parametrize(
+    ("host", "role", "delay"),
+    covering(
+        covering(ENGINES, ["launcher", "keeper", "client"], thorough=True),
+        [None, 0.01, 0.05, 0.1, 0.2, 0.4] if THOROUGH else [None, 0.05, 0.2],
+    ),
+    indirect=["host"],
+)
 def test_whoever_is_killed(
     host: EngineHost, launch: str, tmp_path: Path, role: str, delay: float | None
 ) -> None:

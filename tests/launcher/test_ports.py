@@ -40,6 +40,7 @@ from support.ports import (
     only_the_listed_of_the_host_is_reached,
     until,
 )
+from support.thorough import representative
 
 NOBODY = 65534
 BWRAP = pytest.param("bwrap", marks=pytest.mark.needs("bwrap", "busybox"))
@@ -56,6 +57,8 @@ WITHOUT_ROOT = [
     pytest.param("oci as a user", marks=pytest.mark.needs("runc", "busybox")),
     pytest.param("gvisor as a user", marks=pytest.mark.needs("runsc", "busybox")),
 ]
+EVERY = [BWRAP, *RUNTIMES, *ENGINES, *WITHOUT_ROOT]
+EACH = ("bwrap", "oci as a user", "gvisor", "docker")
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="other users' sandboxes are started by root here")
 
 
@@ -108,7 +111,7 @@ def _of(facts: HostFacts, user: int) -> HostFacts:
     return replace(facts, uid=user, gid=user, user="nobody")
 
 
-@pytest.mark.parametrize("place", [BWRAP, *RUNTIMES, *ENGINES, *WITHOUT_ROOT], indirect=True)
+@pytest.mark.parametrize("place", EVERY, indirect=True)
 def test_a_server_inside_is_reached_on_its_port_only(place: PortsPlace) -> None:
     only_the_listed_is_reached(place)
 
@@ -130,7 +133,7 @@ def test_a_port_that_is_taken_starts_nothing(place: PortsPlace, address: str) ->
     assert not (place.directory / "made").exists()
 
 
-@pytest.mark.parametrize("place", [BWRAP, *RUNTIMES, *ENGINES, *WITHOUT_ROOT], indirect=True)
+@pytest.mark.parametrize("place", representative(EVERY, *EACH), indirect=True)
 def test_a_port_that_another_run_exposes_is_left_to_it(place: PortsPlace) -> None:
     port, other = free_port(), free_port()
     with place.running(f"mode: none, expose: [{port}]", f"{busybox_server(port)} busybox sleep 60"):

@@ -25,7 +25,7 @@ from sandwright.launcher.plan import NAME, parse_plan, plan_bytes
 from sandwright.methods.registry import render
 from sandwright.policy.collect import collect_facts
 from support.goldens import write_artifacts
-from support.thorough import THOROUGH
+from support.thorough import THOROUGH, covering
 
 WAIT = 60
 GATE = "/.sandwright-gate"
@@ -202,8 +202,13 @@ def test_the_configuration_is_as_rendered_but_for_what_a_run_brings(method: str,
     assert launcher.runs() == []
 
 
-@pytest.mark.parametrize("raw", [b"\xff", b"\xc3", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"a\x80"])
-@pytest.mark.parametrize(("method", "name"), [("oci", "runc"), ("gvisor", "gVisor")])
+@pytest.mark.parametrize(
+    ("method", "name", "raw"),
+    covering(
+        [pytest.param("oci", "runc"), pytest.param("gvisor", "gVisor")],
+        [b"\xff", b"\xc3", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"a\x80"],
+    ),
+)
 def test_what_a_runtime_would_change_is_refused(method: str, name: str, raw: bytes, make: Make) -> None:
     """Its configuration is JSON: another byte would become a replacement character: another name."""
     launcher = make(method, "environment: {pass: [ODD]}\n")
@@ -543,8 +548,11 @@ def test_whoever_is_killed_leaves_nothing(who: str, started: Launcher) -> None:
 
 
 @ROOT
-@pytest.mark.parametrize("delay", range(0, 6, 1 if THOROUGH else 2))
-@pytest.mark.parametrize("who", ["launcher", "keeper"])
+@pytest.mark.parametrize(
+    ("started", "who", "delay"),
+    covering(covering(RUNTIMES, ["launcher", "keeper"], thorough=True), range(0, 6, 1 if THOROUGH else 2)),
+    indirect=["started"],
+)
 def test_who_is_killed_while_it_starts(who: str, delay: int, started: Launcher) -> None:
     running = subprocess.Popen(
         [started.folder / "launch", "sleep", started.mark],
@@ -563,7 +571,12 @@ def test_who_is_killed_while_it_starts(who: str, delay: int, started: Launcher) 
 
 
 @ROOT
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda each: each.name)
+@pytest.mark.parametrize(
+    ("started", "number"),
+    covering(RUNTIMES, [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]),
+    indirect=["started"],
+    ids=str,
+)
 def test_a_signal_ends_who_does_not_care(number: signal.Signals, started: Launcher) -> None:
     """By a number of the launcher, and by the group, as a terminal sends it."""
     for send in (os.kill, os.killpg):

@@ -18,6 +18,7 @@ from sandwright.launcher.run_document import RunDocument
 from sandwright.session.events import DeniedCall, RunDenied, read_events
 from support import plantedcalls
 from support.rundocuments import launching
+from support.thorough import covering
 
 __all__ = ["make"]
 
@@ -69,8 +70,10 @@ def _run(runtime: str, launcher: Launcher, script: str) -> subprocess.CompletedP
 
 
 @ROOT
-@pytest.mark.parametrize("runtime", RUNTIMES)
-@pytest.mark.parametrize("policy", ["", "network: {mode: host}\n", "process: {sandbox_root: true}\n"])
+@pytest.mark.parametrize(
+    ("runtime", "policy"),
+    covering(RUNTIMES, ["", "network: {mode: host}\n", "process: {sandbox_root: true}\n"]),
+)
 def test_what_the_filter_refuses_is_told(runtime: str, policy: str, make: Make) -> None:
     launcher = make("oci", policy)
     file = _with(runtime, launcher)

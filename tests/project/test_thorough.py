@@ -63,3 +63,9 @@ def test_the_named_ones_in_the_order_of_all() -> None:
 def test_a_name_that_is_none_of_them_is_an_error(names: tuple[str, ...], thorough: bool) -> None:
     with pytest.raises(ValueError, match="no cases"):
         representative(["a", "b", "c"], *names, thorough=thorough)
+
+
+def test_a_parameter_set_has_its_id_or_values_as_name() -> None:
+    cases = [pytest.param("a", 1), pytest.param("b", 2, id="second"), pytest.param("c", 3)]
+    assert representative(cases, "a-1", "second", thorough=False) == cases[:2]
+    assert representative(cases, "c-3", thorough=True) == cases

@@ -24,7 +24,7 @@ from sandwright.methods.registry import render
 from sandwright.policy.collect import collect_facts
 from support.enginehosts import EngineHost, engine_host
 from support.goldens import write_artifacts
-from support.thorough import THOROUGH
+from support.thorough import THOROUGH, covering, representative
 
 POLICY = """\
 schema: 1
@@ -41,6 +41,9 @@ ENGINES = [
     pytest.param("docker", marks=pytest.mark.needs("docker", "busybox")),
     pytest.param("podman", marks=pytest.mark.needs("podman", "runc", "busybox")),
 ]
+DOCKER = pytest.mark.parametrize("host", representative(ENGINES, "docker"), indirect=True)
+PODMAN = pytest.mark.parametrize("host", representative(ENGINES, "podman"), indirect=True)
+"""For what the launcher does the same for both; tests/session/test_run_containers.py also runs either."""
 HEARD = ("env", "--default-signal=INT")
 """What is ignored when a shell starts, it can't catch; and jobs behind `&` ignore the keys of a terminal."""
 
@@ -212,6 +215,7 @@ def _commands_with(mark: bytes) -> list[str]:
     return found
 
 
+@PODMAN
 def test_words_arrive_to_the_letter(sandbox: Sandbox) -> None:
     words = [
         "",
@@ -234,7 +238,9 @@ def test_words_arrive_to_the_letter(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.parametrize(
-    "raw", [b"\xff", b"\xc3", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"a\x80", b"\xe9t\xe9"]
+    ("host", "raw"),
+    covering(ENGINES, [b"\xff", b"\xc3", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"a\x80", b"\xe9t\xe9"]),
+    indirect=["host"],
 )
 def test_what_an_engine_would_change_is_refused(sandbox: Sandbox, raw: bytes) -> None:
     """Its interface is JSON: another byte would become a replacement character."""
@@ -301,6 +307,7 @@ def test_limits_hold(sandbox: Sandbox, tight: str, wide: str, script: str, said:
     assert said in limited.stderr
 
 
+@PODMAN
 def test_a_share_of_processors(sandbox: Sandbox) -> None:
     """It is in the container's own control group, and what wants more is held back."""
     group = "/sys/fs/cgroup/cpu/cpu.stat /sys/fs/cgroup/cpu/cpu.cfs_quota_us /sys/fs/cgroup/cpu.stat"
@@ -313,6 +320,7 @@ def test_a_share_of_processors(sandbox: Sandbox) -> None:
     assert not re.search(r"^nr_throttled [1-9]", free, re.MULTILINE)
 
 
+@PODMAN
 def test_statuses(sandbox: Sandbox) -> None:
     for script, status in (
         ("exit 0", 0),
@@ -327,6 +335,7 @@ def test_statuses(sandbox: Sandbox) -> None:
     assert silent.stderr == ""
 
 
+@PODMAN
 def test_a_missing_image_is_named(sandbox: Sandbox) -> None:
     engine = sandbox.host.name
     argv = sandbox.argv(image="sandwright-engines-none:1")
@@ -336,6 +345,7 @@ def test_a_missing_image_is_named(sandbox: Sandbox) -> None:
     assert said in refused.stderr
 
 
+@DOCKER
 def test_time_is_up(sandbox: Sandbox) -> None:
     before, started = _tree(sandbox.project), time.monotonic()
     result = sandbox.sh("echo begun; sleep 50", "resources: {time: 3s}\n")
@@ -346,7 +356,12 @@ def test_time_is_up(sandbox: Sandbox) -> None:
     assert sandbox.sh("exit 3", "resources: {time: 50s}\n").status == 3
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=lambda each: each.name)
+@pytest.mark.parametrize(
+    ("host", "number"),
+    covering(ENGINES, [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]),
+    indirect=["host"],
+    ids=str,
+)
 def test_signals_reach_the_command(sandbox: Sandbox, number: signal.Signals) -> None:
     name = number.name.removeprefix("SIG")
     wait = "i=0; while [ $i -lt 400 ]; do sleep 0.1; i=$((i + 1)); done"
@@ -383,7 +398,9 @@ def test_a_signal_reaches_it_whatever_the_client_does_with_one(sandbox: Sandbox,
         assert running.wait(timeout=60) == 9
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda each: each.name)
+@pytest.mark.parametrize(
+    ("host", "number"), covering(ENGINES, [signal.SIGINT, signal.SIGTERM]), indirect=["host"], ids=str
+)
 def test_a_signal_ends_what_does_not_handle_it(sandbox: Sandbox, number: signal.Signals) -> None:
     with process.start(
         *HEARD, *sandbox.argv(), "sh", "-c", "echo up; exec sleep 50", env=sandbox.environment()
@@ -411,6 +428,7 @@ def test_a_key_of_the_terminal_comes_once(sandbox: Sandbox) -> None:
     os.close(leader)
 
 
+@DOCKER
 def test_what_ignores_its_end_is_ended(sandbox: Sandbox) -> None:
     script = "trap '' TERM; echo up; while :; do sleep 0.2; done"
     with process.start(*sandbox.argv(), "sh", "-c", script, env=sandbox.environment()) as running:
@@ -420,8 +438,14 @@ def test_what_ignores_its_end_is_ended(sandbox: Sandbox) -> None:
         assert running.wait(timeout=40) == 143
 
 
-@pytest.mark.parametrize("whole_group", [False, True], ids=["one", "group"])
-@pytest.mark.parametrize("delay", [None, 0.0, 0.02, 0.08, 0.15, 0.3] if THOROUGH else [None, 0.02, 0.15])
+@pytest.mark.parametrize(
+    ("host", "whole_group", "delay"),
+    covering(
+        covering(ENGINES, [pytest.param(False, id="one"), pytest.param(True, id="group")], thorough=True),
+        [None, 0.0, 0.02, 0.08, 0.15, 0.3] if THOROUGH else [None, 0.02, 0.15],
+    ),
+    indirect=["host"],
+)
 def test_killed(sandbox: Sandbox, delay: float | None, *, whole_group: bool) -> None:
     """However early or late the launcher is killed: no container, monitor, placeholder or directory stays."""
     before = _tree(sandbox.project)
@@ -451,6 +475,7 @@ def _wait_until(true: Callable[[], bool]) -> None:
         time.sleep(0.1)
 
 
+@DOCKER
 def test_the_session_is_named(sandbox: Sandbox) -> None:
     env = sandbox.environment(SANDWRIGHT_SESSION="a-session-7")
     with process.start(
@@ -494,7 +519,11 @@ def test_a_terminal_is_passed_on(sandbox: Sandbox) -> None:
     assert sandbox.sh("test -t 0 || test -t 1 || echo none").text == "none"
 
 
-@pytest.mark.parametrize("name", ["seccomp.json", "passwd", "group", "mounts", "hosts"])
+@pytest.mark.parametrize(
+    ("host", "name"),
+    covering(ENGINES, ["seccomp.json", "passwd", "group", "mounts", "hosts"]),
+    indirect=["host"],
+)
 def test_nothing_runs_when_something_changed(sandbox: Sandbox, name: str) -> None:
     argv = sandbox.argv()
     with (sandbox.folder / name).open("a") as file:
@@ -564,6 +593,7 @@ def test_what_is_mounted_below_a_read_only_path(sandbox: Sandbox) -> None:
         process.run("umount", data / "inner", timeout=20)
 
 
+@DOCKER
 def test_nothing_runs_without_the_engine(sandbox: Sandbox, tmp_path: Path) -> None:
     programs = tmp_path / "programs"
     programs.mkdir()
@@ -573,6 +603,7 @@ def test_nothing_runs_without_the_engine(sandbox: Sandbox, tmp_path: Path) -> No
     assert (refused.status, refused.stderr) == (125, f"sandbox: {sandbox.host.name} is not installed\n")
 
 
+@DOCKER
 def test_no_other_program_is_needed(sandbox: Sandbox, tmp_path: Path) -> None:
     """But the engine's client, and what that needs."""
     programs = tmp_path / "programs"

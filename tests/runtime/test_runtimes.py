@@ -28,6 +28,7 @@ from sandwright.verify.smoke.start import judge
 from sandwright.verify.verdict import ProbeFinding, Verdict
 from sandwright.watchdog import runtime_environment
 from support.small_image import PYTHON, SmallImage
+from support.thorough import representative
 
 P, F = Verdict.PASS, Verdict.FAIL
 
@@ -169,7 +170,7 @@ def test_programs_that_fail_or_are_not_there(
     }
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", representative(ALL, "bwrap", "runc", "docker"))
 def test_an_image_without_python_runs_its_programs(
     name: str, sessions: Sessions, small_image: SmallImage, tmp_path: Path, listening: CanaryListener
 ) -> None:
@@ -213,7 +214,7 @@ def test_a_container_that_hangs_is_ended(
     assert _processes_with(mark) == []
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", representative(ALL, "bwrap", "crun", "podman"))
 def test_a_run_that_is_called_off_leaves_nothing(
     name: str, host: MachineFacts, small_image: SmallImage, tmp_path: Path
 ) -> None:

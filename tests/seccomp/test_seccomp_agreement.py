@@ -26,15 +26,12 @@ from sandwright.seccomp.decide import SeccompDecision
 from sandwright.seccomp.model import SeccompFilter, SeccompProfile
 from support.seccomp_calls import as_seen, calls
 from support.seccomp_oracle import compile_with_libseccomp, known_to_libseccomp
+from support.thorough import covering
 
 ALL_CAPS = ("CAP_SYS_ADMIN", "CAP_SYS_CHROOT", "CAP_SYS_NICE", "CAP_SYS_PTRACE", "CAP_SYS_TIME", "CAP_SYSLOG")
-CASES = [
-    pytest.param(name, arch, caps, id=f"{name}-{arch}-{'caps' if caps else 'no-caps'}")
-    for name in ("default", "strict", "build", "bwrap-in-container", "runsc-in-container", "kernel-of-vm")
-    for arch in ("amd64", "arm64")
-    for caps in ((), ALL_CAPS)
-    if not (name == "strict" and caps)  # It gives nothing to any capability.
-]
+PROFILES = ("default", "strict", "build", "bwrap-in-container", "runsc-in-container", "kernel-of-vm")
+CASES = covering(covering(PROFILES, ("amd64", "arm64"), thorough=True), ((), ALL_CAPS))
+"""Each profile for each architecture."""
 
 
 def rendered(name: str, caps: tuple[str, ...]) -> SeccompProfile:
@@ -119,15 +116,17 @@ def test_the_stub_of_runc_answers_what_is_above_the_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("narrow", "wide"),
-    [
-        ("strict", "default"),
-        ("default", "build"),
-        ("default", "bwrap-in-container"),
-        ("default", "runsc-in-container"),
-    ],
+    ("narrow", "wide", "arch"),
+    covering(
+        [
+            pytest.param("strict", "default"),
+            pytest.param("default", "build"),
+            pytest.param("default", "bwrap-in-container"),
+            pytest.param("default", "runsc-in-container"),
+        ],
+        ["amd64", "arm64"],
+    ),
 )
-@pytest.mark.parametrize("arch", ["amd64", "arm64"])
 def test_one_profile_lets_through_no_more_than_another(narrow: str, wide: str, arch: Architecture) -> None:
     """An operator's floor compares profiles by this order."""
     less, more = (resolve(rendered(name, ()), arch=arch) for name in (narrow, wide))

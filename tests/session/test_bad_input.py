@@ -20,33 +20,26 @@ def test_a_daemon_that_is_dead(project: Project) -> None:
     assert not (project.root / "ran").exists()
 
 
-@pytest.mark.parametrize(
-    ("script", "status"),
-    [
-        ("exec >&- 2>&-; exit 4", 4),
-        ("kill -KILL -1; exit 5", 5),  # not itself, and there is nobody else
-        ("trap '' TERM INT HUP; exec >&- 2>&-; while :; do sleep 1; done", 124),
-        ("(trap '' TERM; setsid sleep 57 &) ; exit 6", 6),
-        ("i=0; while [ $i -lt 300 ]; do sleep 57 & i=$((i + 1)); done; exit 9", 9),
-        ("cat /dev/zero >/tmp/full 2>/dev/null; exit 7", 124),
-        ("echo 'method: noop' >>sandbox.yaml; rm -f sandbox.yaml; mv sandbox.yaml x; exit 8", 8),
-    ],
-    ids=[
-        "closes its output",
-        "kills all",
-        "hangs",
-        "leaves a process",
-        "forks",
-        "fills",
-        "rewrites its policy",
-    ],
-)
-def test_a_command_that_means_no_good(project: Project, script: str, status: int) -> None:
+NO_GOOD = {
+    "closes its output": ("exec >&- 2>&-; exit 4", 4),
+    "kills all": ("kill -KILL -1; exit 5", 5),  # not itself, and there is nobody else
+    "hangs": ("trap '' TERM INT HUP; exec >&- 2>&-; while :; do sleep 1; done", 124),
+    "leaves a process": ("(trap '' TERM; setsid sleep 57 &) ; exit 6", 6),
+    "forks": ("i=0; while [ $i -lt 300 ]; do sleep 57 & i=$((i + 1)); done; exit 9", 9),
+    "fills": ("cat /dev/zero >/tmp/full 2>/dev/null; exit 7", 124),
+    "rewrites its policy": (
+        "echo 'method: noop' >>sandbox.yaml; rm -f sandbox.yaml; mv sandbox.yaml x; exit 8", 8,
+    ),
+}  # fmt: skip
+
+
+def test_a_command_that_means_no_good(project: Project) -> None:
     before, policy = project.tree(), project.policy.read_bytes()
-    options = ("--time", "3s") if status == 124 else ()
-    ended = project.run("sh", "-c", script, options=options)
-    assert ended.returncode == status, ended.stderr
-    assert project.policy.read_bytes() == policy
-    eventually(lambda: project.tree() == before, "something is left")
-    assert project.records() == []
-    assert project.run("echo", "on").stdout == b"on\n"
+    for name, (script, status) in NO_GOOD.items():
+        options = ("--time", "3s") if status == 124 else ()
+        ended = project.run("sh", "-c", script, options=options)
+        assert ended.returncode == status, (name, ended.stderr)
+        assert project.policy.read_bytes() == policy, name
+        eventually(lambda: project.tree() == before, f"{name}: something is left")
+        assert project.records() == [], name
+        assert project.run("echo", "on").stdout == b"on\n", name

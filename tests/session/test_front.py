@@ -268,18 +268,62 @@ def _in_place_with_time(path: Path) -> None:
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
+def _removed(*names: str) -> Callable[[Front], object]:
+    """Remove files and directories of the home."""
+
+    def undo(front: Front) -> None:
+        for name in names:
+            path = _home(front) / name
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+
+    return undo
+
+
+UNDONE: dict[str, Callable[[Front], object]] = {
+    "a user's layer appears": _removed(".config"),
+    "a protected file appears": _removed("p/.envrc"),
+    "a protected link appears": _removed("p/.envrc"),
+    "a protected directory appears": _removed("p/.vscode"),
+    "a secret of the home": _removed(".ssh"),
+    "a secret of the home, as a link": _removed(".netrc"),
+    "Git's configuration of the user": _removed(".gitconfig"),
+    "a submodule's directory": _removed("p/.git/modules"),
+    "a linked work tree": _removed("p/.git/worktrees"),
+    "a repository inside": _removed("p/x"),
+    "a second name of Git's configuration": _removed("p/config"),
+    "a program appears": _removed("programs"),
+    "a variable of the policy's choice": _removed(),
+    "a variable that is added": _removed(),
+    "a variable that is empty": _removed(),
+    "a variable that names libraries": _removed(),
+    "another home": _removed("second"),
+    "another configuration": _removed("c"),
+    "another runtime directory": _removed("r"),
+    "another cache": _removed("ca"),
+}
+"""How a change is undone, besides variables: what was rendered before is used again then."""
+
+
+def test_changes_are_noticed_natively_until_they_are_undone(front: Front) -> None:
+    front.warm()
+    environment = dict(front.project.environment)
+    for change, undo in UNDONE.items():
+        STALE[change](front)
+        assert front.begins("true")[:1] == ["start"], change
+        undo(front)
+        front.project.environment.clear()
+        front.project.environment.update(environment)
+        assert "start" not in _least(front, "true"), f"{change}: undone"
+
+
 @pytest.mark.parametrize(
     "change",
     representative(
-        STALE,
+        [each for each in STALE if each not in UNDONE],
         *("the policy, with the same size and time", "the policy goes", "the policy is a link"),
-        *("a user's layer appears", "a user's layer", "a protected file appears"),
-        *("a protected link appears", "a denied directory becomes a link", "a link's target"),
-        *("a secret of the home", "a repository goes", "Git's configuration", "a linked work tree"),
-        *("a submodule's index entry", "a repository inside", "a file of a repository inside"),
-        *("a second name of Git's configuration", "a program appears", "a program's rights"),
-        *("the program, with the same size and time", "a variable of the policy's choice"),
-        *("a variable that is added", "a variable that names libraries", "another home", "another cache"),
+        *("a user's layer", "a denied directory becomes a link", "a link's target"),
+        *("a repository goes", "Git's configuration", "a submodule's index entry"),
+        *("a file of a repository inside", "a program's rights", "the program, with the same size and time"),
         *("the launcher", "the launcher, in place", "the launcher's plan", "the filter"),
         *("an artifact goes", "artifacts of the project"),
     ),
@@ -318,18 +362,11 @@ HARMLESS: dict[str, Callable[[Front], object]] = {
 }
 
 
-@pytest.mark.parametrize(
-    "change",
-    representative(
-        HARMLESS,
-        *("a new file", "a commit", "a variable that decides nothing", "a directory in the home"),
-        *("another session's placeholder", "another session's placeholder for a file"),
-    ),
-)
-def test_what_decides_nothing_needs_no_python(front: Front, change: str) -> None:
+def test_what_decides_nothing_needs_no_python(front: Front) -> None:
     front.warm()
-    HARMLESS[change](front)
-    assert "start" not in _least(front, "true")
+    for change, made in HARMLESS.items():
+        made(front)
+        assert "start" not in _least(front, "true"), change
 
 
 def _least(front: Front, *words: str) -> list[str]:
@@ -387,13 +424,16 @@ ATTACKS: dict[str, Callable[[Path, bytes, bytes], bytes]] = {
 }
 
 
-@pytest.mark.parametrize("attack", ATTACKS)
-def test_an_entry_that_somebody_wrote_is_not_used(front: Front, attack: str) -> None:
+def test_an_entry_that_somebody_wrote_is_not_used(front: Front) -> None:
     front.warm()
-    path, _ = entry(front.project)
-    mac, _, body = path.read_bytes().partition(b"\n")
-    path.write_bytes(ATTACKS[attack](path, mac, body))
-    assert front.begins("true")[:1] == ["start"]
+    for attack, wrote in ATTACKS.items():
+        path, _ = entry(front.project)
+        whole = path.read_bytes()
+        mac, _, body = whole.partition(b"\n")
+        path.write_bytes(wrote(path, mac, body))
+        assert front.begins("true")[:1] == ["start"], attack
+        path.write_bytes(whole)
+        assert "start" not in _least(front, "true"), "the control"
 
 
 def _evil(front: Front) -> Path:
@@ -427,8 +467,22 @@ def _key(front: Front) -> Path:
     return _home(front) / ".local/state/sandwright/keys/render-cache"
 
 
-@pytest.mark.parametrize("way", OPENED)
-def test_what_others_could_have_written_is_not_used(front: Front, way: str) -> None:
+def test_what_others_could_have_written_is_not_used(front: Front) -> None:
+    """It is as the native command finds it; test_what_cannot_be_used_is_made_anew goes on from there."""
+    for way, opened in OPENED.items():
+        front.warm()
+        files = {path: path.read_bytes() for path in (entry(front.project)[0], _key(front))}
+        opened(front, _evil(front))
+        assert front.begins("true")[:1] == ["start"], way
+        assert not (_root(front) / "pwned").exists(), way
+        for path, content in files.items():
+            path.unlink(missing_ok=True)
+            path.write_bytes(content)
+            path.chmod(0o600)
+
+
+@pytest.mark.parametrize("way", representative(OPENED, "an entry that is a pipe", "a key that is a link"))
+def test_what_cannot_be_used_is_made_anew(front: Front, way: str) -> None:
     front.warm()
     OPENED[way](front, _evil(front))
     assert front.python("true")[0][:1] == ["start"]
@@ -458,14 +512,14 @@ def test_an_entry_of_another_directory_is_not_used(front: Front) -> None:
     assert front.log.read_text().split()[:1] == ["start"]
 
 
-@pytest.mark.parametrize(
-    "kind", ["entries", "content", "variable", "nested", "index", "status", "stamp", "tree"]
-)
-def test_another_answer_of_each_kind(front: Front, kind: str) -> None:
+def test_another_answer_of_each_kind(front: Front) -> None:
     front.warm()
-    path, data = entry(front.project)
-    write(front.project, path, with_answer(data, kind, ("another",)))
-    assert front.begins("true")[:1] == ["start"]
+    for kind in ("entries", "content", "variable", "nested", "index", "status", "stamp", "tree"):
+        path, data = entry(front.project)
+        write(front.project, path, with_answer(data, kind, ("another",)))
+        assert front.begins("true")[:1] == ["start"], kind
+        write(front.project, path, data)
+        assert "start" not in _least(front, "true"), "the control"
 
 
 OPTIONS = (
@@ -481,10 +535,11 @@ OPTIONS = (
 )
 
 
-@pytest.mark.parametrize("option", OPTIONS)
-def test_options_are_pythons(front: Front, option: str) -> None:
+def test_options_are_pythons(front: Front) -> None:
     front.warm()
-    assert front.begins("true", options=(option,))[:1] == ["start"]
+    for option in OPTIONS:
+        assert front.begins("true", options=(option,))[:1] == ["start"], option
+    assert "start" not in _least(front, "true"), "the control"
 
 
 PYTHONS: dict[str, tuple[str, ...]] = {
@@ -496,18 +551,22 @@ PYTHONS: dict[str, tuple[str, ...]] = {
 }
 
 
-@pytest.mark.parametrize("words", PYTHONS.values(), ids=PYTHONS.keys())
-def test_some_commands_are_pythons(front: Front, words: tuple[str, ...]) -> None:
+def test_some_commands_are_pythons(front: Front) -> None:
     front.warm()
-    assert front.begins(*words)[:1] == ["start"]
+    for why, words in PYTHONS.items():
+        assert front.begins(*words)[:1] == ["start"], why
+    assert "start" not in _least(front, "true"), "the control"
 
 
 @pytest.mark.real_start
-@pytest.mark.parametrize("variable", ["OTEL_SERVICE_NAME", "SANDWRIGHT_TELEMETRY", "PYTHONHOME"])
-def test_some_variables_are_pythons(front: Front, variable: str) -> None:
+def test_some_variables_are_pythons(front: Front) -> None:
     front.warm()
-    front.project.environment[variable] = f"{_home(front)}/x" if variable != "PYTHONHOME" else sys.base_prefix
-    assert front.begins("true")[:1] == ["start"]
+    for variable in ("OTEL_SERVICE_NAME", "SANDWRIGHT_TELEMETRY", "PYTHONHOME"):
+        value = f"{_home(front)}/x" if variable != "PYTHONHOME" else sys.base_prefix
+        front.project.environment[variable] = value
+        assert front.begins("true")[:1] == ["start"], variable
+        del front.project.environment[variable]
+    assert "start" not in _least(front, "true"), "the control"
 
 
 def test_a_policy_that_needs_trust(front: Front) -> None:
@@ -552,12 +611,12 @@ QUIET: dict[str, str] = {
 }
 
 
-@pytest.mark.parametrize("script", QUIET.values(), ids=QUIET.keys())
-def test_nothing_to_report_needs_no_python(front: Front, script: str) -> None:
+def test_nothing_to_report_needs_no_python(front: Front) -> None:
     front.warm()
-    assert _least(front, "sh", "-c", script) == []
-    assert front.project.records() == []
-    assert front.python("sh", "-c", script)[1].returncode == (3 if script == "exit 3" else 0)
+    for what, script in QUIET.items():
+        assert _least(front, "sh", "-c", script) == [], what
+        assert front.project.records() == []
+        assert front.python("sh", "-c", script)[1].returncode == (3 if script == "exit 3" else 0)
 
 
 def _known(front: Front) -> Path:

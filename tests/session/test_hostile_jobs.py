@@ -14,7 +14,7 @@ from session.jobs import NOBODY, Place, place
 from session.keys import shell
 from session.terminals import Terminal, terminal
 from session.test_keys import CELLS
-from support.thorough import THOROUGH
+from support.thorough import THOROUGH, covering
 
 pytestmark = [
     pytest.mark.skipif(os.getuid() != 0, reason="becomes other users"),
@@ -61,8 +61,10 @@ def _launcher(shown: Terminal, at: Place) -> int:
     return shown.pid
 
 
-@pytest.mark.parametrize(("method", "uid"), SOME)
-@pytest.mark.parametrize("script", [STOPS, FILLS], ids=["stops", "fills"])
+@pytest.mark.parametrize(
+    ("method", "uid", "script"),
+    covering(SOME, [pytest.param(STOPS, id="stops"), pytest.param(FILLS, id="fills")]),
+)
 def test_the_time_is_up_for_a_launcher_that_is_stopped(method: str, uid: int, script: str) -> None:
     with (
         place(method, uid, LATE) as at,

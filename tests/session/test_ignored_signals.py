@@ -9,6 +9,7 @@ import subprocess
 import pytest
 
 from session.conftest import SANDWRIGHT, WAIT, Project
+from support.thorough import covering
 
 pytestmark = [pytest.mark.needs("bwrap"), pytest.mark.real_start]
 
@@ -25,8 +26,10 @@ def _ignored(project: Project, script: str) -> set[str]:
     return {name for name in IGNORED if mask >> (signal.Signals[f"SIG{name}"] - 1) & 1}
 
 
-@pytest.mark.parametrize("way", ["run", "launch"])
-@pytest.mark.parametrize("names", ["", "HUP", "INT QUIT", "HUP INT QUIT TERM USR1 USR2 ALRM"])
+@pytest.mark.parametrize(
+    ("way", "names"),
+    covering(["run", "launch"], ["", "HUP", "INT QUIT", "HUP INT QUIT TERM USR1 USR2 ALRM"]),
+)
 def test_the_command_ignores_what_the_caller_does(project: Project, way: str, names: str) -> None:
     start = shlex.join([*SANDWRIGHT, "run", "--"])
     if way == "launch":

@@ -19,7 +19,7 @@ from session.keys import (
     in_background,
     shell,
 )
-from support.thorough import THOROUGH
+from support.thorough import THOROUGH, representative
 
 pytestmark = [
     pytest.mark.skipif(os.getuid() != 0, reason="becomes other users"),
@@ -46,6 +46,9 @@ def _cell(method: str, uid: int) -> ParameterSet:
 
 CELLS = [_cell(method, uid) for uid in (0, NOBODY) for method in METHODS if not uid or method in OTHERS]
 """Every method as root; these as another user, too, as in the others one is another user inside already."""
+EACH = ("bwrap-user", "oci-root", "gvisor-user", "docker-root", "podman-root", "landlock-user", "vm-root")
+SOME = representative(CELLS, *EACH, "user-root")
+"""Every method, as one of them: where a method does the same for both."""
 
 
 def _wrong(action: Action, given: Place) -> str:
@@ -62,7 +65,7 @@ def _wrong(action: Action, given: Place) -> str:
     return "" if after == before else f"the terminal is left as {after}, and was {before}"
 
 
-@pytest.mark.parametrize(("method", "uid"), CELLS)
+@pytest.mark.parametrize(("method", "uid"), representative(CELLS, "bwrap-root", *EACH, "user-root"))
 def test_keys_and_jobs(method: str, uid: int) -> None:
     """Each action in a shell of its own."""
     actions = ACTIONS if THOROUGH or (method, uid) == ("bwrap", 0) else FEW

@@ -16,6 +16,7 @@ from sandwright.methods import registry
 from sandwright.policy.names import METHODS
 from sandwright.policy.uses import check_expressible
 from session.conftest import WAIT, Project
+from support.thorough import covering
 
 BASE = "schema: 1\nmethod: bwrap\nfilesystem:\n  write: [$PROJECT]\n"
 ACCEPTED = (
@@ -149,18 +150,19 @@ def test_links_that_nobody_inside_can_replace_stay_usable(project: Project) -> N
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        "filesystem: {write: [$PROJECT/out]}",
-        "filesystem: {write: [$PROJECT/out/made]}",
-        "filesystem: {write: [], read: [$PROJECT/out]}",
-        "filesystem: {write: [$PROJECT/dir/deep]}",
-        "filesystem: {write: [], readonly: [$PROJECT/out]}",
-        "filesystem: {write: []}\nnetwork: {unix_sockets: [$PROJECT/out/socket]}",
-    ],
-    ids=["write", "in the target", "read", "in a directory", "readonly", "unix_sockets"],
+    ("text", "theirs"),
+    covering(
+        [
+            "filesystem: {write: [$PROJECT/out]}",
+            "filesystem: {write: [$PROJECT/out/made]}",
+            "filesystem: {write: [], read: [$PROJECT/out]}",
+            "filesystem: {write: [$PROJECT/dir/deep]}",
+            "filesystem: {write: [], readonly: [$PROJECT/out]}",
+            "filesystem: {write: []}\nnetwork: {unix_sockets: [$PROJECT/out/socket]}",
+        ],
+        ["process: {}\n", None],
+    ),
 )
-@pytest.mark.parametrize("theirs", ["process: {}\n", None], ids=["their policy", "no policy"])
 def test_a_grant_of_the_own_policy_follows_no_link_that_came_with_the_project(
     project: Project, text: str, theirs: str | None
 ) -> None:

@@ -99,11 +99,11 @@ def _own_bwrap(project: Project) -> Path:
     "change",
     representative(
         CHANGES,
-        *("policy of the same length", "user's layer", "a protected file appears", "a repository inside"),
-        *("another home", "a program", "the launcher", "the filter"),
+        *("policy of the same length", "a protected file appears", "another home", "the filter"),
     ),
 )
 def test_rendered_anew(project: Project, change: str) -> None:
+    """test_front.py tries each change with the native command, which asks first."""
     assert _told(project, "true")[0]["rendered"] == "now"
     assert _kept(project, "true")
     CHANGES[change](project)

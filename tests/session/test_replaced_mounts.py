@@ -15,7 +15,7 @@ from session.conftest import WAIT, Project
 from session.test_run_containers import Place, busybox_root
 from support import interpreters
 from support.enginehosts import engine_host
-from support.thorough import THOROUGH, covering
+from support.thorough import THOROUGH, covering, representative
 
 GIT = ("git", "-c", "user.name=n", "-c", "user.email=n@example.com", "-c", "commit.gpgsign=false")
 UNTIL_GO = "until [ -e go ]; do sleep 0.05; done;"
@@ -170,12 +170,13 @@ def test_the_run_ends(sandbox: Project, act: str) -> None:
 
 
 @pytest.mark.needs("bwrap", "git")
-@pytest.mark.parametrize("act", ACTS)
+@pytest.mark.parametrize("act", list(ACTS) if THOROUGH else [each for each in ACTS if each not in OF_EACH])
 def test_it_ends_by_other_work_too(project: Project, act: str) -> None:
     prepare(project, BWRAP)
     ends(project, act)
 
 
+@pytest.mark.parametrize("place", representative(METHODS, "bwrap", "gvisor", "podman"), indirect=True)
 def test_ordinary_work_on_the_host_goes_on(sandbox: Project) -> None:
     """Of Git, of an editor, and of another run of the project, whose placeholders are the same."""
     with running(sandbox, f"{UNTIL_GO} echo fine") as run:

@@ -10,7 +10,7 @@ import pytest
 from sandwright.launcher.run_document import RunDocument, open_run_document, with_document
 from session.conftest import WAIT
 from session.jobs import Place, place
-from session.test_keys import CELLS
+from session.test_keys import SOME
 
 pytestmark = [
     pytest.mark.skipif(os.getuid() != 0, reason="becomes other users"),
@@ -40,7 +40,7 @@ def _start(at: Place, *words: str) -> tuple[bool, int, str]:
         os.close(started)
 
 
-@pytest.mark.parametrize(("method", "uid"), CELLS)
+@pytest.mark.parametrize(("method", "uid"), SOME)
 def test_a_start_is_reported_once_the_command_was_executed(method: str, uid: int) -> None:
     with place(method, uid) as at:
         reported, status, said = _start(at, "/nowhere")

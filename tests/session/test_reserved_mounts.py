@@ -93,16 +93,16 @@ ABSENT = (".config/sandwright", ".config/containers", ".docker", ".local/share/s
 
 @pytest.mark.needs("bwrap", "unshare")
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
-@pytest.mark.parametrize("name", ABSENT)
-def test_what_is_missing_is_not_made_at_a_second_mount(person: Project, name: str) -> None:
+def test_what_is_missing_is_not_made_at_a_second_mount(person: Project) -> None:
     """A policy or approvals of the user that a sandbox had made would hold in the next run."""
     alias = person.home.parent / "alias"
     alias.mkdir()
     person.policy.write_text(_writing(alias))
-    script = f"touch {alias}/x; mkdir -p {alias}/{name}; touch {alias}/{name}/made"
+    made = "; ".join(f"mkdir -p {alias}/{name}; touch {alias}/{name}/made" for name in ABSENT)
+    script = f"touch {alias}/x; {made}"
     ended = run_mounted(person, person.home, alias, "sh", "-c", script)
     assert (person.home / "x").exists(), ended.stderr
-    assert not (person.home / name / "made").exists(), ended.stderr
+    assert [name for name in ABSENT if (person.home / name / "made").exists()] == [], ended.stderr
 
 
 LINKS = (".docker/config.json", ".config/containers/containers.conf", ".config/sandwright/trust")
@@ -110,20 +110,23 @@ LINKS = (".docker/config.json", ".config/containers/containers.conf", ".config/s
 
 @pytest.mark.needs("bwrap")
 @pytest.mark.parametrize("missing", [False, True])
-@pytest.mark.parametrize("name", LINKS)
 def test_what_a_link_in_reserved_directories_leads_to_is_not_written(
-    person: Project, name: str, *, missing: bool
+    person: Project, *, missing: bool
 ) -> None:
     """Tools like stow make such links into a repository, which may be the project."""
-    target = person.root / "dotfiles" / Path(name).name
-    target.parent.mkdir()
-    if not missing:
-        target.touch()
-    (person.home / name).parent.mkdir(mode=0o700, parents=True)
-    (person.home / name).symlink_to(target)
-    ended = person.run("sh", "-c", f"touch dotfiles/other; echo made > {target}")
-    assert (target.parent / "other").exists(), ended.stderr
-    assert not target.is_file() or target.read_text() == "", ended.stderr
+    (person.root / "dotfiles").mkdir()
+    targets = [person.root / "dotfiles" / Path(name).name for name in LINKS]
+    for name, target in zip(LINKS, targets, strict=True):
+        if not missing:
+            target.touch()
+        (person.home / name).parent.mkdir(mode=0o700, parents=True)
+        (person.home / name).symlink_to(target)
+    written = "; ".join(f"(echo made > {target})" for target in targets)
+    ended = person.run("sh", "-c", f"touch dotfiles/other; {written}; touch dotfiles/last")
+    assert (person.root / "dotfiles/other").exists(), ended.stderr
+    assert (person.root / "dotfiles/last").exists(), ended.stderr
+    for target in targets:
+        assert not target.is_file() or target.read_text() == "", ended.stderr
 
 
 TABLE = [

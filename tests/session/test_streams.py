@@ -12,7 +12,7 @@ import pytest
 from session.conftest import SANDWRIGHT, WAIT, Project, eventually
 from session.terminals import terminal
 from support.processtrees import who_has_open
-from support.thorough import covering
+from support.thorough import covering, representative
 
 pytestmark = [pytest.mark.needs("bwrap"), pytest.mark.real_start]
 
@@ -20,9 +20,13 @@ RUN = shlex.join([*SANDWRIGHT, "run", "--"])
 LAUNCH = ".sandbox/bwrap/launch"
 
 
-@pytest.fixture(params=["run", "launch"])
+WAYS = ["run", "launch"]
+BOTH = pytest.mark.parametrize("start", WAYS, indirect=True)
+
+
+@pytest.fixture(params=representative(WAYS, "run"))
 def start(request: pytest.FixtureRequest, project: Project) -> str:
-    """What a shell's line begins with, to run a command in the sandbox."""
+    """What a shell's line begins with, to run a command in the sandbox: both end in the same launcher."""
     if request.param == "run":
         return RUN
     rendered = project.sandwright("render")
@@ -45,6 +49,7 @@ def _shell(project: Project, script: str, *, errors: bool = False) -> subprocess
     return ended
 
 
+@BOTH
 def test_output_to_a_file_goes_where_the_shell_is(project: Project, start: str, tmp_path: Path) -> None:
     file = tmp_path / "file"
     ended = _shell(project, f"(echo a; {start} sh -c 'echo b; exit 5'; echo $?; echo c) >{file}")
@@ -73,6 +78,7 @@ def test_bytes_come_through_whole(project: Project, start: str, tmp_path: Path) 
     assert (tmp_path / "out").read_bytes() == given
 
 
+@BOTH
 def test_a_file_that_is_standard_input_is_not_written(project: Project, start: str, tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("content\n")
@@ -80,6 +86,7 @@ def test_a_file_that_is_standard_input_is_not_written(project: Project, start: s
     assert (ended.stdout, file.read_text()) == (b"content\n", "content\n")
 
 
+@BOTH
 def test_a_file_that_is_output_is_not_read(project: Project, start: str, tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("a secret\n")
@@ -171,6 +178,7 @@ def test_in_the_background_it_is_not_stopped_and_reads_nothing(project: Project,
     assert (project.root / "got").read_bytes() == b""
 
 
+@BOTH
 def test_what_is_typed_before_it_starts_arrives(project: Project, start: str) -> None:
     with terminal(["/bin/bash", "-c", f"exec {start} bash --norc"], project.root, project.environ) as shown:
         shown.type(b"echo hi-$((1 + 1)); exit 5\r")
@@ -195,13 +203,14 @@ def test_errors_in_a_file_beside_a_terminal(project: Project, start: str, tmp_pa
     assert file.read_text() == "before\nerr\n"
 
 
+@BOTH
 def test_nothing_stays_open(project: Project, start: str, tmp_path: Path) -> None:
     """Beside standard input, output and errors, and what `ls` itself opens."""
     _shell(project, f"{start} ls /proc/self/fd <{project.policy} >{tmp_path}/out")
     assert (tmp_path / "out").read_text().split() == ["0", "1", "2", "3"]
 
 
-@pytest.mark.parametrize("name", ["TERM", "KILL"])
+@pytest.mark.parametrize(("start", "name"), covering(WAYS, ["TERM", "KILL"]), indirect=["start"])
 def test_no_relay_outlives_a_launcher(project: Project, start: str, tmp_path: Path, name: str) -> None:
     file = tmp_path / "out"
     words = ["bash", "-c", f"exec {start} sh -c 'echo up; exec sleep 1000' </dev/zero >{file}"]

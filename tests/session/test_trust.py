@@ -149,9 +149,9 @@ def test_a_strangers_path_shows_no_secret(stranger: Project, text: str) -> None:
     """Neither in a log, nor in a file, as of a comment to a pull request: nobody has accepted the policy."""
     (stranger.root / "old.yaml").write_text(HEAD)
     stranger.policy.write_text(HEAD + text)
-    # One text has every command: the rest differs where the policy is resolved, which `verify` does, too.
+    # One text has every command: the rest differs where the policy is resolved, which these do, too.
     every = THOROUGH or text == SECRET_PATHS[0]
-    for words in ASKED if every else [each for each in ASKED if each != ("verify",)]:
+    for words in ASKED if every else [each for each in ASKED if each[0] in ("facts", "lint", "run")]:
         found = stranger.sandwright(*words)
         assert b"hushed" not in found.stdout + found.stderr, words
     written = [path for path in stranger.root.rglob("*") if path.is_file()]

@@ -13,7 +13,7 @@ import pytest
 from sandwright.session.usage import usage_of
 from session.conftest import WAIT, Project
 from session.jobs import place
-from session.test_keys import CELLS
+from session.test_keys import SOME
 
 HOLDING = 'x=$(head -c 30000000 /dev/zero | tr "\\0" x); echo up; sleep 1000; echo $x'
 DEEP = """
@@ -30,7 +30,7 @@ NOT_BELOW = ("docker",)
 
 @pytest.mark.skipif(os.getuid() != 0, reason="becomes other users")
 @pytest.mark.needs("bash", "busybox", "setpriv")
-@pytest.mark.parametrize(("method", "uid"), [each for each in CELLS if each.values[0] not in NOT_BELOW])
+@pytest.mark.parametrize(("method", "uid"), [each for each in SOME if each.values[0] not in NOT_BELOW])
 def test_memory_and_time_of_all_processes(method: str, uid: int) -> None:
     with place(method, uid) as at:
         process = subprocess.Popen(

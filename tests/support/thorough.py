@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 import pytest
 from _pytest.mark.structures import ParameterSet
 
 THOROUGH = os.environ.get("SANDWRIGHT_THOROUGH") == "1"
+Case = TypeVar("Case", str, ParameterSet)
+
 PART = 8
 """One in so many examples is tried where nobody asks for all."""
 
@@ -19,18 +22,23 @@ def examples(full: int = 100) -> int:
     return full if THOROUGH else max(5, full // PART)
 
 
-def representative(
-    cases: Mapping[str, object] | Iterable[str], *names: str, thorough: bool = THOROUGH
-) -> list[str]:
+def representative(cases: Iterable[Case], *names: str, thorough: bool = THOROUGH) -> list[Case]:
     """The named ones of some cases, or all of them in a thorough run.
 
-    They are the cases with a code path of their own, and those that guard against a hole that was found.
+    A set of parameters is named by its id, or else by its values with `-` between them. They are the cases
+    with a code path of their own, and those that guard against a hole that was found. What is left out,
+    another test, or another case of this one, tries each time.
     """
     every = list(cases)
-    unknown = [name for name in names if name not in every]
+    named = {_name(case): case for case in every}
+    unknown = [name for name in names if name not in named]
     if unknown or not names or len(set(names)) != len(names):
-        raise ValueError(f"no cases, or the same twice: {unknown or names} of {every}")
-    return every if thorough else [name for name in every if name in names]
+        raise ValueError(f"no cases, or the same twice: {unknown or names} of {list(named)}")
+    return every if thorough else [case for case in every if _name(case) in names]
+
+
+def _name(case: str | ParameterSet) -> str:
+    return case if isinstance(case, str) else str(case.id or "-".join(map(str, case.values)))
 
 
 def covering(*axes: Sequence[object], thorough: bool = THOROUGH) -> list[ParameterSet]:

@@ -6,7 +6,8 @@ import functools
 import json
 import os
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -25,6 +26,7 @@ from sandwright.seccomp.adapt import own_unix
 from sandwright.seccomp.model import SeccompRule
 from sandwright.verify.subject import ProofSubject
 from support.locks import FOLDER
+from support.thorough import THOROUGH
 
 Artifacts = tuple[Artifact, ...]
 
@@ -85,6 +87,41 @@ def several(
         return artifacts
 
     return weaken
+
+
+def together(
+    changes: Mapping[str, tuple[object, str]],
+    alone: AbstractSet[str] = frozenset(),
+    *,
+    thorough: bool = THOROUGH,
+) -> list[list[str]]:
+    """The names of changes in groups whose probes are disjoint: each probe of a group is one change's.
+
+    A change has its probes as words. In a thorough run each change is alone.
+    """
+    groups: list[list[str]] = []
+    for name in changes:
+        fits = (
+            each
+            for each in groups
+            if not (alone & {*each, name} or probes(changes, each) & probes(changes, [name]))
+        )
+        group = None if thorough else next(fits, None)
+        if group is None:
+            groups.append([name])
+        else:
+            group.append(name)
+    return groups
+
+
+def probes(changes: Mapping[str, tuple[object, str]], names: Iterable[str]) -> set[str]:
+    """All that some of the changes turn red."""
+    return {probe for name in names for probe in changes[name][1].split()}
+
+
+def group_id(names: Sequence[str]) -> str:
+    """For `pytest.mark.parametrize`."""
+    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
 
 
 def launcher(source: str, old: str, new: str) -> Callable[[ProofSubject, Artifacts], Artifacts]:

@@ -26,8 +26,7 @@ from sandwright.verify.subject import ProofSubject
 from sandwright.verify.tokens import SOURCE, VARIABLE
 from sandwright.verify.verdict import Verdict
 from support.proving import resolver, unwatched
-from support.thorough import representative
-from support.weakening import launcher, plan, replaced
+from support.weakening import group_id, launcher, plan, probes, replaced, several, together
 
 POLICY = "schema: 1\nmethod: bwrap\nfilesystem: {write: [$PROJECT]}\n"
 ALL = {
@@ -116,28 +115,23 @@ BWRAP: dict[str, tuple[Weaken, str]] = {
     "the check for a bridge": (
         launcher("shims.c", "struct stat socket;", f"struct stat socket;\n    {UNCHECKED}"), "required",
     ),
-    "an account's being read-only": (unwatched(_bound_writable(".aws")), "cloud"),
-    "the key file's being read-only": (unwatched(_bound_writable("keys/google.json")), "cloud"),
-    "a cluster's being read-only": (unwatched(_bound_writable(".kube/config")), "cluster"),
-    "an account's being hidden": (unwatched(_not_hidden(".config/gcloud")), "cloud-off"),
+    "an account's being read-only": (_bound_writable(".aws"), "cloud"),
+    "the key file's being read-only": (_bound_writable("keys/google.json"), "cloud"),
+    "a cluster's being read-only": (_bound_writable(".kube/config"), "cluster"),
+    "an account's being hidden": (_not_hidden(".config/gcloud"), "cloud-off"),
 }  # fmt: skip
+MOUNTED = {name for name in BWRAP if name.endswith(("read-only", "hidden"))}
+"""Mounts, which a launcher would compare."""
 
 
 @pytest.mark.needs("bwrap", "cc")
-@pytest.mark.parametrize(
-    "given",
-    representative(
-        BWRAP,
-        *("token A as a variable", "token B in a file of the launcher's", "the shims' place on PATH"),
-        *("the check for a bridge", "an account's being read-only", "a cluster's being read-only"),
-        "an account's being hidden",
-    ),
-)
+@pytest.mark.parametrize("given", together(BWRAP), ids=group_id)
 def test_what_is_given_away_turns_exactly_its_probes_red(
-    given: str, secrets: Callable[..., list[ProbeOutcome]]
+    given: list[str], secrets: Callable[..., list[ProbeOutcome]]
 ) -> None:
-    change, red = BWRAP[given]
-    assert {each.removeprefix("secrets/") for each in _red(secrets("bwrap", change))} == set(red.split())
+    changed = several(*(BWRAP[name][0] for name in given))
+    change = unwatched(changed) if MOUNTED & set(given) else changed
+    assert {each.removeprefix("secrets/") for each in _red(secrets("bwrap", change))} == probes(BWRAP, given)
 
 
 @pytest.mark.needs("runc", "cc")
@@ -203,15 +197,16 @@ SEATBELT = {
 
 
 @pytest.mark.needs("cc")
-@pytest.mark.parametrize(("rule", "red"), SEATBELT.values(), ids=SEATBELT)
-def test_one_rule_more_of_a_profile(rule: str, red: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("names", together(SEATBELT), ids=group_id)
+def test_rules_more_of_a_profile(names: list[str], tmp_path: Path) -> None:
     def weaken(subject: ProofSubject, artifacts: tuple[Artifact, ...]) -> tuple[Artifact, ...]:
-        text = rule.format(home=f"/private{subject.fixture.root}/home").encode()
-        return replaced(artifacts, "profile.sb", lambda content: content + text + b"\n")
+        rules = "".join(f"{SEATBELT[name][0]}\n" for name in names)
+        text = rules.format(home=f"/private{subject.fixture.root}/home").encode()
+        return replaced(artifacts, "profile.sb", lambda content: content + text)
 
     proof = simulate(resolver(POLICY, tmp_path / "project"), "seatbelt", weaken=weaken)
     failed = {each.probe for each in proof.outcomes if each.verdict is not Verdict.PASS}
-    assert failed == {red, "links/git: not held"}
+    assert failed == {*probes(SEATBELT, names), "links/git: not held"}
 
 
 @pytest.mark.parametrize("refused", ["kubernetes"])

@@ -17,8 +17,7 @@ from sandwright.verify.simulate import simulate
 from sandwright.verify.subject import ProofSubject
 from sandwright.verify.verdict import Verdict
 from support.proving import Prove, resolver
-from support.thorough import representative
-from support.weakening import Artifacts, configuration, plan, replaced, several
+from support.weakening import Artifacts, configuration, group_id, plan, probes, replaced, several, together
 
 POLICY = """\
 schema: 1
@@ -145,19 +144,10 @@ def bystander() -> Iterator[None]:
 @ROOT
 @pytest.mark.needs("runc", "cc", "setpriv")
 @pytest.mark.usefixtures("bystander")
-# The probes are those of bubblewrap, which turn red one by one in test_weakened_bwrap.py.
-@pytest.mark.parametrize(
-    "restriction",
-    representative(
-        OCI,
-        *("a denied directory", "a read-only directory", "dropped capabilities", "no new privileges"),
-        *("the namespace of users", "the namespace of processes", "the namespace of networks"),
-        *("read-only settings of the kernel", "a refusal of bpf", "the limit of memory"),
-    ),
-)
-def test_one_restriction_less_of_a_runtime(restriction: str, prove_with: Prove) -> None:
-    change, red = OCI[restriction]
-    assert set(prove_with("oci", POLICY, change)) == set(red.split())
+@pytest.mark.parametrize("names", together(OCI), ids=group_id)
+def test_restrictions_less_of_a_runtime(names: list[str], prove_with: Prove) -> None:
+    weakened = several(*(OCI[name][0] for name in names))
+    assert set(prove_with("oci", POLICY, weakened)) == probes(OCI, names)
 
 
 @ROOT
@@ -184,20 +174,19 @@ def test_gvisor_is_green(prove_with: Prove) -> None:
     assert prove_with("gvisor", PLAIN, runs=True) == {}
 
 
+GVISOR: dict[str, tuple[Weaken, str]] = {
+    "a denied file": (_without_mount("{read}/denied-file"), "files/denied-file"),
+    "a variable": (
+        configuration(lambda _, config: config["process"]["env"].remove("CI=1")), "environment/set",
+    ),
+}  # fmt: skip
+
+
 @pytest.mark.needs("runsc", "cc")
-@pytest.mark.parametrize(
-    ("change", "red"),
-    [
-        pytest.param(_without_mount("{read}/denied-file"), "files/denied-file", id="a denied file"),
-        pytest.param(
-            configuration(lambda _, config: config["process"]["env"].remove("CI=1")),
-            "environment/set",
-            id="a variable",
-        ),
-    ],
-)
-def test_one_restriction_less_of_gvisor(change: Weaken, red: str, prove_with: Prove) -> None:
-    assert set(prove_with("gvisor", PLAIN, change)) == set(red.split())
+@pytest.mark.parametrize("names", together(GVISOR), ids=group_id)
+def test_restrictions_less_of_gvisor(names: list[str], prove_with: Prove) -> None:
+    weakened = several(*(GVISOR[name][0] for name in names))
+    assert set(prove_with("gvisor", PLAIN, weakened)) == probes(GVISOR, names)
 
 
 def _appended(rule: str) -> Weaken:
@@ -254,19 +243,12 @@ def test_a_home_below_the_link_at_macos_root_is_simulated(
     assert {each.probe for each in proof.outcomes if each.verdict is not Verdict.PASS} == {_NOT_HELD}
 
 
-@pytest.mark.parametrize(
-    "rule",
-    representative(
-        PROFILE,
-        *("a denied file", "a read-only file", "moving what is restricted", "the network"),
-        "links in a Git directory",
-    ),
-)
-def test_one_rule_more_of_a_profile(rule: str, tmp_path: Path) -> None:
-    change, red = PROFILE[rule]
-    proof = simulate(resolver(PLAIN, tmp_path / "project"), "seatbelt", weaken=change)
+@pytest.mark.parametrize("names", together(PROFILE), ids=group_id)
+def test_rules_more_of_a_profile(names: list[str], tmp_path: Path) -> None:
+    weakened = several(*(PROFILE[name][0] for name in names))
+    proof = simulate(resolver(PLAIN, tmp_path / "project"), "seatbelt", weaken=weakened)
     seen = {each.probe for each in proof.outcomes if each.verdict is not Verdict.PASS}
-    assert seen == {_NOT_HELD, *red.split()}
+    assert seen == {_NOT_HELD, *probes(PROFILE, names)}
 
 
 def _argument(old: str, *new: str) -> Weaken:
@@ -294,13 +276,14 @@ ENGINE: dict[str, tuple[Weaken, str]] = {
 
 
 @pytest.mark.needs("docker", "cc")
-@pytest.mark.parametrize(("change", "red"), ENGINE.values(), ids=ENGINE)
-def test_one_option_less_of_an_engine(change: Weaken, red: str, prove_with: Prove) -> None:
+@pytest.mark.parametrize("names", together(ENGINE), ids=group_id)
+def test_options_less_of_an_engine(names: list[str], prove_with: Prove) -> None:
     """What else turns red hangs on the engine; nothing of other families does, but who one is."""
-    found = set(prove_with("docker", PLAIN, change))
-    assert red in found
+    red = probes(ENGINE, names)
+    found = set(prove_with("docker", PLAIN, several(*(ENGINE[name][0] for name in names))))
+    assert red <= found
     families = {name.split("/")[0] for name in found}
-    assert families <= {red.split("/", maxsplit=1)[0], "processes"}
+    assert families <= {each.split("/", maxsplit=1)[0] for each in red} | {"processes"}
 
 
 @pytest.mark.needs("docker", "cc")

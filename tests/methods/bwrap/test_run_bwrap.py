@@ -18,21 +18,20 @@ from support.thorough import THOROUGH
 pytestmark = pytest.mark.needs("bwrap")
 
 
-@pytest.mark.parametrize(
-    ("script", "status"),
-    [
-        ("exit 0", 0),
-        ("exit 1", 1),
-        ("exit 42", 42),
-        ("exit 255", 255),
-        ("kill -TERM $$", 143),
-        ("kill -KILL $$", 137),
-    ],
-    ids=lambda value: str(value).replace(" ", "-"),
-)
-def test_exit_status(project: Project, script: str, status: int) -> None:
-    ended = project.run("sh", "-c", f"echo out; echo err >&2; {script}")
-    assert (ended.returncode, ended.stdout, ended.stderr) == (status, b"out\n", b"err\n")
+STATUSES = {
+    "exit 0": 0,
+    "exit 1": 1,
+    "exit 42": 42,
+    "exit 255": 255,
+    "kill -TERM $$": 143,
+    "kill -KILL $$": 137,
+}
+
+
+def test_exit_status(project: Project) -> None:
+    for script, status in STATUSES.items():
+        ended = project.run("sh", "-c", f"echo out; echo err >&2; {script}")
+        assert (ended.returncode, ended.stdout, ended.stderr) == (status, b"out\n", b"err\n"), script
 
 
 def test_allowed_and_denied(project: Project) -> None:
@@ -63,12 +62,12 @@ def test_words_come_as_they_are(project: Project) -> None:
     assert ended.stdout.decode().split("\0")[:-1] == words
 
 
-@pytest.mark.parametrize("word", ["--uncover", "--as-root", "--run"])
-def test_a_command_with_the_name_of_an_option_of_the_launcher_s(project: Project, word: str) -> None:
-    (project.root / word).write_text("#!/bin/sh\nexit 7\n")
-    (project.root / word).chmod(0o755)
+def test_a_command_with_the_name_of_an_option_of_the_launcher_s(project: Project) -> None:
     project.environment["PATH"] = f"{project.root}:{project.environ['PATH']}"
-    assert project.run(word).returncode == 7
+    for word in ("--uncover", "--as-root", "--run"):
+        (project.root / word).write_text("#!/bin/sh\nexit 7\n")
+        (project.root / word).chmod(0o755)
+        assert project.run(word).returncode == 7, word
 
 
 def test_a_reader_that_goes_away(project: Project) -> None:
@@ -102,19 +101,17 @@ def test_the_time_limit(project: Project) -> None:
     assert project.records() == []
 
 
-@pytest.mark.parametrize(
-    "number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1], ids=lambda n: n.name
-)
-def test_signals_reach_the_command(project: Project, number: signal.Signals) -> None:
-    name = number.name.removeprefix("SIG")
-    running = project.start(
-        "sh", "-c", f"trap 'echo got; exit 9' {name}; echo up; while :; do sleep 0.05; done"
-    )
-    assert running.stdout is not None
-    assert running.stdout.readline() == b"up\n"
-    running.send_signal(number)
-    out, err = running.communicate(timeout=60)
-    assert (running.returncode, out, err) == (9, b"got\n", b"")
+def test_signals_reach_the_command(project: Project) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
+        name = number.name.removeprefix("SIG")
+        running = project.start(
+            "sh", "-c", f"trap 'echo got; exit 9' {name}; echo up; while :; do sleep 0.05; done"
+        )
+        assert running.stdout is not None
+        assert running.stdout.readline() == b"up\n"
+        running.send_signal(number)
+        out, err = running.communicate(timeout=60)
+        assert (running.returncode, out, err) == (9, b"got\n", b""), name
 
 
 @pytest.mark.parametrize(
