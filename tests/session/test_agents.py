@@ -42,13 +42,15 @@ FILE = "made.txt\n```\nmade by the model\n```\n"
 class Agent:
     """A command as docs/agents.md has it, and how the agent is told where its model is.
 
-    `settings` are files below the agent's state with a choice that a person makes at the first start.
-    `preset` is empty for an agent without one: the options are those of the section about unlisted agents.
+    `settings` are files below the agent's state with a choice that a person makes at the first start,
+    `project` files of the project. `preset` is false for an agent without one: the options are those of the
+    section about unlisted agents.
     """
 
     words: Sequence[str]
     variables: Mapping[str, str]
     settings: Mapping[str, str] = field(default_factory=dict)
+    project: Mapping[str, str] = field(default_factory=dict)
     preset: bool = True
 
 
@@ -64,6 +66,7 @@ AGENTS = {
     "claude": Agent(
         ("claude", "-p", TASK, "--dangerously-skip-permissions"),
         {"ANTHROPIC_BASE_URL": "http://127.0.0.1:PORT", "ANTHROPIC_API_KEY": "x"},
+        project={".claude/settings.json": '{"sandbox": {"enabled": true}}'},  # it goes on without
     ),
     "codex": Agent(
         (
@@ -156,10 +159,11 @@ def _prepare(person: Project, name: str) -> None:
     if AGENTS[name].preset:
         made = person.sandwright("init", "--yes", "--method", "bwrap", "--agent", name)
         assert made.returncode == 0, made.stderr
-    for path, text in AGENTS[name].settings.items():
-        file = person.home / ".local/state/sandwright/state" / path
-        file.parent.mkdir(parents=True)
-        file.write_text(text)
+    state = person.home / ".local/state/sandwright/state"
+    for folder, files in ((state, AGENTS[name].settings), (person.root, AGENTS[name].project)):
+        for path, text in files.items():
+            (folder / path).parent.mkdir(parents=True)
+            (folder / path).write_text(text)
 
 
 def _commands(model: int, witness: int) -> list[str]:
