@@ -11,10 +11,12 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class EnvironmentVariable:
-    """A public variable, and what reads it: the command, rendered launchers, an image, or the build."""
+    """A public variable, and what reads it: the command, launchers, an image, the build, programs inside."""
 
     name: str
-    reader: Literal["sandwright", "rendered launchers", "images", "builds of the package"]
+    reader: Literal[
+        "sandwright", "rendered launchers", "images", "builds of the package", "programs in a sandbox"
+    ]
     about: str
 
 
@@ -89,11 +91,14 @@ USER = EnvironmentVariable(
 WHEEL = EnvironmentVariable(
     "SANDWRIGHT_WHEEL", "builds of the package", "platform of the wheel, such as linux/arm64, or `any`"
 )
+INSIDE = EnvironmentVariable(
+    "SANDWRIGHT_INSIDE", "programs in a sandbox", "1 in every sandbox; set by the built-in policy"
+)
 
 VARIABLES = (
     *(BUILD, CACHE, KEY_PASSWORD, MIRROR, PROJECT_REGISTRY, TELEMETRY, TOKEN_SERVERS, TRUST),
     *(ROOTFS, MACHINE, NETWORK, RUNSC_LOG, POLL, SESSION, CIDFILE, SHIMS, PROXY_PORT),
-    *(USER, WHEEL),
+    *(USER, WHEEL, INSIDE),
 )
 
 INTERNAL = {

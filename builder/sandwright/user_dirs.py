@@ -13,6 +13,7 @@ import stat
 import tempfile
 from collections.abc import Iterable, Mapping
 
+from sandwright import environment
 from sandwright.documents import strictjson
 from sandwright.errors import HostError
 from sandwright.questions import is_placeholder
@@ -218,8 +219,8 @@ def _directory_advice(path: str) -> str:
 
 
 def is_inside_sandbox() -> bool:
-    """Whether this process runs in a sandbox of ours. Not known under `landlock`, `user` and `vm`."""
-    return any(map(os.path.lexists, INSIDE))
+    """Whether this process runs in a sandbox of ours, by a file or a variable that it has."""
+    return environment.INSIDE.name in os.environ or any(map(os.path.lexists, INSIDE))
 
 
 def find_above(name: str) -> str:

@@ -176,12 +176,14 @@ def test_variables_come_together_by_name() -> None:
         "A": "1",
         "B": "2",
         "C": "3",
+        "SANDWRIGHT_INSIDE": "1",
     }
     high = "environment: {set: {B: $PROJECT/x, C: null, D: '4'}}"
     assert _view(_resolved(user=low, project=high))["environment.set"] == {
         "A": "1",
         "B": "/home/u/p/x",
         "D": "4",
+        "SANDWRIGHT_INSIDE": "1",
     }
 
 

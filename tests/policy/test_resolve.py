@@ -388,7 +388,7 @@ def test_any_path_is_one_rule(names: list[str]) -> None:
 def test_the_same_input_gives_the_same_policy() -> None:
     text = "filesystem: {write: [$PROJECT, /b, /a]}\nenvironment: {set: {B: '1', A: '2'}}"
     assert _resolve(text) == _resolve(text)
-    assert list(_resolve(text).environment.set) == ["A", "B"]
+    assert list(_resolve(text).environment.set) == ["A", "B", "SANDWRIGHT_INSIDE"]
 
 
 def test_ten_thousand_paths() -> None:

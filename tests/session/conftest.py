@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -156,6 +157,16 @@ def project(tmp_path: Path, request: pytest.FixtureRequest, forked: tuple[str, .
         line for line in Path("/proc/self/mountinfo").read_text().splitlines() if str(tmp_path) in line
     ]
     assert mounted == []
+
+
+@pytest.fixture
+def person() -> Iterator[Project]:
+    """A project without a policy, in the home of somebody who never ran an agent: not in /tmp."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="sandwright-test-") as made:
+        project = Project(Path(made, "home", "p"), Path(made, "home"), Path(made, "run"))
+        for folder in (project.root, project.runtime):
+            folder.mkdir(mode=0o700, parents=True)
+        yield project
 
 
 @pytest.fixture

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from sandwright.policy.agents import AGENTS
 from sandwright.policy.load import preset
+from sandwright.session.persistent import CONTENTS
 from session.conftest import Project
 
 pytestmark = pytest.mark.needs("bwrap")
@@ -37,16 +34,6 @@ done
 true
 """
 READ = 'for path; do cat "$path" 2>/dev/null && echo "read: $path"; done; true'
-
-
-@pytest.fixture
-def person() -> Iterator[Project]:
-    """A project without a policy, in the home of somebody who never ran an agent: not in /tmp."""
-    with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="sandwright-test-") as made:
-        project = Project(Path(made, "home", "p"), Path(made, "home"), Path(made, "run"))
-        for folder in (project.root, project.runtime):
-            folder.mkdir(mode=0o700, parents=True)
-        yield project
 
 
 def _agent(person: Project, agent: str, script: str, *words: str) -> str:
@@ -112,10 +99,24 @@ def test_nothing_that_starts_by_itself_can_be_changed(person: Project, agent: st
     """From the first run on, when none of it was there."""
     paths = [person.home / KEPT / name for name in HELD[agent]]
     said = _agent(person, agent, CHANGE, *map(str, paths))
+    made = ("", "{}\n", *CONTENTS.values())
     assert said.splitlines() == [f"there: {path}" for path in paths]
     for path in paths:
         assert not path.is_symlink()
-        assert not list(path.iterdir()) if path.is_dir() else path.read_text() in ("", "{}\n"), path
+        assert not list(path.iterdir()) if path.is_dir() else path.read_text() in made, path
+
+
+def test_codex_starts_without_its_own_sandbox_unless_its_settings_are_there(person: Project) -> None:
+    """Its sandbox can't start in ours. What a person wrote stays."""
+    settings = person.home / KEPT / "codex/config.toml"
+    assert 'sandbox_mode = "danger-full-access"' in _agent(person, "codex", 'cat "$CODEX_HOME/config.toml"')
+    settings.write_text('model = "x"\n')
+    assert _agent(person, "codex", 'cat "$CODEX_HOME/config.toml"') == 'model = "x"\n'
+
+
+def test_claude_is_told_that_it_is_in_a_sandbox(person: Project) -> None:
+    """As root it refuses to work without questions elsewhere."""
+    assert _agent(person, "claude", "echo $IS_SANDBOX") == "1\n"
 
 
 def test_the_homes_own_settings_and_logins_are_closed(person: Project) -> None:

@@ -20,6 +20,20 @@ def test_a_run_inside_a_run_says_so(project: Project, cache: str) -> None:
     assert WORDS in ended.stderr
 
 
+@pytest.mark.parametrize("extends", ["[default]", "[]"])
+def test_a_variable_tells_programs_that_they_are_inside(project: Project, extends: str) -> None:
+    with project.policy.open("a") as policy:
+        policy.write(f"extends: {extends}\n")
+    script = "echo $SANDWRIGHT_INSIDE; test -e /dev/.sandwright-init && echo file"
+    assert project.run("sh", "-c", script).stdout == b"1\nfile\n"
+
+
+def test_the_variable_is_enough(project: Project) -> None:
+    """Some methods have no file for it."""
+    project.environment |= {"XDG_CACHE_HOME": "/proc/none", "SANDWRIGHT_INSIDE": "1"}
+    assert WORDS in project.run("true").stderr
+
+
 def test_outside_it_is_not_said(project: Project) -> None:
     project.environment["XDG_CACHE_HOME"] = "/proc/none"
     ended = project.run("true")

@@ -2,7 +2,8 @@
 
 It is made before a sandbox is rendered, and once the policy is approved. A grant is a directory. What stays
 read-only in it exists from the first run on, so that no sandbox can create it: a file where the name has an
-extension, else a directory. No link is followed, and existing files stay as they are.
+extension, else a directory. Files are empty, `{}` for JSON, or what `CONTENTS` has for them. No link is
+followed, and existing files stay as they are.
 """
 
 from __future__ import annotations
@@ -25,6 +26,14 @@ from sandwright.signalling import liveness
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+CONTENTS = {
+    "codex/config.toml": (
+        "# Written by sandwright. Codex's own sandbox cannot start in this one, which holds in its place.\n"
+        'sandbox_mode = "danger-full-access"\n'
+    )
+}
+"""What new files below `$STATE` say."""
 
 
 def make_persistent(policy: MergedPolicy, project: str) -> bool:
@@ -79,7 +88,8 @@ def _make_entry(root: str, path: str, *, is_file: bool) -> None:
                 with contextlib.suppress(FileExistsError):
                     new = os.open(last, _NEW, 0o600, dir_fd=folder)
                     stack.callback(os.close, new)
-                    os.write(new, b"{}\n" * last.endswith((".json", ".jsonc")))
+                    empty = "{}\n" if last.endswith((".json", ".jsonc")) else ""
+                    os.write(new, CONTENTS.get(path[len(root) + 1 :], empty).encode())
     except OSError as error:
         raise user_dirs.error(f"{path} can't be made: {error.strerror}") from error
 

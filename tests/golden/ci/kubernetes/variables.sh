@@ -13,5 +13,5 @@ manifests() {
     "$@" quota.yaml d0ac76607ae9fff8ca64fe139b15af1a86de697db968d85326638b6c9a57ad9f
     "$@" runtimeclass.yaml f7a72f8070f889d94a318609e27f25a50be6007b22b68d63c5a52f5c848bf9ad
     "$@" networkpolicy.yaml 526baf8b3a187e71e799fa5a5b0a5ff6e25a69f2a1ab08a83b6f472732e49ba4
-    "$@" job.yaml 6503f59b5f95b05162c47b05893f547e98b16b668eebd8ac744cfb246c5f52c6
+    "$@" job.yaml 1192a487fab324cde004efab3845ff949edf7761ccb202f793b33e00482fb556
 }

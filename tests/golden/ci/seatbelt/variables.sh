@@ -39,6 +39,7 @@ passed() {
 never() {
     "$@" \
         CI \
+        SANDWRIGHT_INSIDE \
         TMPDIR \
         BASH_ENV \
         'DYLD_*' \
@@ -75,6 +76,7 @@ links() {
 }
 settings() {
     "$@" CI true
+    "$@" SANDWRIGHT_INSIDE 1
 }
 proxied() {
     :

@@ -32,6 +32,7 @@ never() {
         LINES \
         OPTION \
         QUOTES \
+        SANDWRIGHT_INSIDE \
         SHELL_WORDS \
         TEMPLATE \
         TMPDIR \
@@ -76,6 +77,7 @@ two
 '
     "$@" OPTION --privileged
     "$@" QUOTES 'it'"'"'s "quoted"'
+    "$@" SANDWRIGHT_INSIDE 1
     "$@" SHELL_WORDS '$(id) `id` ; & | > $HOME \'
     "$@" TEMPLATE '{{ 7 * 7 }} {% raw %} %s'
 }

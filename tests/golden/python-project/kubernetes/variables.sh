@@ -20,5 +20,5 @@ manifests() {
     "$@" proxy-networkpolicy.yaml fdb5d4498fa445b62931842afc9fc26c9c7c7f489a3121ea540254a94206aff9
     "$@" proxy-service.yaml d7edef56170257b6762e24b694ddadb085368cb16ea2aeb1e4817f950fc851ce
     "$@" proxy-deployment.yaml 8b0af07e1263efb1f618f1931098199df4ad32b25d28ee00538a9d8252fa8500
-    "$@" job.yaml 77b750e5ae3d542be21140bd1c24fb159271f448c1d78bd1bdda8a6c7a08fadc
+    "$@" job.yaml b3cefd0074e43496d87683b9286f893faa19d45813d89dc7358624d8f3a73269
 }

@@ -34,6 +34,7 @@ never() {
         NO_PROXY \
         PIP_PROXY \
         PYTHONDONTWRITEBYTECODE \
+        SANDWRIGHT_INSIDE \
         TMPDIR \
         YARN_HTTPS_PROXY \
         YARN_HTTP_PROXY \
@@ -79,6 +80,7 @@ links() {
 }
 settings() {
     "$@" PYTHONDONTWRITEBYTECODE 1
+    "$@" SANDWRIGHT_INSIDE 1
 }
 proxied() {
     "$@" http_proxy http://127.0.0.1: ''

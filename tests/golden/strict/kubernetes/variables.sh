@@ -12,5 +12,5 @@ manifests() {
     "$@" namespace.yaml f34271d623a1ac9022c7f0b57cc97778ded4165d2aa79d6bd8361cae7aedfe8b
     "$@" quota.yaml d0ac76607ae9fff8ca64fe139b15af1a86de697db968d85326638b6c9a57ad9f
     "$@" networkpolicy.yaml 526baf8b3a187e71e799fa5a5b0a5ff6e25a69f2a1ab08a83b6f472732e49ba4
-    "$@" job.yaml a176424bca6875c1248d23c9180f97e645b1757e198bedd174bd69d036f49a8b
+    "$@" job.yaml b9f611a16e3337b90586bf358b31e83f50031cd4629dac72b4c4da294d4e8329
 }

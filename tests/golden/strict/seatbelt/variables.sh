@@ -18,6 +18,7 @@ passed() {
 }
 never() {
     "$@" \
+        SANDWRIGHT_INSIDE \
         TMPDIR \
         BASH_ENV \
         'DYLD_*' \
@@ -53,7 +54,7 @@ links() {
     :
 }
 settings() {
-    :
+    "$@" SANDWRIGHT_INSIDE 1
 }
 proxied() {
     :
