@@ -78,8 +78,13 @@ def write_bundle(
     settings = settings if command is None else replace(settings, command=tuple(command))
     caller = caller_of(rootless)
     check(image, settings)
-    home = embedding_bundle(bundle, settings)
-    rootfs = unpacked(image, store, rootless=caller is not None, embed_in=home, progress=progress)
+    rootfs = unpacked(
+        image,
+        store,
+        rootless=caller is not None,
+        bundle=embedding_bundle(bundle, settings),
+        progress=progress,
+    )
     made = finish(image, bundle, rootfs, settings=settings, caller=caller)
     with explained(bundle):  # it may have been a minimal one
         (bundle / WHY).unlink(missing_ok=True)
@@ -98,9 +103,9 @@ def embedding_bundle(bundle: Path, settings: BundleOptions) -> Path | None:
 
 
 def unpacked(
-    image: Image, store: Path, *, rootless: bool, embed_in: Path | None = None, progress: Progress = SILENT
+    image: Image, store: Path, *, rootless: bool, bundle: Path | None = None, progress: Progress = SILENT
 ) -> Rootfs:
-    """The root file system of an image in the store, or in the bundle `embed_in`, made if it is not there.
+    """The root file system of an image in the store, or in `bundle`, made if it is not there.
 
     Its name is the image's digest: what the image's own configuration asks for (working directory,
     volumes) is in it too. Rootless ones are apart, since their files belong to the caller.
@@ -121,26 +126,23 @@ def unpacked(
         return record(image, prepared, report.as_dict())
 
     name = image.digest.replace(":", "-") + ("-rootless" if rootless else "")
-    return from_record(shared_or_embedded(store, name, make, embed_in))
+    return from_record(shared_or_embedded(store, name, make, bundle))
 
 
 def shared_or_embedded(
-    store: Path, name: str, make: Callable[[Path], Mapping[str, Any]], embed_in: Path | None
+    store: Path, name: str, make: Callable[[Path], Mapping[str, Any]], bundle: Path | None
 ) -> StoredRootfs:
-    """A root of the store, or `rootfs` in the bundle `embed_in`.
-
-    Raise HostError where something else is there.
-    """
-    if embed_in is None:
+    """A root of the store, or `rootfs` in the bundle. Raise HostError where something else is there."""
+    if bundle is None:
         return stored_rootfs(store, name, make)
-    rootfs = embed_in / "rootfs"
-    if not os.path.lexists(rootfs) or os.path.lexists(embed_in / "rootfs.json"):
-        found = stored_rootfs(embed_in, rootfs.name, lambda path: {**make(path), "name": name})
+    rootfs = bundle / "rootfs"
+    if not os.path.lexists(rootfs) or os.path.lexists(bundle / "rootfs.json"):
+        found = stored_rootfs(bundle, rootfs.name, lambda path: {**make(path), "name": name})
         if found.record.get("name") == name:
             return found
     raise HostError(
-        f"{rootfs} is not what would be unpacked there: remove {embed_in}, or name another directory with "
-        "--bundle"
+        f"{rootfs} is not what would be unpacked there: "
+        f"remove {bundle}, or name another directory with --bundle"
     )
 
 

@@ -106,8 +106,8 @@ def write_minimal_bundle(
     with progress.step("choose what to keep", unit="files"), Root(full.path) as root:
         selection = select(image, root, full, options, settings)
         settings, notes = _with_command(image, root, selection, settings)
-    embed_in = embedding_bundle(bundle, settings)
-    rootfs = _minimal(image, full, selection, store, rootless=caller is not None, embed_in=embed_in)
+    embed = embedding_bundle(bundle, settings)
+    rootfs = _minimal(image, full, selection, store, rootless=caller is not None, embed=embed)
     written = finish(image, bundle, rootfs, settings=settings, caller=caller)
     with explained(bundle):
         changed = write_atomically(bundle / WHY, encode(selection.as_dict()))
@@ -157,9 +157,9 @@ def _keep_ground(
 
 
 def _minimal(
-    image: Image, full: Rootfs, selection: Selection, store: Path, *, rootless: bool, embed_in: Path | None
+    image: Image, full: Rootfs, selection: Selection, store: Path, *, rootless: bool, embed: Path | None
 ) -> Rootfs:
-    """The root that holds the selection, made if it is not in the store, or in the bundle `embed_in`."""
+    """The root that holds the selection, made if it is not in the store, or in the bundle `embed`."""
     section = convert.image_section(image.config)
     identity = [image.digest, rootless, *(path.hex() for path in selection.kept)]
     key = hashlib.sha256(json.dumps(identity).encode()).hexdigest()
@@ -176,7 +176,7 @@ def _minimal(
             )
         return record(image, prepared, {"contained": {}, "missing": {}})
 
-    found = from_record(shared_or_embedded(store, f"minimal-{key}", make, embed_in))
+    found = from_record(shared_or_embedded(store, f"minimal-{key}", make, embed))
     return replace(found, changes=tuple(sorted({*full.changes, *found.changes})), notes=full.notes)
 
 
