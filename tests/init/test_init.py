@@ -156,6 +156,17 @@ def test_what_is_proposed_for_an_agent_runs_after_the_word_for_it(folder: Path, 
 
 
 @pytest.mark.needs("bwrap")
+def test_an_agent_whose_state_lacks_a_name(folder: Path) -> None:
+    """An update of sandwright adds read-only names to a preset; the next run creates them."""
+    state = Path(_environ(folder)["HOME"], ".local/state/sandwright/state/gemini/.gemini")
+    state.mkdir(parents=True, mode=0o700)
+    made = _sandwright(folder, "init", "--yes", "--method", "bwrap", "--agent", "gemini")
+    assert made.returncode == 0, made.stderr
+    linted = _sandwright(folder, "lint", "sandbox.yaml")
+    assert "can't enforce" not in linted.stdout + linted.stderr
+
+
+@pytest.mark.needs("bwrap")
 def test_another_checkout_may_lack_the_secrets(folder: Path) -> None:
     _make(folder, [".env", "pyproject.toml"])
     assert _sandwright(folder, "init", "--yes", "--method=bwrap").returncode == 0

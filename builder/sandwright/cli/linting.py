@@ -26,6 +26,7 @@ from sandwright.policy.policy_warnings import collect_warnings
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.uses import check_expressible
 from sandwright.seccomp.lint import lint_profile
+from sandwright.session.persistent import with_persistent
 from sandwright.user_dirs import find_above
 from sandwright.visible import one_line
 
@@ -97,7 +98,8 @@ def _lint_policy(file: str, facts: str) -> Iterator[tuple[str, str]]:
         yield from _unenforced_features(policy.resolve(read_facts(facts, policy)))
         return
     try:
-        resolved = policy.resolve(collect_facts(policy, environ=public_environment(os.environ)))
+        found_facts = collect_facts(policy, environ=public_environment(os.environ))
+        resolved = policy.resolve(with_persistent(found_facts, policy))
         mounts = all(registry.declaration(name).mounts for name in resolved.methods[:1])
         image_root = all(registry.properties(name).root == "image" for name in resolved.methods[:1])
         found = collect_warnings(resolved, LiveHost(), mounts=mounts, image_root=image_root)

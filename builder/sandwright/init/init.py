@@ -19,6 +19,7 @@ from sandwright.policy.facts import HostEntry
 from sandwright.policy.load import layer, layers_for
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.schema import policy_schema
+from sandwright.session.persistent import with_persistent
 
 POLICY = "sandbox.yaml"
 
@@ -114,7 +115,7 @@ def check_proposal(directory: Path, text: str, method: str) -> None:
     ]
     policy = MergedPolicy.from_layers([*others, written_layer])
     written = {str(target): HostEntry("file"), os.path.realpath(target): HostEntry("file")}
-    resolved = policy.resolve(collect_facts(policy).with_entries(written))
+    resolved = policy.resolve(with_persistent(collect_facts(policy), policy).with_entries(written))
     registry.render(resolved, method)
 
 

@@ -18,7 +18,7 @@ from sandwright.errors import CommandFailed
 from sandwright.methods.contract import Leftover
 from sandwright.mountinfo import remove_tree
 from sandwright.policy import spelling
-from sandwright.policy.facts import KEPT, persistent_directories, private_home
+from sandwright.policy.facts import KEPT, HostEntry, HostFacts, persistent_directories, private_home
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.paths import is_inside
 from sandwright.session import state
@@ -50,6 +50,15 @@ def missing(policy: MergedPolicy, project: str) -> bool:
         is_inside(path, root) and not os.path.lexists(path)
         for root, path, _ in _entries_to_make(policy, project)
     )
+
+
+def with_persistent(facts: HostFacts, policy: MergedPolicy) -> HostFacts:
+    """The facts that a run finds, which creates the missing paths first."""
+    made = {
+        path: HostEntry("file" if is_file else "directory")
+        for _, path, is_file in _entries_to_make(policy, facts.project)
+    }
+    return facts.with_entries({path: entry for path, entry in made.items() if facts.kind(path) is None})
 
 
 def _entries_to_make(policy: MergedPolicy, project: str) -> Iterator[tuple[str, str, bool]]:
