@@ -176,7 +176,7 @@ def test_the_proxy_is_found_without_dns() -> None:
     assert found["http_proxy"] == "$$mine"
     assert found["no_proxy"] == "localhost,127.0.0.1,::1"
     assert pod_of(text)["enableServiceLinks"] is True
-    assert _environment(text, "pod.yaml") == {"http_proxy": "$mine"}
+    assert _environment(text, "pod.yaml") == {"SANDWRIGHT_INSIDE": "1", "http_proxy": "$mine"}
 
 
 def test_options_of_java_are_kept() -> None:

@@ -70,7 +70,7 @@ def _row(question: str, subject: str, method: str, policy: ResolvedPolicy | None
         ("bwrap", "write", "/etc/hosts", "deny", "agrees", "args: --ro-bind / /", "preset default presets/default.yaml:6:7"),
         ("bwrap", "write", "$PROJECT/new", "allow", "agrees", "args: --bind /home/u/p /home/u/p", "preset default presets/default.yaml:14:11"),
         ("bwrap", "write", "$PROJECT/a", "deny", "agrees", "args: --ro-bind /home/u/p/a /home/u/p/a", "project sandbox.yaml:2:25"),
-        ("bwrap", "write", "$PROJECT/.git/hooks/x", "deny", "agrees", "args: --ro-bind /home/u/p/.git/hooks /home/u/p/.git/hooks", "preset default presets/default.yaml:214:7"),
+        ("bwrap", "write", "$PROJECT/.git/hooks/x", "deny", "agrees", "args: --ro-bind /home/u/p/.git/hooks /home/u/p/.git/hooks", "preset default presets/default.yaml:215:7"),
         ("bwrap", "write", "/tmp/x", "allow", "agrees", "args: --tmpfs /tmp", "built-in presets/built-in.yaml:10:8"),
         ("bwrap", "env", "CI", "allow", "agrees", "args: --setenv CI 1", "project sandbox.yaml:3:47"),
         ("bwrap", "connect", "github.com:443", "deny", "agrees", "args: --unshare-net", "built-in presets/built-in.yaml:12:9"),

@@ -155,7 +155,7 @@ def test_the_same_as_a_service(engine: str) -> None:
         "user": "1000:1000", "mem_limit": 8388608, "memswap_limit": 8388608, "cpu_period": 100000,
         "cpu_quota": 150000, "pids_limit": 9,
         "ulimits": {"core": {"soft": 0, "hard": 0}, "nofile": {"soft": 8, "hard": 8}},
-        "environment": ["HOME=/home/u", *empty, *map(str.lower, empty)],
+        "environment": ["HOME=/home/u", "SANDWRIGHT_INSIDE=1", *empty, *map(str.lower, empty)],
         "tmpfs": ["/tmp:rw,exec,nosuid,nodev,mode=1777,size=1048576k"],
     }  # fmt: skip
     bind = {"create_host_path": False, "propagation": "rprivate"}

@@ -200,7 +200,7 @@ def test_the_environment(sandbox: Sandbox) -> None:
     own = {b"PATH", b"PWD", b"HOSTNAME", b"SHLVL", b"TERM", b"container"}
     if sandbox.host.name == "podman":
         assert found.pop(b"HTTP_PROXY") == b"http://image.invalid"  # the image's own, like IMAGE
-    assert found.keys() - own == {b"LC_ODD", b"ODD", b"CI", b"IMAGE", b"HOME"}
+    assert found.keys() - own == {b"LC_ODD", b"ODD", b"CI", b"IMAGE", b"HOME", b"SANDWRIGHT_INSIDE"}
 
 
 def _commands_with(mark: bytes) -> list[str]:

@@ -126,7 +126,7 @@ def test_the_environment(launch: Launch) -> None:
     )
     variables, process_one, planted = result.stdout.split(b"\0\n")
     given = dict(entry.split(b"=", 1) for entry in variables.split(b"\0"))
-    assert given.keys() == {b"LC_ODD", b"PATH", b"HOME", b"CI", b"PWD"}
+    assert given.keys() == {b"LC_ODD", b"PATH", b"HOME", b"CI", b"PWD", b"SANDWRIGHT_INSIDE"}
     assert given[b"LC_ODD"] == odd.encode()
     assert given[b"CI"] == b"it's 1"
     assert {entry.partition(b"=")[0] for entry in process_one.split(b"\0")} <= given.keys()

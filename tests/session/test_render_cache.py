@@ -127,7 +127,9 @@ def test_few_questions_are_asked(tmp_path: Path) -> None:
     subprocess.run(words, check=True, cwd=repository, env=environ, timeout=WAIT)
     (kept,) = (tmp_path / "home/.cache/sandwright/sessions").glob("*.entry")
     recording = parse_entry(kept.read_bytes().partition(b"\n")[2]).recording()
-    assert 100 < len(recording) <= 175
+    others = user_dirs.visible_scratch()  # where daemons of other tests have their mounts
+    questions = [question for question, _ in recording if others not in str(question)]
+    assert 100 < len(questions) <= 175
 
 
 def test_another_boot_renders_anew(project: Project) -> None:

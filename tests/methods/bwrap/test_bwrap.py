@@ -63,6 +63,7 @@ def test_the_arguments_of_a_case() -> None:
         ("--ro-bind", "/sys/devices/system/cpu", "/sys/devices/system/cpu"),
         ("--remount-ro", "/"),
         ("--chdir", project),
+        ("--setenv", "SANDWRIGHT_INSIDE", "1"),
     ]  # fmt: skip
 
 
@@ -126,7 +127,10 @@ def test_no_value_adds_an_argument(names: list[str], value: str) -> None:
     assert binds == {("--ro-bind", "/", "/"), ("--bind", project, project)} | {
         ("--ro-bind", path, path) for path in paths
     }
-    assert [option for option in options if option[0] == "--setenv"] == [("--setenv", "VALUE", value)]
+    assert [option for option in options if option[0] == "--setenv"] == [
+        ("--setenv", "SANDWRIGHT_INSIDE", "1"),
+        ("--setenv", "VALUE", value),
+    ]
     assert ("--unshare-net",) in options
 
 

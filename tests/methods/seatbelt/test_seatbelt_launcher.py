@@ -129,6 +129,7 @@ def test_only_what_the_policy_names_is_in_the_environment(tmp_path: Path) -> Non
     found = dict(line.split("=", 1) for line in result.stdout.decode().split("\0") if line)
     found.pop("_", None)
     found.pop("PWD", None)
+    assert found.pop("SANDWRIGHT_INSIDE") == "1"
     assert found == {"ODD": odd, "SET": odd, "PATH": os.environ["PATH"], "TMPDIR": str(tmp_path / "tmp")}
 
 

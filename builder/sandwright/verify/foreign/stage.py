@@ -12,6 +12,7 @@ from pathlib import Path
 
 from sandwright.engines.archive import empty_image
 from sandwright.engines.client import EngineClient
+from sandwright.environment import INSIDE
 from sandwright.errors import UsageError
 from sandwright.policy.collect import collect_facts
 from sandwright.policy.load import layer, run_layer
@@ -69,10 +70,11 @@ def _plant_fixture(promises: Promises) -> Iterator[Fixture]:
 
 
 def resolve_promised(promises: Promises, fixture: Fixture) -> ResolvedPolicy:
-    """The sandbox's policy, with the planted files."""
+    """The sandbox's policy, with the planted files. Only sandwright's sandboxes have its variable."""
     base_layer = layer(policy_text(promises), file=f"{promises.name}: policy")
     added = run_layer(fixture.settings())
-    merged = MergedPolicy.from_layers([base_layer, *([added] if added else [])])
+    unmarked = layer(f"schema: 1\nenvironment: {{set: {{{INSIDE.name}: null}}}}\n", kind="user")
+    merged = MergedPolicy.from_layers([unmarked, base_layer, *([added] if added else [])])
     return merged.resolve(collect_facts(merged, project=fixture.write))
 
 
