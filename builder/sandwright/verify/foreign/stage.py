@@ -73,7 +73,7 @@ def resolve_promised(promises: Promises, fixture: Fixture) -> ResolvedPolicy:
     """The sandbox's policy, with the planted files. Only sandwright's sandboxes have its variable."""
     base_layer = layer(policy_text(promises), file=f"{promises.name}: policy")
     added = run_layer(fixture.settings())
-    unmarked = layer(f"schema: 1\nenvironment: {{set: {{{INSIDE.name}: null}}}}\n", kind="user")
+    unmarked = layer(f"schema: 1\nenvironment: {{set: {{{INSIDE.name}: null}}}}\n")
     merged = MergedPolicy.from_layers([unmarked, base_layer, *([added] if added else [])])
     return merged.resolve(collect_facts(merged, project=fixture.write))
 
