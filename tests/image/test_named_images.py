@@ -9,7 +9,13 @@ import pytest
 
 from sandwright.cli.image_arguments import catalogue_of
 from sandwright.cli.program import main
-from sandwright.errors import UsageError
+from sandwright.errors import ToolMissing, UsageError
+from sandwright.image.build import SkippedImage, build_images
+from sandwright.image.cache import Cache
+from sandwright.image.definition import ImageDefinition
+from sandwright.image.fetcher import Fetcher
+from sandwright.image.lock import Lock
+from sandwright.image.mirrors import Mirrors
 from sandwright.resources import data_path
 
 
@@ -52,6 +58,23 @@ def test_alpine_is_made_of_packages_where_a_mirror_is_set(
         assert "alpine-apk" not in other
         assert "alpine" in other
     assert "alpine" in catalogue_of("", ["alpine"], mirror=option)
+
+
+def test_the_others_are_built_without_the_extra(tmp_path: Path) -> None:
+    """Signatures of Alpine's packages need `cryptography`, which the extra `release` installs."""
+
+    def relock(_definition: ImageDefinition) -> Lock:
+        raise ToolMissing("cryptography", "pip install 'sandwright[release]'")
+
+    catalogue = {"alpine-apk": catalogue_of("", ["alpine-apk"])["alpine-apk"]}
+    supply = Fetcher(Cache(tmp_path / "cache"), Mirrors({}), relock)
+    left_out: list[SkippedImage] = []
+    built = build_images(catalogue, output=tmp_path / "out", supply=supply, leave_out=left_out.append)
+    assert built == []
+    assert [(each.name, each.reason) for each in left_out] == [("alpine-apk", "cryptography is missing")]
+    assert "sandwright[release]" in left_out[0].detail
+    with pytest.raises(ToolMissing):
+        build_images(catalogue, output=tmp_path / "out", supply=supply)
 
 
 def test_the_commands_choose_it(

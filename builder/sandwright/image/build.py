@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from sandwright.errors import LockError, SandwrightError
+from sandwright.errors import LockError, SandwrightError, ToolMissing
 from sandwright.host import MachineFacts, collect_host
 from sandwright.image import assemble
 from sandwright.image.assemble import LanguageSources, PlatformBuild, PlatformLayers
@@ -85,8 +85,9 @@ def build_images(
     the images, in seconds since 1970 (SOURCE_DATE_EPOCH), by default that of their lock. `variant` is for all
     images, bases too. `jobs` bounds the packages read at a time. With `frozen`, locks are never renewed.
 
-    When the registry of a base can't be reached and the base is not cached, `leave_out` is called for the
-    image and for every image on top of it, and the rest is built. Without `leave_out` that is an error.
+    When the registry of a base can't be reached and the base is not cached, or a program that only Alpine's
+    packages need is missing, `leave_out` is called for the image and for every image on top of it, and the
+    rest is built. Without `leave_out` that is an error.
 
     Each image appears complete or not at all. A failure keeps the images built before, and the old state of
     its own. Raise the errors of `plan_build`; LockError, FetchError, IntegrityError, ArchiveRefused,
@@ -137,7 +138,7 @@ class _Build:
         self._foreign: set[str] = set()
 
     def run(self, leave_out: Callable[[SkippedImage], object] | None) -> list[BuiltImage]:
-        """Build the images; call `leave_out` for each image whose registry can't be reached."""
+        """Build the images; call `leave_out` for each that is not Debian's and can't be built here."""
         made = []
         out: set[str] = set()
         steps = self._plan.steps
@@ -147,8 +148,8 @@ class _Build:
                     if step.definition.parent in out:
                         raise _BaseLeftOut(f"its base {step.definition.parent} is not built")
                     made.append(self._image(step))
-                except (Unavailable, NotLocked, _BaseLeftOut) as error:
-                    if leave_out is None or step.definition.suite:
+                except (Unavailable, NotLocked, ToolMissing, _BaseLeftOut) as error:
+                    if leave_out is None or not _may_leave_out(step.definition, error):
                         raise
                     out.add(step.name)
                     leave_out(SkippedImage(step.name, _skip_reason(error), str(error)))
@@ -288,6 +289,13 @@ class _Build:
         return self._facts
 
 
+def _may_leave_out(definition: ImageDefinition, error: SandwrightError) -> bool:
+    """Whether the others are built without it: its base is missing, or what only Alpine's packages need."""
+    if isinstance(error, ToolMissing):
+        return definition.distribution == "alpine"
+    return definition.distribution is None
+
+
 def _skip_reason(error: SandwrightError) -> str:
     match error:
         case Unreachable():
@@ -296,6 +304,8 @@ def _skip_reason(error: SandwrightError) -> str:
             return "registry unavailable"
         case NotLocked():
             return "not locked"
+        case ToolMissing():
+            return f"{error.program} is missing"
         case _:
             return "its base is not built"
 
