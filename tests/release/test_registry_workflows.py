@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import time
 from collections.abc import Iterator
@@ -13,14 +12,10 @@ from pathlib import Path
 import pytest
 
 from sandwright import process
-from sandwright.image.build import BuiltImage
 from sandwright.process import Result
-from sandwright.release.evidence import write_matrix
-from sandwright.verify.smoke.report import write_report
 from support.layouts import Layout
 from support.otherregistries import registry_of
-from support.releases import matrix_of, report_of, write_key
-from support.smallworld import World
+from support.releases import write_key
 from support.standby import COMMAND as SANDWRIGHT
 from support.tars import archive, file
 from support.thorough import THOROUGH
@@ -52,29 +47,6 @@ def lists_referrers(request: pytest.FixtureRequest) -> None:
     """zot 1.4.3 lists other types than those of the referrers; in `test_pipeline.py` `publish` refuses it."""
     if request.node.callspec.params["registry"] == "zot":
         pytest.skip("zot 1.4.3 has a draft of the referrers API")
-
-
-@pytest.fixture(scope="module")
-def built(world: World) -> dict[str, BuiltImage]:
-    return world.build()
-
-
-@pytest.fixture
-def place(
-    world: World, built: dict[str, BuiltImage], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Path:
-    """A directory to work in: definitions, what was built of them, a key pair, nobody's logins."""
-    write_report(report_of(built), world.output)
-    shutil.copytree(world.images, tmp_path / "images")
-    shutil.copytree(world.output, tmp_path / "build")
-    for name in ("base", "app"):
-        write_matrix(matrix_of(built, name), tmp_path / "build/release" / name)
-    write_key(tmp_path)
-    monkeypatch.delenv("SANDWRIGHT_BUILD", raising=False)
-    monkeypatch.setenv("SANDWRIGHT_CACHE", str(world.cache.root))
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 def run(*words: object, status: int = 0) -> Result:

@@ -14,13 +14,11 @@ from sandwright.cli.program import main
 from sandwright.image.build import BuiltImage
 from sandwright.image.remote import open_layout
 from sandwright.registry.referrer import fallback_tag
-from sandwright.release.evidence import write_matrix
 from sandwright.verify.smoke.report import write_report
 from sandwright.verify.verdict import ProbeFinding, Verdict
 from support.registryserver import LOGIN, Server, Tls, make_certificates, registry_server
-from support.releases import matrix_of, report_of, with_row, write_key
+from support.releases import report_of, with_row, write_key
 from support.sigstoreserver import ISSUER, sigstore, token
-from support.smallworld import World
 from support.standby import COMMAND as PROGRAM
 
 pytestmark = [pytest.mark.needs("docker-registry", "openssl"), pytest.mark.timeout(300)]
@@ -38,29 +36,6 @@ def tls(tmp_path_factory: pytest.TempPathFactory) -> Tls:
 def server(tmp_path_factory: pytest.TempPathFactory, tls: Tls) -> Iterator[Server]:
     with registry_server(tmp_path_factory.mktemp("registry"), login=True, tls=tls) as running:
         yield running
-
-
-@pytest.fixture(scope="module")
-def built(world: World) -> dict[str, BuiltImage]:
-    return world.build()
-
-
-@pytest.fixture
-def place(
-    world: World, built: dict[str, BuiltImage], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Path:
-    """A directory to work in: the images and what was built of them, a key pair, nobody's logins."""
-    write_report(report_of(built), world.output)
-    shutil.copytree(world.images, tmp_path / "images")
-    shutil.copytree(world.output, tmp_path / "build")
-    for name in ("base", "app"):
-        write_matrix(matrix_of(built, name), tmp_path / "build/release" / name)
-    write_key(tmp_path)
-    monkeypatch.delenv("SANDWRIGHT_BUILD", raising=False)
-    monkeypatch.setenv("SANDWRIGHT_CACHE", str(world.cache.root))
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 @pytest.fixture
