@@ -90,8 +90,9 @@ def test_the_option_comes_before_the_environment() -> None:
     assert find_mirrors(None, environment).bases("debian") == ("http://environment.example/debian",)
 
 
-def test_nothing_to_go_by(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_to_go_by(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "find", lambda _: None)
+    monkeypatch.setattr("sandwright.image.mirrors.APK_REPOSITORIES", tmp_path / "absent")
     with pytest.raises(HostError) as caught:
         find_mirrors(None, {})
     assert str(caught.value) == f"no mirror is known: this machine has no apt to ask; {HINT}"
