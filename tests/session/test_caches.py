@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import signal
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,14 +22,10 @@ VARIABLES = {
 
 
 @pytest.fixture
-def person() -> Iterator[Project]:
-    """A project in a home that is not in /tmp."""
-    with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="sandwright-test-") as made:
-        project = Project(Path(made, "home", "p"), Path(made, "home"), Path(made, "run"))
-        for folder in (project.root, project.runtime):
-            folder.mkdir(mode=0o700, parents=True)
-        project.policy.write_text(f"{HEAD}cache: [{', '.join(CACHES)}]\n")
-        yield project
+def person(person: Project) -> Project:
+    """The same, with all caches."""
+    person.policy.write_text(f"{HEAD}cache: [{', '.join(CACHES)}]\n")
+    return person
 
 
 def _place(person: Project, root: Path | None = None) -> Path:

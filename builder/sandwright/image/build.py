@@ -290,7 +290,7 @@ class _Build:
 
 
 def _may_leave_out(definition: ImageDefinition, error: SandwrightError) -> bool:
-    """Whether the others are built without it: its base is missing, or what only Alpine's packages need."""
+    """Whether the other images are built although its base, or a tool for apk packages, is missing."""
     if isinstance(error, ToolMissing):
         return definition.distribution == "alpine"
     return definition.distribution is None

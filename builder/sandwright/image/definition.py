@@ -107,7 +107,7 @@ class ImageDefinition:
     folder: Path = field(default_factory=Path, metadata={"key": None})
     """The directory its definition is in, with its lock and its files."""
     real: Path = field(default_factory=Path, metadata={"key": None})
-    """The same without links, as it was at first: a sandbox may exchange it before its files are read."""
+    """Its real path when it was loaded: a sandbox may replace a directory by a link before files are read."""
 
     @property
     def name(self) -> str:

@@ -1,7 +1,7 @@
 """Fetches what images are made of: packages, those of programming languages, and bases in registries.
 
-What fetches is loaded when something is missing: `requests` and the registry client take a third of the time
-in which a build's modules load.
+The modules that download are imported only when something is missing: `requests` and the registry client
+take a third of the import time of a build.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ class Connections:
         return session
 
     def use_context(self, session: requests.Session, host: str, context: ssl.SSLContext) -> None:
-        """Have a session use a TLS context of its own for `host[:port]`."""
+        """Use a separate TLS context for `host[:port]` in a session."""
         session.mount(f"https://{host}/", _Adapter(_pools(self), context))
 
     def connected(self, connection: HTTPConnection) -> None:
