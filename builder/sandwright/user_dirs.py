@@ -105,7 +105,10 @@ def visible_scratch() -> str:
     Where /var/tmp can't be written, it is $TMPDIR. Raise HostError for another user's directory or a link.
     """
     path = visible_scratch_path(os.geteuid())
-    if not os.path.lexists(path) and not os.access(os.path.dirname(path), os.W_OK):
+    parent = os.path.dirname(path)
+    if not os.path.lexists(path) and not os.access(parent, os.W_OK):
+        return tempfile.gettempdir()
+    if os.statvfs(parent).f_flag & os.ST_RDONLY:
         return tempfile.gettempdir()
     try:
         make(path)

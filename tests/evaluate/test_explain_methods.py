@@ -418,10 +418,10 @@ def test_an_open_network_policy_disagrees(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_what_a_method_cannot_do_is_refused_in_the_row() -> None:
-    policy = _policy("method: bwrap\nresources: {memory: 1GiB}\n")
-    row = _row("read", "/etc/hosts", "bwrap", policy)
+    policy = _policy("method: landlock\n")
+    row = _row("read", "/etc/hosts", "landlock", policy)
     assert (row.decision, row.status) == ("allow", "refused")
-    assert row.reason.startswith("bwrap can't enforce resources.memory (memory, project sandbox.yaml:2:")
+    assert row.reason.startswith("landlock can't enforce filesystem.attributes (filesystem.read, preset")
 
 
 def test_what_an_account_may_do_outside_the_project_is_not_asked() -> None:

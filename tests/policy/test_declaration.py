@@ -73,7 +73,7 @@ def test_whatever_is_not_exact_has_a_reason(method: str) -> None:
         ("resources.time", "seatbelt", "cannot"),
         ("resources.time", "bwrap", "exact"),
         ("process.sandbox-root", "kubernetes", "stricter"),
-        ("resources.memory", "bwrap", "cannot"),
+        ("resources.memory", "bwrap", "partly"),
         ("resources.memory", "podman", "exact"),
         ("macos", "docker", "unused"),
         ("network.none", "noop", "cannot"),
@@ -219,31 +219,30 @@ def test_a_listed_socket_in_the_hosts_network_is_refused(method: str) -> None:
 
 def test_all_that_a_method_cannot_do_at_once() -> None:
     with pytest.raises(RenderError) as error:
-        check_expressible(_resolve("resources: {memory: 1GiB, cpus: 1}"), registry.declaration("bwrap"))
+        check_expressible(_resolve("resources: {memory: 1GiB, cpus: 1}"), registry.declaration("seatbelt"))
     assert [line.split(" (")[0] for line in str(error.value).splitlines()[:-1]] == [
-        "bwrap can't enforce resources.memory",
-        "bwrap can't enforce resources.cpus",
+        "seatbelt can't enforce resources.memory",
+        "seatbelt can't enforce resources.cpus",
     ]
 
 
 def test_it_can_be_accepted_with_a_reason() -> None:
-    text = "resources: {memory: 1GiB}\naccept_gaps: [{feature: resources.memory, method: bwrap, reason: a small machine}]\n"
+    text = (
+        "filesystem: {write: [$PROJECT, /srv], deny: [/srv/secret]}\n"
+        "accept_gaps: [{feature: filesystem.absent-elsewhere, method: bwrap, reason: a trial}]\n"
+    )
     (finding,) = (
         each
         for each in check_expressible(_resolve(text), registry.declaration("bwrap"))
-        if each.kind != "left-out"
+        if each.kind == "degraded"
     )
-    assert (finding.kind, finding.use.feature, finding.accepted) == (
-        "degraded",
-        "resources.memory",
-        "a small machine",
-    )
+    assert (finding.use.feature, finding.accepted) == ("filesystem.absent-elsewhere", "a trial")
     assert str(finding) == (
-        "bwrap: resources.memory is degraded: a limit for all processes together needs a cgroup, "
-        "which this method does not create; accepted: a small machine"
+        "bwrap: filesystem.absent-elsewhere is degraded: a mount needs an existing path, and placeholders "
+        "are created only in the project; accepted: a trial"
     )
-    with pytest.raises(RenderError, match=r"seatbelt can't enforce resources\.memory"):
-        check_expressible(_resolve(text), registry.declaration("seatbelt"))
+    with pytest.raises(RenderError, match=r"oci can't enforce filesystem\.absent-elsewhere"):
+        check_expressible(_resolve(text), registry.declaration("oci"))
 
 
 def test_what_is_stricter_is_told() -> None:
@@ -259,8 +258,8 @@ def test_what_is_stricter_is_told() -> None:
 
 def test_of_the_default_bwrap_leaves_out_limits_and_nothing_else() -> None:
     assert [str(finding) for finding in check_expressible(_resolve(""), registry.declaration("bwrap"))] == [
-        "bwrap: resources.memory of the preset is left out: a limit for all processes together needs a cgroup, which this method does not create",
-        "bwrap: resources.pids of the preset is left out: RLIMIT_NPROC may also count processes outside",
+        "bwrap: resources.memory of the preset is left out: this method applies only limits that the policy itself sets",
+        "bwrap: resources.pids of the preset is left out: this method applies only limits that the policy itself sets",
     ]
 
 

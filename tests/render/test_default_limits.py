@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 from sandwright.api import Policy
-from sandwright.errors import RenderError
 from sandwright.launcher.plan import parse_plan
 from sandwright.methods.registry import render
 from sandwright.policy.facts import HostEntry, HostFacts
@@ -91,11 +90,10 @@ def test_methods_without_control_groups_stay_usable(method: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["bwrap", "user"])
-def test_a_listed_one_is_refused_as_ever(method: str) -> None:
-    with pytest.raises(RenderError, match=rf"{method} can't enforce resources\.memory"):
-        _rendered(method, USER, "resources: {memory: 32GiB}\n")
-    listed = _rendered(method, USER, "resources: {pids: 4096}\n")
-    assert parse_plan(listed.artifact("launch.plan").content).pids == 4096
+def test_a_listed_one_is_enforced(method: str) -> None:
+    listed = _rendered(method, USER, "resources: {memory: 32GiB, cpus: 0.5, pids: 4096}\n")
+    plan = parse_plan(listed.artifact("launch.plan").content)
+    assert (plan.memory, plan.cpus, plan.pids) == (32 * GIB, 500, 4096)
 
 
 def test_a_listed_one_stays_whatever_the_host_is() -> None:

@@ -56,7 +56,6 @@ LISTED = "seccomp/default/amd64.bpf.txt"
 NOT_RENDERED = {
     ("hostile-names", "kubernetes"): "Kubernetes takes no ':' in a mountPath",
     ("hostile-names", "kubernetes-install"): "Kubernetes takes no ':' in a mountPath",
-    ("ci", "user"): r"user can't enforce resources\.memory",
     ("ci", "landlock"): r"landlock can't enforce filesystem\.attributes",
     ("hostile-names", "landlock"): r"landlock can't enforce filesystem\.deny-inside",
     ("python-project", "landlock"): r"landlock can't enforce filesystem\.deny-inside",

@@ -175,6 +175,8 @@ class LaunchPlan:
     ignored: Words = ()
     repositories: Words = ()
     time: int | None = None
+    memory: int | None = None
+    cpus: int | None = None
     pids: int | None = None
     files: int | None = None
     proxy: bool = False

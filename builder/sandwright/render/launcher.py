@@ -57,6 +57,8 @@ def common_plan(policy: ResolvedPolicy, plan: MountPlan, method: str) -> LaunchP
             if each.entry == "file"
         ),
         time=resources.time,
+        memory=resources.memory,
+        cpus=None if resources.cpus is None else round(resources.cpus * 1000),
         pids=resources.pids,
         files=resources.files,
         proxy=policy.network.mode == "proxy",

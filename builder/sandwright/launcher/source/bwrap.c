@@ -58,8 +58,6 @@ static void bwrap_check(struct run *run)
 {
     if ((program = find_program(run, "bwrap")) == NULL)
         die("bwrap (bubblewrap) is not installed");
-    if (run->plan.pids >= 0 && !has_kernel(run) && geteuid() == 0)
-        die("the kernel does not count the processes of root: resources.pids needs another user, or another method");
     typed = run->command[0];
     for (size_t index = 0; index < run->passed.count; index++) {
         char *name = xasprintf("%s", run->passed.at[index]), *value = strchr(name, '=');
@@ -271,7 +269,7 @@ static void hold(struct run *run, pid_t number)
         return; /* it has ended, and so will bubblewrap */
     }
     first = number;
-    if (run->plan.pids >= 0 && !has_kernel(run)) /* a user namespace counts its own processes (Linux 5.14), so it is set inside */
+    if (run->plan.pids >= 0 && !has_kernel(run) && geteuid() != 0) /* a user namespace counts its own processes (Linux 5.14), so it is set inside */
         lower_limit(RLIMIT_NPROC, (rlim_t)run->plan.pids, first, "pids");
     watch.first = first;
     watch_start(run, &watch);
@@ -388,6 +386,7 @@ static void bwrap_clean(struct run *run)
 
 const struct method bwrap_method = {
     .name = "bwrap",
+    .limits = true,
     .own_session = true,
     .stateless = true,
     .check = bwrap_check,

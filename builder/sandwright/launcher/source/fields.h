@@ -21,6 +21,8 @@ FIELD(WORDS, ignored)                 /* placeholders over which a directory lie
                                          fields of --mount that say where one is seen */
 FIELD(WORDS, repositories)            /* Git's directories, in which programs inside make no links: mounts of their own */
 FIELD(NUMBER, time)                   /* seconds */
+FIELD(NUMBER, memory)                 /* bytes, of all processes together */
+FIELD(NUMBER, cpus)                   /* thousandths of a processor, the same */
 FIELD(NUMBER, pids)
 FIELD(NUMBER, files)
 FIELD(FLAG, proxy)

@@ -277,6 +277,7 @@ static void landlock_start(struct run *run)
 
 const struct method landlock_method = {
     .name = "landlock",
+    .limits = true,
     .own_session = true,
     .check = landlock_check,
     .prepare = landlock_prepare,

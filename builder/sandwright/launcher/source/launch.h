@@ -78,6 +78,7 @@ struct method {
     bool own_session;                         /* the sandbox makes a session itself; else the child leads one, which the
                                                  command's terminal controls */
     bool stateless;                           /* it makes no directory of the run: run->state may be NULL */
+    bool limits;                              /* the launcher holds plan.memory, cpus and pids (cgroup.c, memory.c) */
     bool client;                              /* the child hands none of its descriptors on: no relays */
     void (*check)(struct run *);              /* launcher: before anything is made */
     void (*prepare)(struct run *);            /* monitor: creates the run's files */
@@ -126,6 +127,20 @@ int end_relays(struct run *run, int status); /* launcher: all that was written i
 /* ---- devices.c, child: what it becomes changes no mode and owner of the host's devices. They are root's: of other users none
  * may. Without CAP_SYS_ADMIN nothing is done: this is a container, and they are its own. */
 void keep_devices(void);
+
+/* ---- cgroup.c: a control group of the run's, for plan.memory, cpus and pids */
+void cgroup_make(struct run *run);        /* monitor: as far as this user may; refuses where nothing else can hold a limit */
+bool cgroup_limits_memory(void);
+bool cgroup_limits_pids(void);
+void cgroup_join(void);                   /* child */
+long cgroup_out_of_memory(long *peak);    /* processes that the kernel killed for it; the peak in bytes */
+void cgroup_remove(const struct run *run); /* monitor or launcher, after the last process */
+
+/* ---- memory.c, monitor: plan.memory without a control group */
+void memory_watch(const struct run *run);
+int memory_timer(void);                   /* readable when memory_check is due; -1: it isn't watched */
+bool memory_check(void);                  /* kills the largest process where too much is used; false: the run has to end */
+void memory_report(const struct run *run); /* at the end, with cgroup.c: whether memory ran out */
 
 /* ---- rundir.c: $XDG_RUNTIME_DIR/sandwright, /run/sandwright or ~/.cache/sandwright/run; `runs/<name>` in it */
 void rundir_choose(struct run *run); /* launcher: run->name, run->state; makes the places, not the run's directory */
@@ -208,6 +223,8 @@ bool end_descendants(void);               /* kills all below this process; false
 /* Forks; with a pidfd, or -1 before Linux 5.3. 0 in the child, which is killed when we end and can't go on without
  * `leave`; it has the signals of the caller, and standard descriptors of ours. */
 pid_t fork_child(int *handle);
+pid_t fork_helper(int *handle);           /* the same, for a part of this program, of which is_helper is true from then on */
+bool is_helper(pid_t process);
 /* `time` in milliseconds. Closes `handle`; the exit status, -1: killed, as it took longer. */
 int wait_for(pid_t child, int handle, long time);
 /* Until it is, or until then (`milliseconds`): false. In a monitor that prepares, it doesn't come back when the run has to end. */

@@ -222,6 +222,7 @@ static int see_through(int socket, int signals, bool terminal, int journal)
 static int clean_up(void)
 {
     bool all = end_descendants();
+    cgroup_remove(&run);
     if (run.method->clean != NULL)
         run.method->clean(&run);
     remove_placeholders(&run, true);

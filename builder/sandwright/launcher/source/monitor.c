@@ -85,6 +85,8 @@ static _Noreturn void end_monitor(int status)
     ended_watch(current);
     bool all = current->over || end_descendants();
     requests_end(current);
+    memory_report(current);
+    cgroup_remove(current);
     if (current->method->clean != NULL)
         current->method->clean(current);
     remove_placeholders(current, launcher.gone || status == NOT_RUN);
@@ -206,6 +208,7 @@ static int attend(struct run *run)
             {.fd = run->wakes, .events = POLLIN},
             {.fd = run->stop_fd, .events = POLLIN},
             {.fd = requests_socket(), .events = POLLIN},
+            {.fd = memory_timer(), .events = POLLIN},
         };
         if (poll(each, sizeof each / sizeof *each, sleep_for()) < 0)
             continue;
@@ -217,6 +220,8 @@ static int attend(struct run *run)
             tell_stopped();
         if (each[6].revents != 0)
             requests_pass(run);
+        if (each[7].revents != 0 && !memory_check())
+            end_run(run);
         if (each[3].revents != 0) {
             ended_watch(run);
             if (watched != 0)
@@ -244,6 +249,7 @@ static void start(struct run *run)
     if (run->child < 0)
         die_errno("no process can be made");
     if (run->child == 0) {
+        cgroup_join();
         if (!run->method->own_session)
             terminal_control(run);
         run->method->start(run);
@@ -301,6 +307,8 @@ _Noreturn void keep(struct run *run, int socket)
     ports_start(run);
     if (vm_ports_wanted(run))
         vm_ports_start(run);
+    cgroup_make(run);
+    memory_watch(run);
     for (int starts = 1;; starts++) {
         if (!launcher_there())
             end_monitor(NOT_RUN);

@@ -317,7 +317,7 @@ void notify_command(struct run *run, int descriptor)
 
 static void fork_supervisor(struct run *run)
 {
-    supervisor = fork_child(&handle);
+    supervisor = fork_helper(&handle);
     if (supervisor < 0)
         die_errno("no process can be made");
     if (supervisor == 0)

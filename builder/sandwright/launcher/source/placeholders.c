@@ -487,7 +487,7 @@ bool remove_placeholders(struct run *run, bool wait)
     int handle;
     if (run->plan.placeholder_directories.count + run->plan.placeholder_files.count == 0)
         return true;
-    pid_t child = fork_child(&handle);
+    pid_t child = fork_helper(&handle);
     if (child == 0) {
         ignore_signals();
         keep_places(run);

@@ -188,7 +188,7 @@ static bool make_ways(const struct run *run, int network, bool waits, int asked)
     forget_inside();
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
         return false;
-    if ((inside = fork_child(NULL)) == 0) {
+    if ((inside = fork_helper(NULL)) == 0) {
         signal(SIGPIPE, SIG_IGN);
         close(pair[0]);
         close(asked);
@@ -228,7 +228,7 @@ int ports_beside(const struct run *run, void (*work)(const struct run *, int))
     int pair[2], kept[2 + 2 * MOST];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
         die_errno("no socket can be made");
-    pid_t beside = fork_child(NULL);
+    pid_t beside = fork_helper(NULL);
     if (beside < 0)
         die_errno("no process can be made");
     if (beside == 0) {

@@ -166,6 +166,25 @@ static _Noreturn void leave_child(int status)
     _exit(status);
 }
 
+static pid_t helpers[256]; /* the last ones */
+static size_t helper_count;
+
+bool is_helper(pid_t process)
+{
+    for (size_t index = 0; index < helper_count && index < sizeof helpers / sizeof *helpers; index++)
+        if (helpers[index] == process)
+            return true;
+    return false;
+}
+
+pid_t fork_helper(int *handle)
+{
+    pid_t child = fork_child(handle);
+    if (child > 0)
+        helpers[helper_count++ % (sizeof helpers / sizeof *helpers)] = child;
+    return child;
+}
+
 pid_t fork_child(int *handle)
 {
     pid_t parent = getpid(), child = fork();

@@ -199,6 +199,7 @@ static void user_start(struct run *run)
 
 const struct method user_method = {
     .name = "user",
+    .limits = true,
     .check = user_check,
     .prepare = user_prepare,
     .start = user_start,

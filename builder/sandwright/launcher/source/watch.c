@@ -505,7 +505,7 @@ void watch_start(struct run *run, struct watch *watch)
     watch->mounted = false;
     watch->words = memfd_create("words", MFD_CLOEXEC);
     leave_alone(0);
-    watch->process = fork_child(&watch->handle);
+    watch->process = fork_helper(&watch->handle);
     if (watch->words < 0 || watch->process < 0)
         die_errno("the mounts can't be watched");
     if (watch->process == 0) {

@@ -50,17 +50,15 @@ DECLARATION = Declaration(
         "credentials.cloud": Support("exact"),
         "credentials.shims": Support("exact"),
         "user.mapping": Support("exact"),
-        "resources.memory": Support("cannot", reasons.NO_CGROUP),
-        "resources.cpus": Support("cannot", reasons.NO_CGROUP),
-        "resources.pids": Support(
-            "exact", "RLIMIT_NPROC, which a user namespace counts by itself since Linux 5.14"
-        ),
+        "resources.memory": Support("partly", reasons.MEMORY),
+        "resources.cpus": Support("exact", reasons.PROCESSORS),
+        "resources.pids": Support("exact", reasons.PROCESSES),
         "resources.files": Support("exact"),
         "resources.time": Support("exact", reasons.BY_LAUNCHER),
         "image": Support("unused", reasons.HOST_ROOT),
         "gvisor.engine": Support("unused", reasons.ENGINE_IS_GVISORS),
     },
-    preset_limits=reasons.PROCESSES_OUTSIDE,
+    preset_limits=reasons.LISTED_LIMITS,
     unreported={
         "calls": "",
         "sockets": "",

@@ -76,8 +76,8 @@ DECLARATION = Declaration(
         "credentials.cloud": Support("exact"),
         "credentials.shims": Support("cannot", "the launcher does not mount them"),
         "user.mapping": Support("exact"),
-        "resources.memory": Support("cannot", reasons.NO_CGROUP),
-        "resources.cpus": Support("cannot", reasons.NO_CGROUP),
+        "resources.memory": Support("partly", reasons.MEMORY),
+        "resources.cpus": Support("exact", reasons.PROCESSORS),
         "resources.pids": Support(
             "cannot", "RLIMIT_NPROC counts all processes of the user, and root's not at all"
         ),
@@ -87,7 +87,7 @@ DECLARATION = Declaration(
         "gvisor.engine": Support("unused", reasons.ENGINE_IS_GVISORS),
     },
     mounts=False,
-    preset_limits=reasons.PROCESSES_OUTSIDE,
+    preset_limits=reasons.LISTED_LIMITS,
     extra_denied_syscalls=frozenset(
         name for rule in closing_rules(network=False, listens=False) for name in rule.names
     ),

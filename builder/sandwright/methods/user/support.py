@@ -52,8 +52,8 @@ DECLARATION = Declaration(
         "credentials.cloud": Support("cannot", reasons.CLOSED_HOME),
         "credentials.shims": Support("cannot", reasons.BRIDGE_OWNER),
         "user.mapping": Support("cannot", "files belong to the account"),
-        "resources.memory": Support("cannot", reasons.NO_CGROUP),
-        "resources.cpus": Support("cannot", reasons.NO_CGROUP),
+        "resources.memory": Support("partly", reasons.MEMORY),
+        "resources.cpus": Support("exact", reasons.PROCESSORS),
         "resources.pids": Support(
             "exact", "RLIMIT_NPROC of the account: all runs of a project count together"
         ),
@@ -62,7 +62,7 @@ DECLARATION = Declaration(
         "image": Support("unused", reasons.HOST_ROOT),
         "gvisor.engine": Support("unused", reasons.ENGINE_IS_GVISORS),
     },
-    preset_limits=reasons.PROCESSES_OUTSIDE,
+    preset_limits=reasons.LISTED_LIMITS,
     unreported={
         "calls": "",
         "sockets": reasons.UNSEEN_SOCKETS,

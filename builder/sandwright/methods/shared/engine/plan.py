@@ -53,6 +53,8 @@ def engine_plan(
     done = replace(
         base,
         project=base.project if plan.placeholders else None,
+        memory=None,
+        cpus=None,
         pids=None,
         files=None,
         localhost=(),

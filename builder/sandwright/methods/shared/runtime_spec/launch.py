@@ -56,6 +56,7 @@ def runtime_launcher(
     rootless = policy.facts.uid != 0
     config = next(each.content for each in files if each.name == "config.json")
     base = replace(base, ignored=() if gvisor else ignored_directories(plan.placeholders))
+    base = replace(base, memory=None, cpus=None, pids=None)  # the runtime's
     base = replace(with_authorities(policy, plan, base), names=name_plan(policy))
     every = replace(
         base,

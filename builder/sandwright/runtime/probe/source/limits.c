@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +35,7 @@ static int fork_many(const struct arguments *given, struct value *value) {
     return made == wanted ? 0 : error;
 }
 
-/* memory MEBIBYTES: written to, so that it is really there. */
+/* memory MEBIBYTES MILLISECONDS: written to, so that it is really there, and held for that time, as a limit may be watched. */
 static int use_memory(const struct arguments *given, struct value *value) {
     long wanted = number(given->text[0]);
     for (long have = 0; have < wanted; have++) {
@@ -43,6 +44,7 @@ static int use_memory(const struct arguments *given, struct value *value) {
             return errno;
         memset(block, 1, 1 << 20);
     }
+    poll(NULL, 0, (int)number(given->text[1]));
     say(value, "%ld", wanted);
     return 0;
 }
