@@ -120,7 +120,7 @@ def test_it_ends_as_the_command_does(cluster: Cluster, status: int) -> None:
             False,
         ),
         ("no image", 125, "the Pod does not start: no such image", True),
-        ("unscheduled", 125, "the Job has failed before it ran: FailedCreate", True),
+        ("unscheduled", 125, "the Job failed before it ran: FailedCreate", True),
         ("late", 124, "the time is up", True),
     ],
 )
