@@ -1,14 +1,14 @@
 #!/bin/sh
-# shellcheck shell=dash # each sh that this may meet has `ulimit -n` and `[ -O`, which POSIX lacks
+# shellcheck shell=dash # every sh that may run this has `ulimit -n` and `[ -O`, which POSIX lacks
 # launch COMMAND [ARGUMENT ...]: runs the command in the sandbox that `profile.sb` beside this file describes.
 #
-# With network.mode: proxy, $SANDWRIGHT_PROXY_PORT is the port on localhost of the proxy, which alone can be reached.
-# Exits as the command does; with 124 when its time was up, and with 125 when the sandbox could not be started as
-# it was rendered: then nothing was run.
+# With network.mode: proxy, $SANDWRIGHT_PROXY_PORT is the proxy's port on localhost. Nothing else can be reached.
+# Exits with the command's status; with 124 if its time was up; with 125, and without running anything, if the
+# sandbox could not be started as it was rendered.
 set -fu
 unset IFS
 
-# Says why nothing is run. Names may be a stranger's: what is no printable ASCII is shown as ?.
+# Prints why nothing was run, and exits. A stranger may have chosen names in it: only printable ASCII is shown, the rest as ?.
 refuse() {
     LC_ALL=C sw_text=$1 sw_said=
     case $sw_text in
@@ -33,7 +33,7 @@ case $0 in
 */*) sw_here=./${0%/*} ;;
 *) sw_here=. ;;
 esac
-# What was rendered with this file is still what it was. PATH isn't known to be safe yet.
+# Checks that what was rendered with this file is unchanged. PATH is not known to be safe yet.
 verify() { # NAME DIGEST
     sw_sum=$(/usr/bin/shasum -a 256 <"$sw_here/$1") || refuse "$sw_here/$1 can't be read"
     [ "${sw_sum%% *}" = "$2" ] || refuse "$sw_here/$1 was changed after it was rendered: render it again"
@@ -42,8 +42,8 @@ verify variables.sh 000000000000000000000000000000000000000000000000000000000000
 # shellcheck source-path=SCRIPTDIR source=variables.sh
 . "$sw_here/variables.sh"
 
-# Programs are taken from directories that no sandbox can write. The command gets PATH as it was given.
-below() { # PATH DIRECTORY ...: it is in one of them
+# This script only runs programs from directories that no sandbox can write. The command gets the original PATH.
+below() { # PATH DIRECTORY ...: whether the path is in one of them
     sw_sought=$1
     shift
     for sw_directory do
@@ -53,7 +53,7 @@ below() { # PATH DIRECTORY ...: it is in one of them
     done
     return 1
 }
-below_project() { # PATH: a directory on the way to it has a sandbox.yaml, whose sandbox may have filled it
+below_project() { # PATH: whether it, or a directory above it, has a sandbox.yaml, whose sandbox may have written there
     sw_above=$1
     while [ -n "${sw_above%/}" ]; do
         if [ -e "$sw_above/sandbox.yaml" ] || [ -L "$sw_above/sandbox.yaml" ]; then return 0; fi
@@ -77,12 +77,12 @@ sw_programs=$(
 )
 [ -n "$sw_programs" ] || refuse 'every directory of PATH can be written by the sandbox, or is below a sandbox.yaml'
 PATH=${sw_programs%:}
-[ -x /usr/bin/sandbox-exec ] || refuse '/usr/bin/sandbox-exec is missing: this is no macOS that has Seatbelt'
+[ -x /usr/bin/sandbox-exec ] || refuse '/usr/bin/sandbox-exec is missing: this is not macOS, or a version without Seatbelt'
 [ -z "$sw_uid" ] || [ "$(id -u)" = "$sw_uid" ] ||
     refuse "user.mapping is required, and this was rendered for user $sw_uid: render it again"
 verify profile.sb "$sw_profile"
 
-# Rules hold where these links led when this was rendered.
+# The rules are for the targets that these links had when this was rendered.
 link() { # PATH TARGET
     [ "$(readlink "$1" && printf x)" = "$2
 x" ] || refuse "$1 leads elsewhere than when this was rendered: render it again"
@@ -92,14 +92,14 @@ links link
 sw_port=
 if [ -n "$sw_proxy" ]; then
     case ${SANDWRIGHT_PROXY_PORT-} in
-    '' | 0* | *[!0-9]* | ??????*) refuse 'SANDWRIGHT_PROXY_PORT must be the port of the proxy: the policy lets only it be reached' ;;
+    '' | 0* | *[!0-9]* | ??????*) refuse 'SANDWRIGHT_PROXY_PORT must be the port of the proxy, which is all that the policy lets the command reach' ;;
     esac
-    [ "$SANDWRIGHT_PROXY_PORT" -le 65535 ] || refuse 'SANDWRIGHT_PROXY_PORT is no port'
+    [ "$SANDWRIGHT_PROXY_PORT" -le 65535 ] || refuse 'SANDWRIGHT_PROXY_PORT is not a port number'
     sw_port=$SANDWRIGHT_PROXY_PORT
 fi
 
-# The programs of credentials.shims run on the host, through a bridge that the session runs. Without it nothing is
-# started: a program of the same name on the path would be called in a shim's place.
+# The programs of credentials.shims run on the host, through the session's bridge. Without a bridge nothing is
+# started, because a program with the same name on PATH would run in place of a shim.
 sw_shims=
 if [ -n "$sw_bridge" ]; then
     { [ -n "${SANDWRIGHT_SHIMS-}" ] && [ -S "$SANDWRIGHT_SHIMS/socket" ] && [ -O "$SANDWRIGHT_SHIMS/socket" ]; } ||
@@ -108,12 +108,12 @@ if [ -n "$sw_bridge" ]; then
     [ -n "$sw_searches" ] || sw_search=${sw_given:-/usr/local/bin:/usr/bin:/bin}
 fi
 
-# The temporary directory is this sandbox's own.
+# The private temporary directory of this sandbox.
 [ -d "$sw_tmp" ] || (umask 077 && mkdir -p -- "$sw_tmp") || refuse "$sw_tmp can't be made"
 { [ ! -L "$sw_tmp" ] && [ -O "$sw_tmp" ] && [ "$(cd -- "$sw_tmp" && pwd -P)" = "$sw_tmp" ]; } ||
     refuse "$sw_tmp is a link, or somebody else's"
 
-matches() { # NAME PATTERN ...: a pattern is a name, or a beginning and *
+matches() { # NAME PATTERN ...: a pattern is a name, or a prefix and *
     sw_sought=$1
     shift
     for sw_pattern do
@@ -124,7 +124,7 @@ matches() { # NAME PATTERN ...: a pattern is a name, or a beginning and *
     done
     return 1
 }
-# The names of the variables that are passed on.
+# Prints the names of the variables that are passed on.
 names() {
     for sw_name in $(awk 'BEGIN { for (name in ENVIRON) print name }'); do
         case $sw_name in
@@ -134,7 +134,7 @@ names() {
         passed matches "$sw_name" && eval "[ -n \"\${$sw_name+set}\" ]" && printf '%s\n' "$sw_name"
     done
 }
-# The environment as lines of shell, so that no value is an argument that others could read.
+# Prints the environment as shell commands: no value is an argument, which other users could read.
 say() { # NAME VALUE
     sw_text=$(printf '%sx' "$2" | sed "s/'/'\\\\''/g") # the x keeps line breaks at the end
     printf "export %s='%s'\n" "$1" "${sw_text%x}"
@@ -164,7 +164,7 @@ ulimit -c 0
 if [ -n "$sw_files" ]; then
     sw_limit=$(ulimit -H -n)
     { [ "$sw_limit" != unlimited ] && [ "$sw_limit" -le "$sw_files" ]; } || ulimit -n "$sw_files" ||
-        refuse 'resources.files can not be set'
+        refuse 'resources.files cannot be set'
 fi
 
 set -- -- "$@"
@@ -173,7 +173,7 @@ set -- -- "$@"
 set -- env -i /bin/sh -c 'eval "$(cat <&4)" && exec 4<&- && unset PWD OLDPWD SHLVL && exec "$@"' sh \
     /usr/bin/sandbox-exec -f "$sw_here/profile.sb" "$@"
 if [ -n "$sw_time" ]; then
-    # Ends the command and what it started, as far as they are still its descendants.
+    # Kills the command and those of its processes that are still its descendants.
     sw_mark=$(mktemp -d) || refuse 'no directory can be made for the run'
     set -- sh -c 'echo "$$" >"$1/pid"; shift; exec "$@"' sh "$sw_mark" "$@"
     stop_tree() {
@@ -194,7 +194,7 @@ if [ -n "$sw_time" ]; then
     trap : INT QUIT
 fi
 
-# The keys of a terminal that is not both standard input and output are for somebody else.
+# What is typed on a terminal that is not standard output, too, is meant for another program.
 [ ! -t 0 ] || [ -t 1 ] || {
     [ ! -t 2 ] || printf 'sandbox: the command cannot read the terminal, because its standard output is not a terminal\n' >&2
     exec </dev/null

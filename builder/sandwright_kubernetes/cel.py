@@ -90,7 +90,7 @@ class FieldRule:
 def pod_rules(pod: Mapping[str, Any], labels: Mapping[str, str]) -> list[FieldRule]:
     """The rules for a rendered PodSpec, and the labels by which NetworkPolicies select it."""
     return [
-        *identity_rules(labels, MAKERS, "the controller of Jobs: make a Job", dry=True),
+        *identity_rules(labels, MAKERS, "the controller of Jobs: create a Job instead", dry=True),
         *spec_rules(pod),
         *_containers(pod),
     ]
@@ -111,11 +111,11 @@ def _containers(pod: Mapping[str, Any]) -> Iterator[FieldRule]:
     at = "object.spec.containers"
     yield from container_rules(pod["containers"][0], "spec.containers[0]", f"{at}[0]")
     if not has_project(pod):
-        yield FieldRule("spec.containers", f"size({at}) == 1", "must be one")
+        yield FieldRule("spec.containers", f"size({at}) == 1", "must be one container")
         yield _absence_rule("spec", "object.spec", "initContainers")
         return
     most = f"size({at}) == 1 || {TRAVELS} && size({at}) == 2"
-    yield FieldRule("spec.containers", most, f"must be one, and {RETURN} where the project travels")
+    yield FieldRule("spec.containers", most, f"must be one container, and {RETURN} if the project is copied")
     first = "object.spec.initContainers"
     yield FieldRule("spec.initContainers", f"!{TRAVELS} || size({first}) == 1", f"must be {FILL} or absent")
     fill, back = sync_containers()
@@ -142,7 +142,7 @@ def _carrier(container: Json, field: str, at: str, there: str) -> Iterator[Field
     yield FieldRule(
         f"{field}.image",
         f"!({there}) || {REPOSITORY} != '' && {named}",
-        "must be of the repository that the ConfigMap of projects names",
+        "must come from the repository that the ConfigMap of projects names",
     )
 
 
@@ -178,13 +178,13 @@ def _node_rules(pod: Mapping[str, Any]) -> Iterator[FieldRule]:
         "spec.tolerations",
         "!has(object.spec.tolerations) || object.spec.tolerations.all(each, "
         f"has(each.key) && each.key in {_cel_literal(list(_TOLERATED))})",
-        "must tolerate nothing beside what every Pod does",
+        "must tolerate only what every Pod tolerates",
     )
     yield _default("spec", "object.spec", "schedulerName", "default-scheduler")
     yield FieldRule(
         "spec.priorityClassName",
         "!has(object.spec.priorityClassName) || !object.spec.priorityClassName.startsWith('system-')",
-        "must be no class of the system's",
+        "must not be a class of the system",
     )
     yield _equal("spec.runtimeClassName", "object.spec", "runtimeClassName", pod.get("runtimeClassName"))
 
@@ -213,7 +213,7 @@ def _resolution(pod: Mapping[str, Any]) -> Iterator[FieldRule]:
 
 def _pod_security_rules(security: Mapping[str, Any]) -> Iterator[FieldRule]:
     at = "object.spec.securityContext"
-    yield FieldRule("spec.securityContext", f"has({at})", "must be there")
+    yield FieldRule("spec.securityContext", f"has({at})", "must be present")
     for name in ("runAsNonRoot", "runAsUser", "runAsGroup", "fsGroup"):
         yield _equal(f"spec.securityContext.{name}", at, name, security.get(name))
     yield from _seccomp_rules("spec.securityContext.seccompProfile", at, security["seccompProfile"])
@@ -281,7 +281,7 @@ def container_rules(container: Json, field: str, at: str) -> Iterator[FieldRule]
 
 
 def _container_security(field: str, at: str, security: Json) -> Iterator[FieldRule]:
-    yield FieldRule(field, f"has({at})", "must be there")
+    yield FieldRule(field, f"has({at})", "must be present")
     yield _default(field, at, "privileged", False)
     yield _equal(f"{field}.allowPrivilegeEscalation", at, "allowPrivilegeEscalation", False)
     yield _equal(f"{field}.readOnlyRootFilesystem", at, "readOnlyRootFilesystem", True)
@@ -356,7 +356,7 @@ def _limit_rules(field: str, at: str, resources: Json) -> Iterator[FieldRule]:
         yield FieldRule(
             f"{field}.{kind}",
             f"!has({at}.{kind}) || {at}.{kind}.all(key, key in {names})",
-            "must ask for no devices",
+            "must not request devices",
         )
 
 

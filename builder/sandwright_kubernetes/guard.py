@@ -83,7 +83,7 @@ def _proxy_rules(name: str, pod: Json) -> list[FieldRule]:
         FieldRule(
             f"{field}.ports",
             f"!has({at}.ports) || {at}.ports.all(each, !has(each.hostPort))",
-            "must be none of the node's",
+            "must not be ports of the node",
         ),
         FieldRule(
             f"{field}.readinessProbe",
@@ -97,7 +97,7 @@ def _proxy_rules(name: str, pod: Json) -> list[FieldRule]:
         *identity_rules(selector(name, PROXY), makers, "the controller of Deployments", dry=False),
         *spec_rules({"restartPolicy": "Always", "dnsPolicy": "ClusterFirst", **pod}),
         FieldRule("spec.initContainers", "!has(object.spec.initContainers)", "must be absent"),
-        FieldRule("spec.containers", "size(object.spec.containers) == 1", "must be one"),
+        FieldRule("spec.containers", "size(object.spec.containers) == 1", "must be one container"),
         *(each for each in container_rules(container, field, at) if each.field not in served_fields),
         *served,
         FieldRule(

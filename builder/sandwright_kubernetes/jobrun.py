@@ -229,7 +229,7 @@ class JobRun:
         """Look why there is no Pod. Raise NothingRan where there will be none."""
         for each in self._conditions():
             if text(each, "type") in ("Failed", "FailureTarget") and text(each, "status") == "True":
-                raise NothingRan(f"the Job has failed before it ran: {text(each, 'message')}")
+                raise NothingRan(f"the Job failed before it ran: {text(each, 'message')}")
 
     def _is_late(self, *, is_there: bool) -> bool:
         """Whether its time was up, as the Pod says, or the Job where the Pod goes for that or is gone."""

@@ -126,8 +126,8 @@ def _podman(policy: ResolvedPolicy, cluster: Placed) -> Artifact:
 
 
 _PODMAN = (
-    "For `podman kube play`; not for a cluster, whose Pod is in job.yaml. Start it so:",
+    "For `podman kube play`, not for a cluster: the Pod for that is in job.yaml. To start it:",
     "  ./install-profile DIRECTORY",
     "  podman kube play --network none --seccomp-profile-root DIRECTORY pod.yaml",
-    "The project is the host's own. Podman keeps no time limit, and no limit of the temporary directory.",
+    "The project is mounted from the host. Podman enforces no time limit and no limit of /tmp.",
 )

@@ -1,6 +1,6 @@
 #!/bin/sh
-# set-up [--remove] [--yes]: makes the instance of alcless that `launch` beside this file uses, or removes it with all
-# that it holds. Without --yes it only says what it would do, and exits with 3.
+# set-up [--remove] [--yes]: creates the instance of alcless that `launch` in this directory uses, or removes it with all
+# its files. Without --yes it only prints what it would do, and exits with 3.
 set -fu
 case $0 in
 /*) sw_here=${0%/*} ;;
@@ -20,14 +20,14 @@ for sw_word do
     --yes) sw_yes=yes ;;
     --remove) sw_does=delete ;;
     *)
-        printf 'sandbox: %s is no option; there is --remove and --yes\n' "$sw_word" >&2
+        printf 'sandbox: there is no option %s; there are --remove and --yes\n' "$sw_word" >&2
         exit 2
         ;;
     esac
 done
 printf 'alclessctl --tty=false --plain %s %s\n' "$sw_does" "$sw_instance"
 [ -n "$sw_yes" ] || {
-    printf 'sandbox: nothing was done; with --yes it is\n' >&2
+    printf 'sandbox: nothing was done; add --yes to do it\n' >&2
     exit 3
 }
 exec alclessctl --tty=false --plain "$sw_does" "$sw_instance"

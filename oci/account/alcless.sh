@@ -1,14 +1,14 @@
 #!/bin/sh
-# shellcheck shell=dash # each sh that this may meet has `ulimit -n` and `[ -O`, which POSIX lacks
+# shellcheck shell=dash # every sh that may run this has `ulimit -n` and `[ -O`, which POSIX lacks
 # launch COMMAND [ARGUMENT ...]: runs the command as the account of an instance of alcless, on a copy of the project.
 #
-# The copy is made before, without what the policy denies, and what changed in it is copied back after, but for what
-# may only be read. Exits as the command does; with 124 when its time was up, and with 125 when nothing was run, or
-# when what was changed could not be copied back.
+# The copy is made before the run and lacks what the policy denies. After the run, changes are copied back, except those of
+# read-only paths. Exits with the command's status; with 124 if its time was up, and with 125 if nothing was run or the
+# changes could not be copied back.
 set -fu
 unset IFS
 
-# Says why nothing is run. Names may be a stranger's: what is no printable ASCII is shown as ?.
+# Prints why nothing was run, and exits. A stranger may have chosen names in it: only printable ASCII is shown, the rest as ?.
 refuse() {
     LC_ALL=C sw_text=$1 sw_said=
     case $sw_text in
@@ -33,7 +33,7 @@ case $0 in
 */*) sw_here=./${0%/*} ;;
 *) sw_here=. ;;
 esac
-# What was rendered with this file is still what it was. PATH isn't known to be safe yet.
+# Checks that what was rendered with this file is unchanged. PATH is not known to be safe yet.
 verify() { # NAME DIGEST
     sw_sum=$(/usr/bin/shasum -a 256 <"$sw_here/$1") || refuse "$sw_here/$1 can't be read"
     [ "${sw_sum%% *}" = "$2" ] || refuse "$sw_here/$1 was changed after it was rendered: render it again"
@@ -42,8 +42,8 @@ verify variables.sh 000000000000000000000000000000000000000000000000000000000000
 # shellcheck source-path=SCRIPTDIR source=variables.sh
 . "$sw_here/variables.sh"
 
-# Programs are taken from directories that no sandbox can write. The command gets PATH as it was given.
-below() { # PATH DIRECTORY ...: it is in one of them
+# This script only runs programs from directories that no sandbox can write. The command gets the original PATH.
+below() { # PATH DIRECTORY ...: whether the path is in one of them
     sw_sought=$1
     shift
     for sw_directory do
@@ -53,7 +53,7 @@ below() { # PATH DIRECTORY ...: it is in one of them
     done
     return 1
 }
-below_project() { # PATH: a directory on the way to it has a sandbox.yaml, whose sandbox may have filled it
+below_project() { # PATH: whether it, or a directory above it, has a sandbox.yaml, whose sandbox may have written there
     sw_above=$1
     while [ -n "${sw_above%/}" ]; do
         if [ -e "$sw_above/sandbox.yaml" ] || [ -L "$sw_above/sandbox.yaml" ]; then return 0; fi
@@ -86,14 +86,14 @@ account() { # WORKDIR COMMAND [ARGUMENT ...]
     alclessctl --tty=false --plain shell --workdir "$sw_directory" "$sw_instance" "$@"
 }
 account / true </dev/null >/dev/null 2>&1 ||
-    refuse "alcless has no instance $sw_instance: \"set-up\" beside this file shows what makes one"
+    refuse "alcless has no instance $sw_instance: \"set-up\" in the same directory creates one"
 sw_home=$(account / sh -c 'cd && pwd -P' </dev/null) || refuse 'the instance has no home'
 case $sw_home in
 /*[!A-Za-z0-9_./-]* | [!/]* | '') refuse "the instance's home is no plain path: $sw_home" ;;
 esac
-sw_back=$(mktemp -d "${TMPDIR:-/tmp}/sandwright-XXXXXXXXXX") || refuse 'no directory can be made for what comes back'
+sw_back=$(mktemp -d "${TMPDIR:-/tmp}/sandwright-XXXXXXXXXX") || refuse 'no directory can be made for the changes that are copied back'
 
-# Whatever happens: nothing of the account's runs on, and its next run finds none of this.
+# However the run ends: no process of the account continues, and the next run finds none of its files.
 ended() {
     trap '' HUP INT TERM
     rm -rf -- "$sw_back"
@@ -101,7 +101,7 @@ ended() {
 }
 account / mkdir "$sw_home/.sandwright" </dev/null 2>/dev/null || {
     rmdir -- "$sw_back"
-    refuse "a run of this project goes on, or was killed: \"alclessctl --plain shell --workdir / $sw_instance rm -r $sw_home/.sandwright\" ends that"
+    refuse "a run of this project is active, or was killed: \"alclessctl --plain shell --workdir / $sw_instance rm -r $sw_home/.sandwright\" ends that"
 }
 trap ended EXIT
 trap 'exit 129' HUP
@@ -113,16 +113,16 @@ copied() { # FROM TO [OPTION ...]
     shift 2
     rsync -rlpt --delete -e 'alclessctl --tty=false --plain shell --workdir=/' "$@" -- "$sw_from" "$sw_to" </dev/null
 }
-copied_there() { # PATTERN ...: without these
+copied_there() { # PATTERN ...: except these
     for sw_pattern do
         shift
         set -- "$@" "--exclude=$sw_pattern"
     done
     copied "$sw_source" "$sw_instance:$sw_home/workspace/" "$@"
 }
-hidden copied_there || refuse 'the project can not be copied'
+hidden copied_there || refuse 'the project cannot be copied'
 
-matches() { # NAME PATTERN ...: a pattern is a name, or a beginning and *
+matches() { # NAME PATTERN ...: a pattern is a name, or a prefix and *
     sw_sought=$1
     shift
     for sw_pattern do
@@ -133,8 +133,8 @@ matches() { # NAME PATTERN ...: a pattern is a name, or a beginning and *
     done
     return 1
 }
-# Calls a function with the name of each variable that is passed on. In what `export -p` says a line of a value may look
-# like a variable, and is looked up as one.
+# Calls a function with the name of each variable that is passed on. In the output of `export -p`, a line of a value can look
+# like a variable; it is then looked up as one.
 names() {
     IFS='
 '
@@ -152,7 +152,7 @@ names() {
     done
     unset IFS
 }
-# The environment as lines of shell, so that no value is an argument that others could read.
+# Prints the environment as shell commands: no value is an argument, which other users could read.
 assign() { # NAME VALUE: the dot keeps line breaks at the end
     printf '%s=' "$1"
     printf '%s.\n' "$2" | sed "s/'/'\\\\''/g; 1s/^/'/; \$s/\$/'/"
@@ -166,7 +166,7 @@ assign_given() { # NAME
 {
     names assign_given
     settings assign
-} | account / sh -c 'umask 077 && cat >"$HOME/.sandwright/environment"' || refuse 'the environment can not be passed on'
+} | account / sh -c 'umask 077 && cat >"$HOME/.sandwright/environment"' || refuse 'the environment cannot be passed on'
 
 sw_timer=
 if [ -n "$sw_time" ]; then
@@ -193,21 +193,21 @@ sw_said=$?
 sw_status=$(account / sh -c '[ ! -e "$HOME/.sandwright/late" ] && cat "$HOME/.sandwright/status" || echo 124' </dev/null 2>/dev/null)
 [ "$sw_status" != 124 ] || printf 'sandbox: the time is up, or the command was killed\n' >&2
 case $sw_status in
-'' | *[!0-9]*) refuse "the command was not run, or how it ended is not known: alclessctl exited with $sw_said" ;;
+'' | *[!0-9]*) refuse "the command was not run, or its exit status is unknown: alclessctl exited with $sw_said" ;;
 esac
 
-# Who sends is the account, and may send what it likes: what stays out is decided here, between directories of ours.
-copied_back() { # PATTERN ...: without these
+# The account sends, and can send anything. So what is left out is decided here, between directories that it cannot write.
+copied_back() { # PATTERN ...: except these
     for sw_pattern do
         shift
         set -- "$@" "--exclude=$sw_pattern"
     done
     rsync -rlpt --delete "$@" -- "$sw_back/" "$sw_source" </dev/null
 }
-# A set-id file of the account's would become one of ours.
+# A set-id file of the account would become a set-id file of ours.
 without_set_id() {
     find "$sw_back" -type f '(' -perm -4000 -o -perm -2000 ')' -exec chmod u-s,g-s '{}' +
 }
 copied "$sw_instance:$sw_home/workspace/" "$sw_back/" && without_set_id && kept copied_back ||
-    refuse 'what was changed can not be copied back: it stays in the workspace of the instance'
+    refuse 'the changes cannot be copied back: they stay in the workspace of the instance'
 exit "$sw_status"

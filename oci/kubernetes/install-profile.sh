@@ -1,12 +1,12 @@
 #!/bin/sh
-# install-profile [DIRECTORY]: puts `seccomp.json` beside this file where a node's kubelet looks for profiles, below
-# /var/lib/kubelet/seccomp if no other directory is given. To be run on each node, by root. Where it is not there,
-# the Pod does not start.
+# install-profile [DIRECTORY]: copies `seccomp.json` from this directory to where a node's kubelet looks for profiles, below
+# DIRECTORY (default: /var/lib/kubelet/seccomp). Run it as root on each node: on a node without the profile the Pod does
+# not start.
 set -eu
 sw_here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd -P)
 verify() { # NAME DIGEST
     [ "$(sha256sum <"$sw_here/$1" | cut -d ' ' -f 1)" = "$2" ] || {
-        printf 'install-profile: %s is not what was rendered\n' "$sw_here/$1" >&2
+        printf 'install-profile: %s was changed after it was rendered\n' "$sw_here/$1" >&2
         exit 1
     }
 }

@@ -1,12 +1,12 @@
 #!/bin/sh
-# launch COMMAND [ARGUMENT ...]: runs the command as a Job in the cluster that kubectl leads to, shows what it writes
-# (both streams as one; it reads nothing), and exits as it does: with 124 when its time was up, and with 125 when it
-# was not run as rendered. The Job is removed in any case. The namespace is not made here, nor the volume `project`
-# in it: `kubectl apply -k` of this directory, once, by who may. No variable of the host is passed on.
+# launch COMMAND [ARGUMENT ...]: runs the command as a Job in kubectl's cluster, prints its output (both streams as one; the
+# command has no input), and exits with its status; with 124 if its time was up, and with 125 if it was not run as
+# rendered. The Job is removed in any case. Somebody with the rights must create the namespace and the volume `project` in
+# it once: `kubectl apply -k` of this directory. No variable of the host is passed on.
 set -fu
 unset IFS
 
-# Says why nothing is run. Names may be a stranger's: what is no printable ASCII is shown as ?.
+# Prints why nothing was run, and exits. A stranger may have chosen names in it: only printable ASCII is shown, the rest as ?.
 refuse() {
     LC_ALL=C sw_text=$1 sw_said=
     case $sw_text in
@@ -31,7 +31,7 @@ case $0 in
 */*) sw_here=./${0%/*} ;;
 *) sw_here=. ;;
 esac
-# What was rendered with this file is still what it was.
+# Checks that what was rendered with this file is unchanged.
 verify() { # NAME DIGEST
     sw_sum=$(sha256sum <"$sw_here/$1") || refuse "$sw_here/$1 can't be read"
     [ "${sw_sum%% *}" = "$2" ] || refuse "$sw_here/$1 was changed after it was rendered: render it again"
@@ -47,17 +47,17 @@ kube() {
 }
 
 kube get namespace "$sw_name" -o name >/dev/null ||
-    refuse "there is no namespace $sw_name, or no cluster: kubectl apply -k $sw_here"
+    refuse "there is no namespace $sw_name, or the cluster does not answer: kubectl apply -k $sw_here"
 apply() { # FILE ...
     for sw_file do
-        kube apply -f "$sw_here/$sw_file" >/dev/null || refuse "$sw_file is not taken by the cluster: nothing was run"
+        kube apply -f "$sw_here/$sw_file" >/dev/null || refuse "the cluster refused $sw_file: nothing was run"
     done
 }
 closing apply
 [ -z "$sw_proxied" ] || kube rollout status deployment/proxy --timeout=120s >/dev/null || refuse 'the proxy does not start'
 
-# The Job with a name of its own and the command. In a cluster `$$` is a dollar sign; the rest is how YAML writes what
-# it would not read as it is: control characters, and line breaks that it takes for blanks.
+# Creates the Job, with a generated name and the command. Kubernetes reads `$$` as a dollar sign. The other escapes are YAML's, for
+# characters that it would not read unchanged: control characters, and line breaks that become blanks.
 sw_job=$(LC_ALL=C awk '
 function quote(text,    i, c, out) {
     out = ""
@@ -90,7 +90,7 @@ BEGIN {
         print line
     }
     exit status < 0
-}' "$sw_here/job.yaml" "$sw_name" "$@" | kube create -o name -f -) && [ -n "$sw_job" ] || refuse 'the cluster takes no Job'
+}' "$sw_here/job.yaml" "$sw_name" "$@" | kube create -o name -f -) && [ -n "$sw_job" ] || refuse 'the cluster refused the Job'
 sw_log=
 gone() {
     [ -z "$sw_log" ] || kill "$sw_log" 2>/dev/null
@@ -100,7 +100,7 @@ trap gone EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 
-# A field of the Pod, or of the Job: empty where there is none.
+# Prints a field of the Pod, or of the Job; nothing if there is none.
 pod() {
     kube get pods -l "job-name=${sw_job#*/}" -o "jsonpath={.items[0]$1}" 2>/dev/null
 }
@@ -122,11 +122,11 @@ while :; do
     case $(ended) in
     '') sleep "${SANDWRIGHT_POLL:-1}" ;;
     DeadlineExceeded) late ;;
-    *) refuse "the Job has failed before it ran: $(ended)" ;;
+    *) refuse "the Job failed before it ran: $(ended)" ;;
     esac
 done
 
-# Behind, as a shell that waits for a program in front does not see signals.
+# In the background, because a shell does not handle signals while it waits for a program in the foreground.
 kube logs --follow "$(pod .metadata.name)" -c sandbox &
 sw_log=$!
 wait "$sw_log"
@@ -136,7 +136,7 @@ while :; do
     *DeadlineExceeded*) late ;;
     esac
     case $sw_status in
-    '') [ -n "$(pod .metadata.name)" ] || refuse 'the Pod is gone: how the command ended is not known' ;;
+    '') [ -n "$(pod .metadata.name)" ] || refuse 'the Pod is gone, so the exit status of the command is unknown' ;;
     *) exit "$sw_status" ;;
     esac
     sleep "${SANDWRIGHT_POLL:-1}"

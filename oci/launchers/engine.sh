@@ -1,15 +1,15 @@
 #!/bin/sh
-# shellcheck shell=dash # each sh that this may meet has `[ -O` and `[ -k`, of which POSIX lacks the first
-# launch COMMAND [ARGUMENT ...]: runs the command in a container that Docker or Podman makes in a machine of its own, as on
-# macOS. Exits as the command does; with 124 when its time was up, and with 125 when the container could not be started
-# as it was rendered: then nothing was run.
+# shellcheck shell=dash # every sh that may run this has `[ -O`, which POSIX lacks, and `[ -k`
+# launch COMMAND [ARGUMENT ...]: runs the command in a container of Docker or Podman, whose engine runs in a virtual machine, as
+# on macOS. Exits with the command's status; with 124 if its time was up; with 125, and without running anything, if the
+# container could not be started as it was rendered.
 #
-# The container goes by its name, and has a label `sandwright.session` with $SANDWRIGHT_SESSION, or with its number.
-# Variables that are passed on are named to the engine's client, which takes their values from its own environment.
+# The container has a name, by which this script removes it, and a label `sandwright.session` with $SANDWRIGHT_SESSION, else
+# with a part of that name. The engine's client gets only the names of variables, and takes the values from its environment.
 set -fu
 unset IFS
 
-# Says why nothing is run. Names may be a stranger's: what is no printable ASCII is shown as ?.
+# Prints why nothing was run, and exits. A stranger may have chosen names in it: only printable ASCII is shown, the rest as ?.
 refuse() {
     printf 'sandbox: %s\n' "$(printf %s "$1" | LC_ALL=C tr -c '[:print:]' '?')" >&2
     exit 125
@@ -22,15 +22,15 @@ case $0 in
 *) sw_here=. ;;
 esac
 sw_here=$(CDPATH='' cd -P -- "$sw_here/" 2>/dev/null && pwd -P) || refuse "$sw_here can not be entered"
-# PATH isn't known to be safe yet.
+# PATH is not known to be safe yet.
 sw_sum=$(/usr/bin/shasum -a 256 <"$sw_here/variables.sh") || refuse "$sw_here/variables.sh can't be read"
 [ "${sw_sum%% *}" = 0000000000000000000000000000000000000000000000000000000000000000 ] ||
     refuse "$sw_here/variables.sh was changed after it was rendered: render it again"
 # shellcheck source-path=SCRIPTDIR source=variables.sh
 . "$sw_here/variables.sh"
 
-# Programs are taken from directories that no sandbox can write. The command gets PATH as it was given.
-below() { # PATH DIRECTORY ...: it is in one of them
+# This script only runs programs from directories that no sandbox can write. The command gets the original PATH.
+below() { # PATH DIRECTORY ...: whether the path is in one of them
     sw_sought=$1
     shift
     for sw_directory do
@@ -40,7 +40,7 @@ below() { # PATH DIRECTORY ...: it is in one of them
     done
     return 1
 }
-below_project() { # PATH: a directory on the way to it has a sandbox.yaml, whose sandbox may have filled it
+below_project() { # PATH: whether it, or a directory above it, has a sandbox.yaml, whose sandbox may have written there
     sw_above=$1
     while [ -n "${sw_above%/}" ]; do
         if [ -e "$sw_above/sandbox.yaml" ] || [ -L "$sw_above/sandbox.yaml" ]; then return 0; fi
@@ -65,7 +65,7 @@ sw_programs=$(
 [ -n "$sw_programs" ] || refuse 'every directory of PATH can be written by the sandbox, or is below a sandbox.yaml'
 PATH=${sw_programs%:}
 
-# What was rendered with this file, and what it was rendered for, is still what it was.
+# Checks that what was rendered with this file, and the paths that it was rendered for, are unchanged.
 (cd -- "$sw_here" && sums printf '%s  %s\n' | /usr/bin/shasum -a 256 --check --status -) 2>/dev/null ||
     refuse "what was rendered to $sw_here was changed, or can't be read: render it again"
 missing() {
@@ -74,7 +74,7 @@ missing() {
     done
 }
 absent missing
-there() { # -d|! PATH ...: directories, or none
+there() { # -d PATH ...: these are still directories; ! PATH ...: these exist, and are not directories
     sw_kind=$1
     shift
     for sw_path do
@@ -95,7 +95,7 @@ engine() {
     "$sw_engine" "$@"
 }
 sw_facts=$(engine info --format "$sw_facts_format" 2>/dev/null)
-limited() { # a limit that the machine can't keep, an engine leaves out with a warning
+limited() { # an engine ignores a limit that its machine cannot enforce, with a mere warning
     for sw_name do
         case $sw_facts in
         *" $sw_name=true "*) ;;
@@ -105,13 +105,13 @@ limited() { # a limit that the machine can't keep, an engine leaves out with a w
 }
 controllers limited
 case $sw_engine$sw_facts in
-docker*name=rootless*) sw_as_root=yes ;; # whose root is its caller, and other numbers belong to nobody
+docker*name=rootless*) sw_as_root=yes ;; # its root is the caller; other user IDs belong to nobody
 docker*name=userns*)
     [ -z "$sw_required" ] || refuse 'this Docker gives files that are made to other numbers (userns-remap), and user.mapping is required'
     ;;
 esac
 sw_root=
-if [ -n "$sw_image_root" ]; then # what gVisor's sandbox runs on: shown to the container read-only, and shared
+if [ -n "$sw_image_root" ]; then # the root of gVisor's sandbox: mounted into the container read-only, and shared with other runs
     sw_root=$(cd -- "${SANDWRIGHT_ROOTFS:-$sw_here/rootfs}" 2>/dev/null && pwd -P) ||
         refuse "there is no ${SANDWRIGHT_ROOTFS:-$sw_here/rootfs}: set SANDWRIGHT_ROOTFS to where the image $sw_image_root is unpacked"
     in_image() {
@@ -128,8 +128,8 @@ if [ -n "$sw_shims" ]; then
     set -- "$sw_shims/sandwright-enter" - "$@"
 fi
 
-# What is passed on. The interface of engines is JSON, where what is no UTF-8 would become something else.
-matches() { # NAME PATTERN ...: a pattern is a name, or a beginning and *
+# The arguments and variables that are passed on. Engines exchange JSON, which would change anything that is not UTF-8.
+matches() { # NAME PATTERN ...: a pattern is a name, or a prefix and *
     sw_sought=$1
     shift
     for sw_pattern do
@@ -155,7 +155,7 @@ for sw_name in $(LC_ALL=C awk 'BEGIN { for (name in ENVIRON) print name }'); do
     sw_names="$sw_names $sw_name"
 done
 
-# The run: its number, its directory, and somebody who outlives this script, however it ends.
+# The run: its ID, its directory, and a process that outlives this script and cleans up, however the script ends.
 case ${SANDWRIGHT_SESSION-} in
 *[!abcdefghijklmnopqrstuvwxyz0123456789-]*) refuse 'SANDWRIGHT_SESSION holds more than small letters, digits and hyphens' ;;
 esac
@@ -178,8 +178,8 @@ case $sw_cid in
 *) sw_cid=$PWD/$sw_cid ;;
 esac
 
-# What must be there while anything runs in this project, as the engine would make it, and leave it. Ours is known by a mode
-# that nobody else gives: not to be written, and of a directory sticky besides.
+# Mount points that must exist while anything runs in this project: otherwise the engine would create them, and leave them there. Ours
+# have a mode that nothing else has: not writable, and for directories also sticky.
 cover_directories() {
     for sw_path do
         [ -k "$sw_path" ] || { missing "$sw_path" && mkdir -m 1555 -- "$sw_path" 2>/dev/null; }
@@ -193,7 +193,7 @@ cover_file() { # PATH LINE
     ours "$@" || { missing "$1" && (umask 333 && set -C && printf "${2:+%s\\n}" "$2" >"$1") 2>/dev/null; }
     ours "$@" || refuse "cannot create $1, so programs inside could"
 }
-uncover_directories() { # the last first, as Git takes `refs` without `commondir` for a repository
+uncover_directories() { # the last one first: to Git, `refs` without `commondir` would be a repository
     [ "$#" -gt 0 ] || return 0
     (shift && uncover_directories "$@")
     [ ! -k "$1" ] || rmdir -- "$1" 2>/dev/null
@@ -201,14 +201,14 @@ uncover_directories() { # the last first, as Git takes `refs` without `commondir
 uncover_file() {
     ! ours "$@" || rm -f -- "$1"
 }
-uncover() { # unless others run in the project: the last one does it
+uncover() { # the last run in the project does this
     [ -z "$(engine ps --all --quiet --filter "label=$sw_project")" ] || return 0
     covered_files uncover_file
     covered_directories uncover_directories
 }
 
-# Removes the container. What was asked for is made though who asked was killed, so that it may yet appear; and the
-# engine may be about to remove it.
+# Removes the container. The engine creates it even if the client that asked for it was killed, so it may appear later; or the
+# engine may be removing it already.
 remove() {
     sw_tries=0
     while [ "$sw_tries" -lt 200 ]; do
@@ -221,11 +221,11 @@ remove() {
         sw_tries=$((sw_tries + 1))
     done
 }
-remove_proxy() { # and its network, which no sandbox is on any more
+remove_proxy() { # and its network, which no sandbox uses any more
     engine rm --force --volumes "$sw_run-proxy"
     sw_tries=0
     while engine network inspect "$sw_run-inside" && [ "$sw_tries" -lt 50 ]; do
-        # Docker can forget a container and not its place in the network, which then never goes by itself.
+        # Docker can forget a container but keep its endpoint in the network, which then is never removed by itself.
         engine network rm "$sw_run-inside" || {
             engine rm --force --volumes "$sw_run-proxy"
             engine network disconnect --force "$sw_run-inside" "$sw_run-proxy"
@@ -234,7 +234,7 @@ remove_proxy() { # and its network, which no sandbox is on any more
         sw_tries=$((sw_tries + 1))
     done
 } >/dev/null 2>&1
-leave() { # all that a run made, but its container
+leave() { # removes everything that a run made, except its container
     [ -z "$sw_proxied" ] || remove_proxy
     uncover
     rm -rf -- "$sw_session"
@@ -263,7 +263,7 @@ outlive() {
     }
 }
 sw_client='' sw_said=''
-mkfifo -m 600 "$sw_session/alive" || refuse 'nobody can be started who cleans up'
+mkfifo -m 600 "$sw_session/alive" || refuse 'the process that cleans up cannot be started'
 outlive &
 printf '%s\n' "$sw_engine" "$$ -" "$! -" >"$sw_session/owner"
 exec 8<>"$sw_session/alive"
@@ -271,7 +271,7 @@ covered_directories cover_directories
 covered_files cover_file
 
 # The words of `run`, quoted.
-replace() { # TEXT PART OTHER: sw_text is the text with the other in place of each such part
+replace() { # TEXT PART OTHER: sets sw_text to the text with each PART replaced by OTHER
     sw_text='' sw_rest=$1
     while :; do
         case $sw_rest in
@@ -295,7 +295,7 @@ bind() { # PATH FIELDS: the fields of `--mount` are CSV
 place() { # NAME FIELDS
     bind "$sw_here/$1" "$2"
 }
-hide() { # FIELDS ...: nothing can be done with a file without rights
+hide() { # FIELDS ...: mounts a file without permissions over each
     for sw_fields do
         bind "$sw_session/nothing" "$sw_fields"
     done
@@ -304,14 +304,14 @@ options add
 (umask "$sw_nothing_mask" && : >"$sw_session/nothing")
 hidden_files hide
 if [ -n "$sw_proxied" ]; then
-    # The proxy is on two networks: one that leads nowhere, which the sandbox is on, and one that leads out, which is
-    # $SANDWRIGHT_NETWORK, or the engine's usual one. The first has no address of the host's either.
+    # The proxy is on two networks: the sandbox's, which leads nowhere, and one that leads out: $SANDWRIGHT_NETWORK, else the
+    # engine's default. The first has no address of the host either.
     sw_options=$sw_words sw_words=
     engine image inspect --format . "$sw_proxy_image" >/dev/null 2>&1 || refuse "$sw_proxy_missing"
     add network create --internal "--label=$sw_label"
     [ "$sw_engine" != docker ] || add --opt=com.docker.network.bridge.inhibit_ipv4=true
-    eval "engine $sw_words $sw_run-inside" >/dev/null || refuse 'no network can be made for the sandbox and its proxy'
-    # Only what is on that network is served, without the host's end of it: else whoever reaches the proxy's other address.
+    eval "engine $sw_words $sw_run-inside" >/dev/null || refuse 'the network for the sandbox and its proxy cannot be created'
+    # squid serves only addresses of that network, except the host's: otherwise everybody who reaches its other address.
     engine network inspect "$sw_run-inside" | sed -n \
         -e 's/.*"[Ss]ubnet": *"\([0-9A-Fa-f.:/]*\)".*/acl sw_clients src \1/p' \
         -e 's/.*"[Gg]ateway": *"\([0-9A-Fa-f.:]*\).*/acl sw_gateway src \1/p' >"$sw_session/clients"
@@ -325,7 +325,7 @@ if [ -n "$sw_proxied" ]; then
     bind "$sw_session/clients" "dst=$sw_proxy_clients"
     add "$sw_proxy_image"
     { eval "engine $sw_words" </dev/null >/dev/null 8>&- && engine network connect "$sw_run-inside" "$sw_run-proxy"; } ||
-        refuse 'the proxy can not be started'
+        refuse 'the proxy cannot be started'
     sw_tries=0
     until engine logs "$sw_run-proxy" 2>&1 | grep -q 'Accepting HTTP'; do
         [ "$sw_tries" -lt 100 ] || refuse "the proxy does not answer: $(engine logs "$sw_run-proxy" 2>&1)"
@@ -337,13 +337,13 @@ if [ -n "$sw_proxied" ]; then
     { cat "$sw_here/hosts" && printf '%s\tproxy\n' "$sw_address"; } >"$sw_session/hosts" && chmod 644 "$sw_session/hosts"
     sw_words=$sw_options
     bind "$sw_session/hosts" dst=/etc/hosts
-    # Not by a link-local address either, which the host's end of the network may have.
+    # Without IPv6, because the host may have a link-local address on that network.
     add "--network=$sw_run-inside" --sysctl=net.ipv6.conf.all.disable_ipv6=1 --sysctl=net.ipv6.conf.default.disable_ipv6=1
 fi
 add "--name=$sw_run" "--cidfile=$sw_cid" "--label=$sw_label" "--label=$sw_project" "--security-opt=seccomp=$sw_here/seccomp.json"
 { [ -t 0 ] && [ -t 1 ]; } && add --tty
 if [ -n "$sw_home" ] && [ -n "$sw_as_root" ]; then
-    # Root inside is the caller outside. Its home is the caller's, and not the image's idea of it.
+    # Root inside is the caller outside, and has the caller's home, not the one in the image.
     [ "$sw_engine" = docker ] || add --userns=host
     add --user=0:0
     printf 'root:x:0:0::%s:/bin/sh\nnobody:x:65534:65534::/nonexistent:/sbin/nologin\n' "$sw_home" >"$sw_session/passwd"
@@ -355,7 +355,7 @@ fi
 files_inside place
 [ -z "$sw_shims" ] || bind "$SANDWRIGHT_SHIMS" "bind-propagation=rprivate,dst=$sw_shims"
 for sw_name in $sw_names; do
-    # The client's own PATH is another than the command's: that alone is an argument.
+    # The client has another PATH than the command, so this value alone is an argument.
     [ "$sw_name" != PATH ] || [ "$PATH" = "$sw_given" ] || sw_name="PATH=$sw_given"
     add "--env=$sw_name"
 done
@@ -367,13 +367,13 @@ started add
 eval "set -- run $sw_words \"\$@\""
 unset_names unset
 
-# The keys of a terminal that is not both standard input and output are for somebody else.
+# What is typed on a terminal that is not standard output, too, is meant for another program.
 [ ! -t 0 ] || [ -t 1 ] || {
     [ ! -t 2 ] || printf 'sandbox: the command cannot read the terminal, because its standard output is not a terminal\n' >&2
     exec </dev/null
 }
-# Podman's client before 4.5 dies of signals that come early (containers/podman#17489): they go to the container, and to
-# the client while there is none. A key of the terminal's reaches the client by itself.
+# Podman's client before 4.5 dies of signals that come early (containers/podman#17489), so they go to the container, and to
+# the client only while there is none. Signals from keys of the terminal reach the client anyway.
 sw_told='' sw_signalled='' sw_ending=''
 pass() {
     sw_told=yes sw_signalled=yes
@@ -398,7 +398,7 @@ while :; do
     sw_status=$?
     [ -n "$sw_told" ] || break
     [ -n "$sw_ending" ] || continue
-    # It was asked to end, and has as long as an engine gives by itself.
+    # It was asked to end, and gets the 10 seconds that an engine grants by default.
     sw_ending='' sw_tries=0
     while kill -0 "$sw_client" 2>/dev/null && [ "$sw_tries" -lt 100 ]; do
         sleep 0.1

@@ -237,7 +237,7 @@ def test_the_host_network(place: Place) -> None:
 
 @pytest.mark.parametrize("refused", ["docker", "podman"])
 def test_the_images_own_user(refused: str) -> None:
-    with world() as made, pytest.raises(RenderError, match="serves its owner only"):
+    with world() as made, pytest.raises(RenderError, match="serves only its owner"):
         render(made.policy(f"{SHIMS}user: {{mapping: 'off'}}\n"), refused)
 
 
@@ -253,5 +253,5 @@ def test_root_that_is_not_the_caller() -> None:
     with world() as made:
         policy = made.policy(f"{SHIMS}process: {{sandbox_root: true}}\n")
         render(replace(policy, facts=replace(policy.facts, uid=0)), "docker")
-        with pytest.raises(RenderError, match="docker runs as root, whom the bridge turns away"):
+        with pytest.raises(RenderError, match="docker runs as root, whom the bridge refuses"):
             render(replace(policy, facts=replace(policy.facts, uid=1000)), "docker")

@@ -80,7 +80,7 @@ def test_a_widening_between_revisions(project: Path) -> None:
         pytest.param(("old:missing.yaml", "sandbox.yaml"), 64, id="no such file"),
         pytest.param(("sandbox.yaml",), 64, id="one policy"),
         pytest.param(("sandbox.yaml", "sandbox.yaml", "--method", "nothing"), 64, id="no such method"),
-        pytest.param(("sandbox.yaml", "sandbox.yaml", "--method", "landlock"), 12, id="takes neither"),
+        pytest.param(("sandbox.yaml", "sandbox.yaml", "--method", "landlock"), 12, id="can enforce neither"),
     ],
 )
 def test_how_it_ends(words: tuple[str, ...], status: int, project: Path) -> None:

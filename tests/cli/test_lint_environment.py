@@ -48,7 +48,7 @@ def test_directories_that_cannot_be_written(project: Path) -> None:
         "PIP_CACHE_DIR": "/nowhere",  # not passed
         "UNRELATED": "/nowhere",
     }
-    found = [line for line in _lint(project, **variables) if "programs fail over" in line]
+    found = [line for line in _lint(project, **variables) if "programs fail to use" in line]
     named = {line.partition(" is /")[0].rpartition(" ")[2] for line in found}
     assert named == {"TMPDIR", "CARGO_HOME", "XDG_STATE_HOME", "UV_CACHE_DIR"}
     assert any("sandbox.yaml:3:" in line and " UV_CACHE_DIR is " in line for line in found), found
@@ -58,7 +58,7 @@ def test_directories_that_cannot_be_written(project: Path) -> None:
 def test_caches_of_a_preset_can_be_created(project: Path) -> None:
     text = "schema: 1\nextends: [build]\nenvironment: {set: {UV_CACHE_DIR: /tmp/uv, GOPATH: /nowhere}}\n"
     (project / "sandbox.yaml").write_text(text)
-    found = [line for line in _lint(project) if "programs fail over" in line]
+    found = [line for line in _lint(project) if "programs fail to use" in line]
     named = {line.partition(" is /")[0].rpartition(" ")[2] for line in found}
     assert named == {"UV_CACHE_DIR", "GOPATH"}
     assert all("sandbox.yaml:3:" in line for line in found), found

@@ -72,7 +72,7 @@ def test_what_is_no_longer_rendered_is_found_and_removed(project: Path) -> None:
     checked = _run("render", "--check", cwd=project)
     assert (checked.status, f"{left} (left over)" in checked.stderr) == (12, True)
     rendered = _run("render", cwd=project)
-    assert f"{left}: removed, as the policy no longer renders to it" in rendered.text
+    assert f"{left}: removed, because the policy no longer renders it" in rendered.text
     assert not (project / left).exists()
     assert _run("render", "--check", cwd=project).status == 0
 
@@ -89,7 +89,7 @@ def test_strange_files_are_found_and_left_alone(project: Path, claimed: bool) ->
     checked = _run("render", "--check", cwd=project)
     assert (checked.status, ".sandbox/bwrap/notes (not ours)" in checked.stderr) == (12, True)
     rendered = _run("render", cwd=project)
-    assert "was not written by this program, or changed since: left alone" in rendered.stderr
+    assert "was not written by this program, or was changed since, so it stays" in rendered.stderr
     assert (folder / "notes").read_text() == "somebody's\n"
 
 
@@ -259,7 +259,7 @@ def test_a_grant_of_what_is_not_there_is_told(project: Path) -> None:
 VOID = [
     pytest.param(
         "write: [$PROJECT, $PROJECT/.codex]",
-        "write $PROJECT/.codex lets nothing be written: protect .codex [",
+        "write $PROJECT/.codex allows no writing: protect .codex [",
         "presets/default.yaml",
         "unprotect: [{path: $PROJECT/.codex, reason: …}]",
         id="a protected name",
@@ -273,14 +273,14 @@ VOID = [
     ),
     pytest.param(
         "write: [$PROJECT, $PROJECT/a]\n  readonly: [$PROJECT/a]",
-        "write $PROJECT/a lets nothing be written: readonly $PROJECT/a [",
+        "write $PROJECT/a allows no writing: readonly $PROJECT/a [",
         "sandbox.yaml:5:",
         "take it out of filesystem.readonly",
         id="the same file",
     ),
     pytest.param(
         "write: [$PROJECT, $PROJECT/.sandbox]",
-        "write $PROJECT/.sandbox lets nothing be written: protect .sandbox [",
+        "write $PROJECT/.sandbox allows no writing: protect .sandbox [",
         "presets/built-in.yaml",
         "nothing changes that",
         id="the sandbox's own",
@@ -347,7 +347,7 @@ def test_explain_fails_when_an_artifact_disagrees(
     monkeypatch.chdir(project)
     words = ["explain", "connect", "example.com:443", "--method", "bwrap", "--method", "seatbelt"]
     shown, error = _here(words, monkeypatch, capsys)
-    assert error.strip() == "sandwright: artifacts do not do what the policy says: bwrap"
+    assert error.strip() == "sandwright: the artifacts decide otherwise than the policy: bwrap"
     assert "DISAGREES" in shown
     data = json.loads(_here([*words, "--json"], monkeypatch, capsys)[0])
     assert (data["schema"], data["decision"], data["agree"]) == (1, "deny", False)
@@ -470,7 +470,7 @@ def test_lint_does_not_wait_at_a_pipe_in_a_repository(project: Path, name: str) 
     (project / ".git" / name).unlink(missing_ok=True)
     os.mkfifo(project / ".git" / name)
     done = process.run(*SANDWRIGHT, "lint", cwd=project, timeout=25, check=False)
-    assert f".git/{name} is no regular file: Git would wait at it" in done.stderr + done.text
+    assert f".git/{name} is not a regular file: Git would wait for it" in done.stderr + done.text
 
 
 @pytest.mark.needs("git")

@@ -110,7 +110,7 @@ MISTAKES = {
     "render --policy a --policy b": (64, "render: --policy is given twice"),
     "status --xyz": (64, "status: no option '--xyz'; see `sandwright status --help`"),
     "status --json=yes": (64, "status: --json takes no value"),
-    "status all": (64, "status: 'all' is one word too many; usage: sandwright status [OPTIONS]"),
+    "status all": (64, "status: 'all' is an extra argument; usage: sandwright status [OPTIONS]"),
     "schema": (64, "schema: DOCUMENT is missing; usage: sandwright schema DOCUMENT"),
     "schema polisy": (64, "schema: no document 'polisy'; did you mean 'policy'?"),
     "explain raed /x": (64, "explain: no question 'raed'; did you mean 'read'?"),

@@ -573,7 +573,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             running.send_signal(signal.SIGINT)
             said = running.stderr.read()
             assert running.wait(120) == 130
-    assert "fleet noon goes on without us" in said
+    assert "fleet noon continues without this command" in said
     assert list(fake.jobs) == ["fleet-noon"]
     assert fake.deleted == ["fleet-night"]
 

@@ -116,11 +116,11 @@ def test_it_ends_as_the_command_does(cluster: Cluster, status: int) -> None:
         (
             "no networkpolicy.yaml",
             125,
-            "networkpolicy.yaml is not taken by the cluster: nothing was run",
+            "the cluster refused networkpolicy.yaml: nothing was run",
             False,
         ),
         ("no image", 125, "the Pod does not start: no such image", True),
-        ("unscheduled", 125, "the Job has failed before it ran: FailedCreate", True),
+        ("unscheduled", 125, "the Job failed before it ran: FailedCreate", True),
         ("late", 124, "the time is up", True),
     ],
 )

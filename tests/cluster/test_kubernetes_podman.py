@@ -197,4 +197,4 @@ def test_the_profile_is_put_in_place_whole(folder: Path, tmp_path: Path) -> None
     (folder / "seccomp.json").write_text("{}")
     refused = process.run(folder / "install-profile", tmp_path / "other", check=False)
     assert (refused.status, (tmp_path / "other").exists()) == (1, False)
-    assert "is not what was rendered" in refused.stderr
+    assert "was changed after it was rendered" in refused.stderr

@@ -80,10 +80,12 @@ def test_blocks() -> None:
 
 
 def test_what_has_no_place() -> None:
-    with pytest.raises(RenderError, match="a name is not UTF-8 and can't stand in a manifest: byte 0xff"):
+    with pytest.raises(
+        RenderError, match="a name is not UTF-8 and can't be written to a manifest: byte 0xff"
+    ):
         yaml_text({"a": "\udcff"})
     for value in (None, 1.5, b"x", [[1]]):
-        with pytest.raises(TypeError, match="has no place in a manifest"):
+        with pytest.raises(TypeError, match="cannot be written to a manifest"):
             yaml_text({"a": value})
 
 

@@ -106,7 +106,7 @@ def let_travel(person: Person, repository: str) -> None:
 def test_a_project_travels_where_an_operator_says(travelling: Namespace) -> None:
     """Nowhere at first; a project that is on a claim, or is only read, is admitted, too."""
     first = travelling.create(travelling.pod())
-    assert "must be of the repository that the ConfigMap of projects names" in first.stderr
+    assert "must come from the repository that the ConfigMap of projects names" in first.stderr
     let_travel(travelling.person, REPOSITORY)
     eventually(lambda: travelling.create(travelling.pod()).status == 0, "it is not admitted")
     reads = travelling.pod()

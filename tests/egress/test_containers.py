@@ -222,7 +222,7 @@ def test_where_the_network_can_not_be_entered_programs_use_the_proxy(
     plan.write_bytes(plan.read_bytes().replace(b"engine.proxy_private\x000\0", b""))
     _elsewhere(sandbox, tmp_path)
     found = sandbox.sh(f'cat /etc/resolv.conf; ask "$proxy" 3128 {sandbox.world}')
-    assert found.text.splitlines() == ["# There are no names here.", "HTTP/1.1 200 OK"], found.stderr
+    assert found.text.splitlines() == ["# Names do not resolve here.", "HTTP/1.1 200 OK"], found.stderr
 
 
 def test_nothing_is_reached_around_it(sandbox: Sandbox) -> None:

@@ -427,7 +427,7 @@ def test_what_a_method_cannot_do_is_refused_in_the_row() -> None:
 def test_what_an_account_may_do_outside_the_project_is_not_asked() -> None:
     row = _row("read", "/etc/hosts", "alcless")
     assert (row.decision, row.status) == (None, "not asked")
-    assert row.because == "what the account may do outside the project, its rights on this machine say"
+    assert row.because == "outside the project, the account has the rights that this machine gives it"
     assert row.level == "stricter"
 
 

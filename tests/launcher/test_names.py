@@ -103,7 +103,7 @@ def test_listed_names_are_resolved_behind_a_proxy(method: str) -> None:
     assert plan.names.patterns == ("a.example", "*.b.example", "c.example")
     assert plan.names.ports == ("22", "443")
     if method in ("docker", "podman"):  # whose launcher finds out first whether it can enter the network
-        assert made["resolv.conf"].content == b"# There are no names here.\n"
+        assert made["resolv.conf"].content == b"# Names do not resolve here.\n"
     else:
         assert made["resolv.conf"].content == b"nameserver 127.0.0.1\n"
     assert plan.names.resolver_place == ("/etc/resolv.conf" if method == "bwrap" else None)

@@ -136,6 +136,6 @@ def test_what_the_sandbox_could_write_is_not_loaded(
     project = tmp_path / "home" / "p"
     monkeypatch.setenv("SANDWRIGHT_BUILD", str(project / "build"))
     _build(project / "build", name, b"planted")
-    with pytest.raises(HostError, match="is where the sandbox can write"):
+    with pytest.raises(HostError, match="can be written by the sandbox"):
         loading.load_built(EngineClient(engine.name), _policy(engine, name, project), LiveHost())
     assert not engine.run("image", "inspect", f"sandwright/{name}:latest", check=False)

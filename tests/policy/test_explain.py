@@ -54,7 +54,7 @@ POLICY = Policy.from_layers(
         ("write", "a", "write /home/u/p/a: allowed by write $PROJECT [/home/u/p] (project p.yaml:3:11)"),
         ("read", "/home/u/p/secrets/x", "read /home/u/p/secrets/x: denied by deny $PROJECT/secrets [/home/u/p/secrets] (project p.yaml:4:10)"),
         ("write", "/usr/bin/env", "write /usr/bin/env: denied by read /usr (project p.yaml:2:10)"),
-        ("read", "/srv", "read /srv: denied by no rule: what nothing lists can't be read (project p.yaml:2:9)"),
+        ("read", "/srv", "read /srv: denied by no rule lists it, so it can't be read (project p.yaml:2:9)"),
         ("read", "/etc/passwd", "read /etc/passwd: allowed by needed to start: /etc/passwd [names of users] (built-in)"),
         ("write", "/home/u/p/.git/hooks/x", "write /home/u/p/.git/hooks/x: denied by protect .git/hooks [/home/u/p/.git/hooks] (preset default presets/default.yaml:215:7)"),
         ("write", "/tmp/x", "write /tmp/x: allowed by the sandbox's own $TMP [/tmp; a private temporary directory] (built-in presets/built-in.yaml:10:8)"),
@@ -78,7 +78,7 @@ POLICY = Policy.from_layers(
         ("env", "HOME", "env HOME: denied by pass, which does not list it (user u.yaml:1:21)"),
         ("env", "GH_TOKEN", "env GH_TOKEN: denied by credentials: it holds a secret of a shim (built-in)"),
         ("env", "SANDBOX_GH_TOKEN", "env SANDBOX_GH_TOKEN: denied by credentials: it holds a secret of a shim (built-in)"),
-        ("env", "LD_PRELOAD", "env LD_PRELOAD: denied by it makes programs load code, and never passes (built-in)"),
+        ("env", "LD_PRELOAD", "env LD_PRELOAD: denied by it makes programs load code, and is never passed on (built-in)"),
     ],
 )  # fmt: skip
 def test_answers(question: str, subject: str, answer: str) -> None:

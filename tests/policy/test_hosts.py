@@ -101,7 +101,7 @@ def test_one_spelling(text: str, shown: str) -> None:
         ("0.0.0.0", "0.0.0.0 is link-local, unspecified or multicast, which is never let through"),
         ("169.254.169.254", "169.254.169.254 is link-local, unspecified or multicast, which is never let through"),
         ("fe80::1", "fe80::1 is link-local, unspecified or multicast, which is never let through"),
-        ("fe80::1%eth0", "'fe80::1%eth0': zone ids mean something on one machine only"),
+        ("fe80::1%eth0", "'fe80::1%eth0': a zone ID is valid only on one machine"),
         ("127.1", "'127.1' is no address; write it in full, like 192.0.2.7 or [2001:db8::7]"),
         ("2130706433", "'2130706433' is no address; write it in full, like 192.0.2.7 or [2001:db8::7]"),
         ("0x7f.0.0.1", "'0x7f.0.0.1' is no address; write it in full, like 192.0.2.7 or [2001:db8::7]"),

@@ -77,7 +77,7 @@ def test_what_is_looked_at_decides_whether_a_rendering_is_stale(name: str, proje
 def test_what_was_not_recorded_is_refused(project: Path) -> None:
     recorded = HostFacts.from_json(collect_facts(_policy("strict"), project=project).to_json())
     (project / "new").mkdir()
-    with pytest.raises(UsageError, match=f"facts say nothing of {project}/new: record them again with `sand"):
+    with pytest.raises(UsageError, match=f"facts do not cover {project}/new: record them again with `sand"):
         recorded.kind(f"{project}/new")
     with pytest.raises(UsageError, match="say nothing"):
         recorded.link(f"{project}/new")

@@ -295,7 +295,7 @@ def test_hooks_from_the_project_as_a_whole_are_refused(repo: Path, value: str) -
     if value == "..":
         _resolved(repo, text)  # files of that directory can't be made
         return
-    with pytest.raises(UsageError, match="give hooks a directory of their own"):
+    with pytest.raises(UsageError, match="give hooks a separate directory"):
         _resolved(repo, text)
 
 

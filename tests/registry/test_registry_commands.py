@@ -127,7 +127,7 @@ def test_a_registry_with_tls_and_a_login(world: Path, tmp_path_factory: pytest.T
         (
             ["push-image", "layout", "h.example/a@sha256:" + "0" * 64],
             64,
-            "where to push is a tag; the digest is the image's own",
+            "push to a tag, not to a digest: the image determines its digest",
         ),
         (["push-image", "layout", "127.0.0.1:1/a:1"], 7, "it can't be reached"),
         (["push-image", "layout", "127.0.0.1:1/a:1", "--tag", "a b"], 64, "'a b' can't be a tag"),

@@ -141,7 +141,7 @@ def test_the_evidence_crosses_an_air_gap(
     assert rebuilt[-1].startswith("pass: rebuild: made again, it is sha256:")
 
     told = run("push-image", "carried", f"{server.host}/two/app:1", *access)
-    assert "of its evidence" in told
+    assert "parts of its evidence" in told
     lines = run("verify-image", f"{server.host}/two/app:1", "--key", "key.pub", *access).splitlines()
     assert [line.split(": ")[:2] for line in lines] == checks
     assert run("push-image", "carried", f"{server.host}/two/app:1", *access).endswith("nothing has changed")
@@ -239,8 +239,8 @@ def test_sbom(place: Path, run: Command) -> None:
     ("words", "status", "message"),
     [
         (["publish", "app", "{host}/x"], 64, "--key is needed"),
-        (["publish", "--key", "key.pem"], 64, "say which images, and where to"),
-        (["publish", "{host}/x", "--key", "key.pem"], 64, "say which images, and where to"),
+        (["publish", "--key", "key.pem"], 64, "name the images and the destination"),
+        (["publish", "{host}/x", "--key", "key.pem"], 64, "name the images and the destination"),
         (["publish", "app", "base", "--key", "key.pem"], 64, "'base' does not name a registry"),
         (
             ["publish", "none", "{host}/x", "--key", "key.pem"],

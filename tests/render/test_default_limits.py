@@ -67,7 +67,7 @@ def test_they_are_left_out_without_root(method: str) -> None:
     assert _left_out(rendered) == ["resources.memory", "resources.pids"]
     assert next(str(each) for each in rendered.findings if each.kind == "left-out") == (
         f"{method}: resources.memory of the preset is left out: "
-        "without root there may be no control group to count in"
+        "without root there may be no cgroup to count in"
     )
 
 

@@ -183,7 +183,7 @@ def test_a_service_can_not_guard_a_repository_but_as_a_whole() -> None:
     assert f"{PROJECT}/.git/commondir" not in volumes
     assert volumes[f"{PROJECT}/.git"] is True
     assert volumes[PROJECT] is False
-    assert "those are read-only as a whole" in _text(artifacts, "compose.yaml")
+    assert "are read-only as a whole" in _text(artifacts, "compose.yaml")
 
 
 @pytest.mark.parametrize(

@@ -341,7 +341,9 @@ def test_a_missing_image_is_named(sandbox: Sandbox) -> None:
     argv = sandbox.argv(image="sandwright-engines-none:1")
     refused = process.run(*argv, "true", env=sandbox.environment(), timeout=60, check=False)
     assert refused.status == 125
-    said = f"the image sandwright-engines-none:1 is not here, and none is fetched: {engine} pull sandwright-"
+    said = (
+        f"the image sandwright-engines-none:1 is not here, and is not downloaded: {engine} pull sandwright-"
+    )
     assert said in refused.stderr
 
 

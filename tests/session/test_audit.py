@@ -57,7 +57,7 @@ CHANGES: dict[str, tuple[Callable[[list[bytes]], object], str]] = {
     ),
     "a line that is none any more": (
         lambda lines: lines.__setitem__(2, b"oh\n"),
-        "line 3 is no line of an audit log: it was changed or inserted",
+        "line 3 does not belong to an audit log: it was changed or inserted",
     ),
     "a line dropped": (lambda lines: lines.pop(2), "number 3 was removed, or changed, before line 3"),
     "two lines dropped": (
@@ -69,7 +69,7 @@ CHANGES: dict[str, tuple[Callable[[list[bytes]], object], str]] = {
     ),
     "two lines swapped": (
         lambda lines: lines.__setitem__(slice(1, 3), [lines[2], lines[1]]),
-        "line 3 was moved or inserted: it says that it is number 2",
+        "line 3 was moved or inserted: its number is 2",
     ),
     "the end cut": (
         lambda lines: lines.pop(), "session session-0 has no end: it was killed, or lines were cut off",
@@ -79,7 +79,7 @@ CHANGES: dict[str, tuple[Callable[[list[bytes]], object], str]] = {
     ),
     "a line inserted": (
         lambda lines: lines.insert(2, lines[2].replace(b"host-1", b"host-7")),
-        "line 4 was moved or inserted: it says that it is number 3",
+        "line 4 was moved or inserted: its number is 3",
     ),
     "the line break of the last one": (
         lambda lines: lines.__setitem__(4, lines[4][:-1]), "line 5 is cut off in the middle",
@@ -170,7 +170,7 @@ def test_what_can_not_be_a_log(tmp_path: Path) -> None:
     os.link(path, tmp_path / "hard")
     for name, fault in {
         "link": "can't be opened",
-        "notes": "is none of an audit log",
+        "notes": "does not belong to an audit log",
         "pipe": "is no regular file",
         "hard": "has another name elsewhere",
         "none/audit": "can't be opened",

@@ -222,7 +222,9 @@ def test_a_run_in_another_pid_namespace_forgets_none_here(project: Project) -> N
                 cwd=project.root, env=project.environ, stdin=subprocess.DEVNULL,
             )  # fmt: skip
             assert there.returncode == 0, there.stderr
-            assert words[0] == "run" or f"session {record.stem} is of another pid" in there.stdout.decode()
+            assert (
+                words[0] == "run" or f"session {record.stem} belongs to another PID" in there.stdout.decode()
+            )
             assert project.records() == [record]
         running.terminate()
         running.communicate(timeout=WAIT)

@@ -73,7 +73,7 @@ def test_planted_refusals_are_told_and_what_is_allowed_is_not(project: Project, 
             "field": "network.unix_sockets",
             "source": _source("unix_sockets"),
             "edit": f"network: {{unix_sockets: ['{host}']}}",
-            "opens": "whatever the program that listens there does for who connects",
+            "opens": "everything that the program listening there does for its clients",
         },
     ]
     block = [line for line in said.splitlines() if line.startswith("sandwright: ")]

@@ -104,7 +104,7 @@ def test_what_the_record_lacks_is_said(home: Path) -> None:
     (home / "record").write_text(
         "".join(f"{line}\n" for line in access_log_lines(AccessLog(dropped=3, unresolved=1)))
     )
-    assert _explained(recording) == ([], ["4 calls with paths are unknown: more may be refused"])
+    assert _explained(recording) == ([], ["4 calls with unknown paths: more may have been refused"])
     assert not (home / "record").exists()
 
 

@@ -153,7 +153,7 @@ def test_where_paths_can_not_be_told_nothing_is_run(project: Project) -> None:
     project.policy.write_text("schema: 1\nmethod: noop\nreason: a test\n")
     ended = project.run("touch", "made", options=("--explain-denials", "--trust-policy"))
     assert ended.returncode == 125
-    assert b"--explain-denials: noop can't tell of paths: noop refuses nothing" in ended.stderr
+    assert b"--explain-denials: noop can't report paths: noop refuses nothing" in ended.stderr
     assert not Path(project.root / "made").exists()
 
 
@@ -219,7 +219,7 @@ def test_the_key_that_lifts_a_rule_is_named(project: Project) -> None:
     )
     found, said = _run(project, script, new, policy=policy)
     assert {each["what"]: (each["edit"], each.get("advice")) for each in found} == {
-        f"{project.root}/.env": (None, "to open it, take it out of filesystem.deny"),
+        f"{project.root}/.env": (None, "to open it, remove it from filesystem.deny"),
         f"{project.root}/.pre-commit-config.yaml": (
             None,
             "to open it, add filesystem.unprotect: "

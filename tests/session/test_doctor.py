@@ -331,7 +331,7 @@ def test_podman_is_asked_for_its_runtime_once(tmp_path: Path, monkeypatch: pytes
         ("linux", 0, "Landlock is off: squid"),
         ("linux", 3, "Landlock has version 3: ports"),
         ("linux", 4, ""),
-        ("darwin", 4, "as this system has no Landlock"),
+        ("darwin", 4, "because this system has no Landlock"),
     ],
 )
 def test_what_is_not_held_of_the_host_s_parsers(

@@ -242,7 +242,7 @@ def test_another_name_of_a_denied_file_is_told(project: Project) -> None:
     project.policy.write_text(f"{BASE}  deny: [$PROJECT/secrets/key]\n")
     (project.root / "second").hardlink_to(project.root / "secrets" / "key")
     ended = project.run("cat", "second")
-    assert b"secrets/key has 2 names (hard links), and only this one is held" in ended.stderr
+    assert b"secrets/key has 2 names (hard links), and only this one is protected" in ended.stderr
     assert ended.stdout == b"content", "what is said is so"
 
 
@@ -301,4 +301,4 @@ def test_the_project_becomes_a_link_while_its_sandbox_is_prepared(project: Proje
         check=False,
     )
     assert list(other.iterdir()) == []
-    assert b"became a link while the sandbox was prepared" in ended.stderr
+    assert b"was replaced by a link while the sandbox was prepared" in ended.stderr

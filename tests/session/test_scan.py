@@ -166,7 +166,7 @@ def test_where_it_stops_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     data = ScanScope(roots=(str(root),))
     said = scan.scan_changes(data, "policy", 0)
     assert said[0].startswith(f"new or changed while it ran: {root}/tool: a set-user-id")
-    assert said[1:] == [f"not everything was looked at: it was too much from {root}/z on"]
+    assert said[1:] == [f"not everything was looked at: there were too many files, from {root}/z on"]
 
 
 def test_many_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -100,7 +100,7 @@ def test_the_event_of_a_session(project: Project) -> None:
         assert all(digest.startswith("sha256:") for digest in event["artifacts"].values())
         assert "PLANTED" not in text
         assert "denials" not in event
-        assert event["unseen"] == "no proxy ran, and the kernel reports its refusals to the program only"
+        assert event["unseen"] == "no proxy ran, and the kernel reports refusals only to the program"
     assert project.run("sleep", "30", options=("--time", "1s")).returncode == 124
     assert json.loads((project.home / "events").read_text().splitlines()[-1])["outcome"] == "time-up"
 

@@ -165,11 +165,9 @@ def test_a_canary_that_was_reached_outweighs_what_the_image_says() -> None:
     ("ended", "unsaid", "detail"),
     [
         pytest.param(("exited", 0), [], "it ended with 42, and the runtime gave 0", id="swallowed"),
-        pytest.param(("exited", 1), ["end"], "ended before it was done: exit status 1: boom", id="crashed"),
+        pytest.param(("exited", 1), ["end"], "ended too early: exit status 1: boom", id="crashed"),
         pytest.param(("timeout", None), ["end", "tls"], "did not end within 9 s: boom", id="hung"),
-        pytest.param(
-            ("timeout", None), ["end", "tls"], "the last that was heard of it is 'programs'", id="hung-in-tls"
-        ),
+        pytest.param(("timeout", None), ["end", "tls"], "its last output is 'programs'", id="hung-in-tls"),
         pytest.param(("stopped", None), ["end"], "called off", id="called-off"),
     ],
 )

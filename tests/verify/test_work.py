@@ -46,13 +46,13 @@ LIMITED = replace(PROBE, cannot={"bwrap": WorkLimit(reason="its reason", shows="
             PROBE, WorkResult(ScriptEnd(0, "old"), DENIED), Verdict.FAIL, "lacks '^new$'", id="another thing"
         ),
         pytest.param(
-            PROBE, WorkResult(ScriptEnd(None), ScriptEnd(None)), Verdict.FAIL, "to no end", id="too slow"
+            PROBE, WorkResult(ScriptEnd(None), ScriptEnd(None)), Verdict.FAIL, "did not finish", id="too slow"
         ),
         pytest.param(
             PROBE, WorkResult(DONE, DENIED, ScriptEnd(1)), Verdict.FAIL, "host does not see", id="unseen"
         ),
         pytest.param(
-            PROBE, WorkResult(DONE, ScriptEnd(0)), Verdict.FAIL, "was let do", id="the denial was let do"
+            PROBE, WorkResult(DONE, ScriptEnd(0)), Verdict.FAIL, "succeeded", id="the denial was let do"
         ),
         pytest.param(
             PROBE, WorkResult(DONE, DENIED, kept="kept was changed"), Verdict.FAIL, "kept was", id="a change"
@@ -75,7 +75,7 @@ LIMITED = replace(PROBE, cannot={"bwrap": WorkLimit(reason="its reason", shows="
             LIMITED, WorkResult(ScriptEnd(1, "ENOENT"), DENIED), Verdict.FAIL, "work failed", id="a fault"
         ),
         pytest.param(
-            LIMITED, WorkResult(ScriptEnd(1, "EPERM"), ScriptEnd(0)), Verdict.FAIL, "was let do",
+            LIMITED, WorkResult(ScriptEnd(1, "EPERM"), ScriptEnd(0)), Verdict.FAIL, "succeeded",
             id="what it can't do hides no breach",
         ),
     ],
@@ -143,7 +143,7 @@ def _one(probe: WorkProbe) -> ProbeOutcome:
         pytest.param({"script": "echo new"}, Verdict.FAIL, "host does not see", id="does not do its thing"),
         pytest.param({"script": "sleep 9", "seconds": 1.0}, Verdict.FAIL, "after 1 s", id="too slow"),
         pytest.param(
-            {"denied": NearestDenial(script="echo x >other")}, Verdict.FAIL, "was let do", id="not denied"
+            {"denied": NearestDenial(script="echo x >other")}, Verdict.FAIL, "succeeded", id="not denied"
         ),
         pytest.param(
             {"denied": NearestDenial(script="false")}, Verdict.INCONCLUSIVE, "another reason", id="no denial"
@@ -173,7 +173,7 @@ def test_a_restriction_less_turns_it_red() -> None:
 
     (outcome,) = prove_work(resolve, "bwrap", probes=[PROBE])
     assert outcome.verdict is Verdict.FAIL
-    assert "was let do" in outcome.evidence
+    assert "succeeded" in outcome.evidence
     assert "kept was changed" in outcome.evidence
 
 
@@ -227,13 +227,13 @@ def test_what_a_method_cannot_close_in_a_project_is_closed_beside_it() -> None:
 @pytest.mark.parametrize(
     ("probe", "without", "evidence"),
     [
-        pytest.param(READ, "filesystem.deny", "was let do", id="nothing is denied"),
+        pytest.param(READ, "filesystem.deny", "succeeded", id="nothing is denied"),
         pytest.param(
             replace(PROBE, policy=('filesystem.write=["$BESIDE/closed/kept"]',)), "none",
             "kept was changed", id="all may be written",
         ),
-        pytest.param(_of_nothing(PROBE, HOOKS), "none", "was let do", id="the nearest denial itself"),
-        pytest.param(_of_nothing(OTHERS, OTHERS.denied), "none", "was let do", id="processes of others"),
+        pytest.param(_of_nothing(PROBE, HOOKS), "none", "succeeded", id="the nearest denial itself"),
+        pytest.param(_of_nothing(OTHERS, OTHERS.denied), "none", "succeeded", id="processes of others"),
     ],
 )  # fmt: skip
 def test_a_denial_beside_the_project_can_turn_red(probe: WorkProbe, without: str, evidence: str) -> None:

@@ -60,7 +60,7 @@ def diff(
             write_output(file, content())
     _judge(report)
     if silent := [name for name in report.found.silent if name in (method or ())]:
-        raise VerdictError(f"{', '.join(silent)} takes neither policy, so nothing was compared for it")
+        raise VerdictError(f"{', '.join(silent)} can enforce neither policy, so nothing was compared for it")
     return Checked(report.found.asked)
 
 
@@ -85,6 +85,6 @@ def _judge(report: ChangeReport) -> None:
     """Raise what the command ends with."""
     wrong = [each for each in report.witnesses if each.verdict == "contradicted"]
     if wrong:
-        raise VerdictError(f"a sandbox did otherwise than was said: {'; '.join(map(str, wrong[:3]))}")
+        raise VerdictError(f"a sandbox did not behave as predicted: {'; '.join(map(str, wrong[:3]))}")
     if report.found.widened:
         raise PolicyWidened(f"{report.new} allows more than {report.old}")

@@ -66,7 +66,7 @@ def _follow_to_end(followed: FollowedFleet) -> int:
     except BaseException:
         again = f"sandwright fleet --name {followed.name}"
         notify(
-            f"fleet {followed.name} goes on without us: "
+            f"fleet {followed.name} continues without this command: "
             f"`{again} --resume` follows it, `{again} --remove` ends it"
         )
         raise

@@ -63,7 +63,7 @@ def learn(
         raise VerdictError(f"the command fails under the current policy, with {learned.first}")
     if learned.passed is False:
         why = (
-            "it needs accesses that can't be observed"
+            "it needs accesses that cannot be recorded"
             if learned.repeatable
             else "nor a second time under the current policy"
         )
@@ -124,17 +124,18 @@ def _summary_lines(learner: Learner, learned: Learned) -> Iterator[str]:
         beyond = f"; calls that strict refuses were tried: {', '.join(calls)}" if calls else ""
         yield f"system calls: {learned.proposal.seccomp} suffices{beyond}"
     for item, needed in learned.necessary:
-        yield f"without {item.value}: {'the command fails' if needed else 'it passes, so that was taken out'}"
+        found = "the command fails" if needed else "it passes, so this grant was removed"
+        yield f"without {item.value}: {found}"
     yield from _requested_lines(learner, learned)
     if learned.proposal.variables is None:
-        yield "variables: which a program reads can't be seen; environment stays as it is"
+        yield "variables: reads of variables cannot be recorded, so `environment` is not changed"
 
 
 def _requested_lines(learner: Learner, learned: Learned) -> Iterator[str]:
     """What was asked for and is not granted, with the cache of a tool where it is one."""
     requested = sorted(learned.needs.requested.items())
     if requested:
-        yield "asked for, and not proposed, since the current policy or the preset `default` doesn't let it:"
+        yield "requested but not proposed, because the current policy or the preset `default` denies it:"
     home = learner.current.facts.home
     for (what, kind), why in requested[:_MOST_LINES]:
         tool = next(

@@ -109,7 +109,8 @@ def _lint_policy(file: str, facts: str) -> Iterator[tuple[str, str]]:
     except SandwrightError as error:
         yield (
             "warning",
-            f"{file}: what its methods enforce was not checked, as it can't be resolved here: {error}",
+            f"{file}: what its methods enforce was not checked, because the policy cannot be resolved here: "
+            f"{error}",
         )
         return
     yield from _unenforced_features(resolved)
@@ -117,7 +118,8 @@ def _lint_policy(file: str, facts: str) -> Iterator[tuple[str, str]]:
     if blocking := blocking_file(Path(project)):
         yield (
             "warning",
-            f"{blocking} is no regular file: Git would wait at it, and was not asked what it tracks",
+            f"{blocking} is not a regular file: Git would wait for it, so Git was not asked which files "
+            "it tracks",
         )
     names = [f"{project}/{name}" for name in tracked(Path(project))]
     for rule in resolved.filesystem.rules:
@@ -126,8 +128,8 @@ def _lint_policy(file: str, facts: str) -> Iterator[tuple[str, str]]:
             position = f"{rule.source.file}:{rule.source.line}:{rule.source.column}: {rule.source.field}"
             yield (
                 "warning",
-                f"{position}: Git tracks {rule.written}: everybody who has the repository has it, and hidden "
-                "it may break `git commit`, or tools that read it",
+                f"{position}: Git tracks {rule.written}, so everybody with the repository can read it; "
+                "hiding it may break `git commit` and tools that read it",
             )
 
 

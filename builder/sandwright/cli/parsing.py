@@ -182,7 +182,7 @@ def _parse_positional(command: Command, values: Values, word: str) -> None:
         if each.keyword not in values:
             values[each.keyword] = word
             return
-    _raise_usage_error(f"{command.name}: {word!r} is one word too many; usage: {command.usage()}")
+    _raise_usage_error(f"{command.name}: {word!r} is an extra argument; usage: {command.usage()}")
 
 
 def _is_option(word: str) -> bool:

@@ -126,7 +126,7 @@ def explain(
         _print_comparison(answer)
     if not answer.agree:
         names = ", ".join(dict.fromkeys(row.method for row in answer.rows if row.status == "disagrees"))
-        raise VerdictError(f"artifacts do not do what the policy says: {names}")
+        raise VerdictError(f"the artifacts decide otherwise than the policy: {names}")
 
 
 def facts(
@@ -173,10 +173,10 @@ def _warn(policy: ResolvedPolicy, method: str, *, here: bool) -> None:
 def _print_changes(found: Changes, count: int) -> None:
     console.line(f"{found.directory}: {count} artifacts, {len(found.written)} files written")
     for name in found.removed:
-        console.line(one_line(f"{found.directory / name}: removed, as the policy no longer renders to it"))
+        console.line(one_line(f"{found.directory / name}: removed, because the policy no longer renders it"))
     for name in found.strange:
         console.warn(
-            f"{found.directory / name} was not written by this program, or changed since: left alone"
+            f"{found.directory / name} was not written by this program, or was changed since, so it stays"
         )
 
 

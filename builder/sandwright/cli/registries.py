@@ -33,7 +33,7 @@ def push_image(
     """Push an image with all its platforms by digest, read it back, compare it, and tag it last."""
     target = parse_reference(reference)
     if target.digest:
-        raise UsageError(f"'{reference}': where to push is a tag; the digest is the image's own")
+        raise UsageError(f"'{reference}': push to a tag, not to a digest: the image determines its digest")
     layout = open_layout(image_path(image, build_directory(output)), ref or None)
     tags = [target.what, *(tag or ())]
     with (
@@ -53,7 +53,7 @@ def push_image(
         more = push_attachments(
             repository, layout.graph, layout.attachments, layout.open_blob, progress=progress
         )
-    evidence = f", and {len(more)} of its evidence" if more else ""
+    evidence = f", and {len(more)} parts of its evidence" if more else ""
     sent = f"sent {len(done.sent)} of {len(layout.graph.nodes) + len(layout.graph.blobs)} parts{evidence}"
     moved = f", tagged {', '.join(done.tagged)}" if done.tagged else ""
     console.line(f"{target.name}@{done.digest}: {sent + moved if done.changed else 'nothing has changed'}")

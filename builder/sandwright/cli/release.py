@@ -317,7 +317,7 @@ def _split_destination(words: list[str], to: str) -> tuple[list[str], str]:
     found, prefix = (words, to) if to else (words[:-1], words[-1] if words else "")
     prefix = prefix.rstrip("/")
     if not found or not prefix:
-        raise UsageError("publish: say which images, and where to: publish NAME… HOST/PREFIX --key FILE")
+        raise UsageError("publish: name the images and the destination: publish NAME… HOST/PREFIX --key FILE")
     if "/" not in prefix and not set(prefix) & set(".:"):
         raise UsageError(f"publish: {prefix!r} does not name a registry: HOST[:PORT] or HOST[:PORT]/PREFIX")
     return list(dict.fromkeys(found)), prefix

@@ -75,7 +75,7 @@ def _ladder(rungs: Sequence[Rung]) -> Iterator[str]:
     if not rungs:
         return
     starts = rungs[-1].starts
-    named = rungs[-1].method if starts else "nothing that starts here"
+    named = rungs[-1].method if starts else "no method, because none starts here"
     yield f"a new policy (sandwright init) would name {named}"
     for each in rungs[:-1] if starts else rungs:
         yield f"  not {each.method}: {each.why}"
@@ -98,7 +98,7 @@ def _untried_lines(found: Mapping[str, str]) -> Iterator[str]:
         yield f"not tried: {form}, as {method} starts (sandwright doctor --method {form})"
 
 
-_ELSEWHERE = "session {} is of another pid namespace or machine: ask there"
+_ELSEWHERE = "session {} belongs to another PID namespace or machine: ask there"
 
 
 def status(*, json: bool = False) -> None:

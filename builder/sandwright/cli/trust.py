@@ -32,7 +32,7 @@ def trust(
     found = _loosened(request, load_layers(request, LiveHost()))
     if forget:
         store.forget(found)
-        console.line(f"{found.policy}: no longer accepted")
+        console.line(f"{found.policy}: no longer approved")
         return
     if not found.allows:
         console.line(f"{found.policy} allows nothing beyond the preset default")
@@ -42,7 +42,7 @@ def trust(
         console.line(f"  {each}")
     console.line(f"{store.VARIABLE}={found.digest}")
     if not yes and not _agreed():
-        raise VerdictError("declined at the prompt: the policy stays untrusted")
+        raise VerdictError("declined at the prompt: the policy is not approved")
     console.line(f"recorded in {store.record(found)}")
 
 

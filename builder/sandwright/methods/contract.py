@@ -78,7 +78,7 @@ class Method:
         Raise RenderError if the method has no reader.
         """
         if not self.parts.read_back:
-            raise RenderError(f"{rendered.method} is rendered, but not read back yet")
+            raise RenderError(f"{rendered.method} can be rendered, but its artifacts cannot be read back")
         sandbox: ReadBack = self.parts.load("read_back")(rendered, policy)
         return sandbox
 

@@ -134,7 +134,7 @@ def _project_directory(policy: MergedPolicy) -> Path:
     try:
         return Path(file).parent if file is not None else Path.cwd()
     except OSError as error:
-        raise UsageError(f"the current directory can't be told: {error.strerror}") from error
+        raise UsageError(f"the current directory is unknown: {error.strerror}") from error
 
 
 def _with_repositories(

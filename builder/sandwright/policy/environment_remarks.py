@@ -68,8 +68,8 @@ def unwritable_directories(policy: ResolvedPolicy, environ: Mapping[str, str]) -
             continue
         source = item.source if item else policy.source("environment.pass")
         yield (
-            f"{source}: {name} is {value}, which {why}: programs fail over "
-            f"{holds} there; set it to one that can be written: environment.set: {{{name}: $CACHE/…}}"
+            f"{source}: {name} is {value}, which {why}: programs fail to "
+            f"use {holds} there; set it to a writable directory: environment.set: {{{name}: $CACHE/…}}"
         )
 
 

@@ -96,7 +96,7 @@ def _explain_path(policy: ResolvedPolicy, action: Action, path: str) -> Explanat
     canonical = policy.canonical(path)
     rules = policy.filesystem.tree.deciding(canonical)
     if not rules:
-        ground = RuleReason("no rule: what nothing lists can't be read", policy.source("filesystem.read"))
+        ground = RuleReason("no rule lists it, so it can't be read", policy.source("filesystem.read"))
         return Explanation(action, canonical, allowed=False, ground=ground)
     allowed = rules[0].readable if action == "read" else rules[0].writable
     grounds = [RuleReason(_rule_text(rule), rule.source) for rule in rules]
@@ -141,7 +141,7 @@ def why_void(policy: ResolvedPolicy, grant: PathRule) -> str:
     holds = {"write": winner.writable, "read": winner.readable}.get(grant.kind, True)
     if holds or not named:
         return ""
-    void = "lets nothing be written" if winner.readable else "grants nothing"
+    void = "allows no writing" if winner.readable else "grants nothing"
     advice = how_to_lift(winner, grant.written, grant.source.rank)
     return f"{void}: {_rule_text(winner)} ({winner.source}) decides; {advice}"
 
@@ -157,7 +157,7 @@ def how_to_lift(winner: PathRule, path: str, rank: int) -> str:
         return "to read it, set credentials.cloud: readonly"
     if winner.source.rank < rank:
         return f"to open it, add filesystem.unprotect: [{{path: {path}, reason: …}}]"
-    return f"to open it, take it out of {field}"
+    return f"to open it, remove it from {field}"
 
 
 def _rule_text(rule: PathRule) -> str:
@@ -257,7 +257,7 @@ def _env(policy: ResolvedPolicy, name: str) -> Explanation:
         ground = RuleReason("credentials: it holds a secret of a shim", BUILT_IN)
         return Explanation("env", name, allowed=False, ground=ground)
     if values.loads_code(name):
-        ground = RuleReason("it makes programs load code, and never passes", BUILT_IN)
+        ground = RuleReason("it makes programs load code, and is never passed on", BUILT_IN)
         return Explanation("env", name, allowed=False, ground=ground)
     passed = policy.passing(name)
     if passed is not None:

@@ -97,7 +97,7 @@ class RecordedEntries(dict[str, HostEntry]):
         """The entry at a path, None for nothing. Raise UsageError for a path without a record."""
         if path not in self and not is_known(path, self, self._absent):
             raise UsageError(
-                f"the facts say nothing of {path}: record them again with `sandwright facts` on their host"
+                f"the facts do not cover {path}: record them again with `sandwright facts` on their host"
             )
         return super().get(path)
 

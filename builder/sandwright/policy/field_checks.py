@@ -86,7 +86,7 @@ def methods(names: tuple[str, ...]) -> tuple[str, ...]:
     if not names:
         raise ValueError("must name at least one method")
     if "noop" in names:
-        fault = "noop enforces nothing; it is only ever chosen by name: method: noop"
+        fault = "noop enforces nothing, so only `method: noop` can choose it"
         raise FieldErrors([((names.index("noop"),), fault)])
     return names
 
@@ -182,7 +182,7 @@ def seccomp(text: str) -> str:
     """The name of a profile, or the path of a file."""
     if text.startswith(("/", "~", "$")):
         return path(text)
-    return one_of(text, SECCOMP_PROFILES, what="profile (a file is named by its absolute path)")
+    return one_of(text, SECCOMP_PROFILES, what="profile (name a file by its absolute path)")
 
 
 def variable_or_inherited(text: str) -> str:

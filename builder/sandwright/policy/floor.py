@@ -81,7 +81,7 @@ def _floor_faults(floor: MergedSettings, settings: MergedSettings) -> Iterator[t
 
 def _loosening_message(name: str, setting: object, limit: Sourced[Any]) -> str:
     if name == "process.seccomp" and not {setting, limit.value} <= {*SECCOMP_PROFILES}:
-        why = "what a file lets through is not compared with other profiles"
+        why = "a profile in a file is not compared with other profiles"
         return f"{setting} is not the floor's {limit.value} ({limit.source}): {why}"
     return (
         f"{_format_value(setting)} is looser than the floor's {_format_value(limit.value)} ({limit.source})"
@@ -197,7 +197,7 @@ def _variable_faults(floor: MergedSettings, settings: MergedSettings) -> Iterato
             each for each in settings.items("environment.pass") if values.pattern_covers(each.value, name)
         ]
         if limit.value is None and passed:
-            yield passed[0].source, f"{name} is taken away by the floor ({limit.source})"
+            yield passed[0].source, f"{name} is removed by the floor ({limit.source})"
 
 
 def _path_variable_faults(

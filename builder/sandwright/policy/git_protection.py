@@ -56,13 +56,13 @@ def check_git_protection(facts: HostFacts, before: PathRules, tree: PathRules) -
     for path, why in facts.git_files.items():
         if why == "hooks" and is_inside(project, path) and before.changes_host(path):
             raise UsageError(
-                f"Git's core.hooksPath is {path}: every file there can be a hook; give hooks a directory of "
-                "their own"
+                f"Git's core.hooksPath is {path}: every file there can be a hook; give hooks a separate "
+                "directory"
             )
         if why == "include" and facts.kind(path) is None and tree.changes_host(path):
             raise UsageError(
-                f"Git's configuration includes {path}, which doesn't exist and could be made inside: make "
-                "it, or take it out of the configuration"
+                f"Git's configuration includes {path}, which doesn't exist and could be created inside: "
+                "create it, or remove it from the configuration"
             )
 
 

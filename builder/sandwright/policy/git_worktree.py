@@ -56,7 +56,7 @@ def linked_worktree(project: str, home: str, uid: int, inputs: LiveHost) -> Link
 def _worktree_faults(git: str, directory: str, common: str, uid: int, inputs: LiveHost) -> Iterator[str]:
     """Why a directory is not the one that a repository keeps for a work tree, the first reason first."""
     if not directory or os.path.dirname(directory) != f"{common}/worktrees":  # noqa: PTH120 - a name
-        yield f"{git} leads to no directory of a linked work tree"
+        yield f"{git} does not lead to the directory of a linked work tree"
         return
     if _real_path(f"{directory}/{first_line(Path(directory, 'commondir'), inputs) or '?'}", inputs) != common:
         yield f"{directory}/commondir doesn't lead to {common}"
@@ -69,7 +69,7 @@ def _worktree_faults(git: str, directory: str, common: str, uid: int, inputs: Li
     for path in (common, f"{common}/worktrees", directory, f"{directory}/gitdir", f"{directory}/commondir"):
         status = inputs.status(path)
         if not status.mode or status.owner != uid or status.mode & stat.S_IWOTH:
-            yield f"{path} doesn't belong to you, or everybody may write it"
+            yield f"{path} doesn't belong to you, or is world-writable"
 
 
 def _place_fault(common: str, project: str, home: str) -> str:
@@ -91,8 +91,8 @@ def _index_fault(common: str, project: str, inputs: LiveHost) -> str:
         if not is_inside(path, tree) or (is_inside(path, project) and path != project):
             return (
                 f"the index of {tree} has the entry {link!r}, which leads to {path}: `git status` there "
-                f"runs what is configured there; look at it, then: git -C {tree} rm --cached {link!r}, "
-                f"or make the index anew: rm {common}/index && git -C {tree} reset"
+                f"runs what is configured there; inspect it, then: git -C {tree} rm --cached {link!r}, "
+                f"or create the index again: rm {common}/index && git -C {tree} reset"
             )
     return ""
 

@@ -146,7 +146,7 @@ def endpoint(text: str) -> tuple[str, int]:
 def canonical_host(text: str) -> str:
     """The one spelling of a host, a name or an address without brackets. Raise ValueError for others."""
     if "%" in text and ":" in text:
-        raise ValueError(f"{quoted(text)}: zone ids mean something on one machine only")
+        raise ValueError(f"{quoted(text)}: a zone ID is valid only on one machine")
     if ":" in text:
         return str(_unmapped(_ip(text)))
     name = _to_a_labels(text.removesuffix(".").lower())

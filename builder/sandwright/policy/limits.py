@@ -62,7 +62,7 @@ def _limit_obstacle(policy: ResolvedPolicy, declaration: Declaration, name: str)
     if groups == "own":
         return ""
     if groups == "caller" and facts.uid != 0:
-        return "without root there may be no control group to count in"
+        return "without root there may be no cgroup to count in"
     if facts.os == "linux" and CONTROLLERS[name] not in facts.controllers:
-        return "this host has no control group to count in"
+        return "this host has no cgroup to count in"
     return ""

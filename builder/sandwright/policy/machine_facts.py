@@ -31,7 +31,7 @@ def machine_facts(
     """
     system = sys.platform
     if system not in ("linux", "darwin"):
-        raise HostError(f"sandboxes are made on Linux and macOS, not on {system}")
+        raise HostError(f"sandboxes run on Linux and macOS, not on {system}")
     account = _current_account()
     home = environ.get("HOME") or account.pw_dir
     variables = {*names, GOOGLE_KEY, "DOCKER_HOST", "XDG_CONFIG_HOME"}

@@ -252,7 +252,7 @@ def with_exceptions(
         if exception is None or rule.kind not in ("deny", "readonly"):
             yield rule
         elif rule.origin == "engine":
-            faults.add(exception.source, f"{rule.path} is a socket of {rule.why}, denied always")
+            faults.add(exception.source, f"{rule.path} is a socket of {rule.why}, always denied")
             yield rule
         elif rule.source.layer == "floor":
             faults.add(exception.source, f"{rule.path} is denied by the floor ({rule.source})")
@@ -271,7 +271,7 @@ def engine_faults(
     for path, source in paths:
         found = next((rules[0] for _, rules in tree.prefixes(path)), None)
         if found:
-            faults.add(source, f"{path} leads to the socket of {found.why}, which is denied always")
+            faults.add(source, f"{path} leads to the socket of {found.why}, which is always denied")
 
 
 def protections(

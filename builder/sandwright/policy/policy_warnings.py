@@ -52,7 +52,7 @@ def _git_warnings(policy: ResolvedPolicy) -> Iterator[str]:
 
 CONFIG_DANGER = (
     "config lets a program inside choose what the host's Git runs: core.fsmonitor and core.hooksPath, "
-    "filters, aliases, included files; look at the repository's configuration before you use Git there"
+    "filters, aliases, included files; inspect the repository's configuration before you use Git there"
 )
 
 
@@ -93,8 +93,8 @@ def _second_names(policy: ResolvedPolicy, inputs: LiveHost) -> Iterator[str]:
     count = inputs.status(user).names
     if count > 1:
         raise UsageError(
-            f"{user} has {count} names (hard links), and a sandbox could write it by another one: make it a "
-            "separate file, with `cp -p` and `mv`"
+            f"{user} has {count} names (hard links), and a sandbox could write it under another name: make "
+            "it a separate file, with `cp -p` and `mv`"
         )
     for rule in policy.filesystem.rules:
         if rule.kind not in ("deny", "readonly") or policy.facts.kind(rule.path) != "file":
@@ -102,7 +102,7 @@ def _second_names(policy: ResolvedPolicy, inputs: LiveHost) -> Iterator[str]:
         count = inputs.status(rule.path).names
         if count < 2:
             continue
-        text = f"{rule.path} has {count} names (hard links), and only this one is held"
+        text = f"{rule.path} has {count} names (hard links), and only this one is protected"
         if _controls_host(rule, policy):
             raise UsageError(f"{text}: make it a separate file, with `cp -p` and `mv`")
         yield f"{rule.kind} {rule.written}: {text}"

@@ -161,7 +161,7 @@ def _parse_piece(found: re.Match[str]) -> str | Variable:
     if found[0] == "$$":
         return "$"
     if found[0] == "$":
-        raise ValueError("a lone $ is no variable; write $$ for a dollar sign")
+        raise ValueError("a single $ does not name a variable; write $$ for a dollar sign")
     if braced is not None:
         if not _NAME.fullmatch(braced):
             raise ValueError(f"{quoted(found[0])} is no variable; write $$ for a dollar sign")
@@ -214,7 +214,7 @@ def _refuse_impossible(text: str) -> None:
     if has_undecodable_bytes(text):
         raise ValueError("is not valid UTF-8")
     if ".." in text.split("/"):
-        raise ValueError(f"{quoted(text)} holds '..', which means another place once a link is involved")
+        raise ValueError(f"{quoted(text)} holds '..', which leads elsewhere if a component is a link")
 
 
 def _relative_hint(text: str) -> str:

@@ -142,7 +142,7 @@ def secret_reference(text: str) -> str:
     if not found:
         raise ValueError(
             "must name a variable of the host that holds the secret, like ${SANDBOX_GH_TOKEN}; "
-            "a secret itself never stands in a policy"
+            "never write the secret itself into a policy"
         )
     return found[1]
 

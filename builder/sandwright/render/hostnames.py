@@ -23,7 +23,7 @@ _DNS = 53
 def name_files(hostname: str, *, proxied: bool, resolver: bool = False) -> dict[str, bytes]:
     """hosts(5) and resolv.conf(5), by name below /etc. `resolver`: the launcher's answers inside."""
     names = f"127.0.0.1\tlocalhost {hostname}\n::1\tlocalhost\n"
-    none = b"# There are no names here.\n" if proxied else b"# There is no network.\n"
+    none = b"# Names do not resolve here.\n" if proxied else b"# There is no network.\n"
     return {"hosts": names.encode(), "resolv.conf": b"nameserver 127.0.0.1\n" if resolver else none}
 
 

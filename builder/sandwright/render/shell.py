@@ -35,7 +35,7 @@ def variables(
     """
     parts = [_assigned(name, value) for name, value in values.items()]
     parts += [_repeat_command(name, found) for name, found in (rows or {}).items()]
-    content = f"# What the policy says, for the scripts beside this file.\n{''.join(parts)}"
+    content = f"# The policy's settings, for the scripts in this directory.\n{''.join(parts)}"
     return Artifact(
         VARIABLES, content.encode("utf-8", "surrogateescape"), "what the policy says, for scripts"
     )

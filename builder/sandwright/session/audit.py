@@ -143,7 +143,7 @@ class AuditLog:
         """Hold the file's lock. Raise HostError when another process keeps it."""
         with exclusive(Path(self.path), within=PATIENCE) as held:
             if not held:
-                raise HostError(f"another process holds the audit log {self.path}")
+                raise HostError(f"another process has locked the audit log {self.path}")
             yield
 
     def _last_line(self) -> tuple[int, str]:
@@ -155,7 +155,7 @@ class AuditLog:
         line = end[:-1].rpartition(b"\n")[2]
         record = parse_line(line) if end.endswith(b"\n") else None
         if record is None:
-            raise UsageError(f"the last line of {self.path} is none of an audit log, or was cut")
+            raise UsageError(f"the last line of {self.path} does not belong to an audit log, or was cut off")
         return record.number, line_digest(line)
 
 

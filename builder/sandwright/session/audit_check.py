@@ -66,7 +66,7 @@ def _read_entries(path: Path, faults: list[str]) -> Iterator[_Line]:
                     faults.append(f"line {line_number} is cut off in the middle")
                 elif record is None:
                     faults.append(
-                        f"line {line_number} is no line of an audit log: it was changed or inserted"
+                        f"line {line_number} does not belong to an audit log: it was changed or inserted"
                     )
                 else:
                     yield _Line(line_number, line_digest(line), record)
@@ -86,7 +86,7 @@ def _chain(lines: Sequence[_Line]) -> Iterator[str]:
             yield f"{gone} removed, or changed, before line {behind.line_number}"
         elif behind.number <= line.number:
             where = f"line {behind.line_number}"
-            yield f"{where} was moved or inserted: it says that it is number {behind.number}"
+            yield f"{where} was moved or inserted: its number is {behind.number}"
         elif behind.record.previous != line.digest:
             later = lines[index + 2 : index + 3]
             broken = bool(later) and later[0].record.previous != behind.digest
@@ -112,7 +112,7 @@ def _sessions(lines: Sequence[_Line], found: AuditFindings, runs: Callable[[str]
             begun[session] = True
     for session, ended in begun.items():
         if not ended and runs(session):
-            found.notes.append(f"session {session} goes on")
+            found.notes.append(f"session {session} is still running")
         elif not ended:
             found.faults.append(f"session {session} has no end: it was killed, or lines were cut off")
     return len(begun)

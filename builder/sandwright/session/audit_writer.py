@@ -96,7 +96,7 @@ class AuditWriter:
         try:
             work()
         except Exception as error:  # noqa: BLE001 - whatever it is, the rest is done
-            self._notify(f"the audit log lacks something of this run: {error}")
+            self._notify(f"the audit log is incomplete for this run: {error}")
 
     def _write_new_events(self) -> None:
         """Write what launcher and bridge have reported since the last look."""

@@ -114,7 +114,7 @@ def _stale_records() -> Iterator[Leftover]:
 def _forget_record(session: str, notify: Callable[[str], None]) -> bool:
     """Remove a record, unless what it alone leads to is still there. Raise HostError where that is so."""
     if not stale_sessions.forget(session, notify=notify):
-        raise HostError(f"the record of session {session} stays, as something that it left does")
+        raise HostError(f"the record of session {session} stays, because something that it left behind stays")
     return True
 
 

@@ -61,7 +61,7 @@ _MOST_CALLS = 256
 _COLUMNS = {0xC000003E: "amd64", 0xC00000B7: "arm64", 0x40000003: "i386", 0x40000028: "arm"}
 """Of `syscalls.csv`, by the architecture of linux/audit.h."""
 
-_SOCKET = "whatever the program that listens there does for who connects"
+_SOCKET = "everything that the program listening there does for its clients"
 _HOST = "this host, to every program inside"
 _OWN = "Unix sockets between programs inside"
 

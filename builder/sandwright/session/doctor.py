@@ -205,12 +205,12 @@ def _restrictions(host: MachineFacts, root: Path) -> list[str]:
         restricted = host.apparmor_restricts_user_namespaces
         found.append("user namespaces are " + ("restricted by AppArmor" if restricted else "switched off"))
     if _masked(root):
-        found.append("/proc is covered in places, so that no new one can be mounted")
+        found.append("/proc is covered in places, so no new one can be mounted")
     if host.os == "linux" and host.cgroups in ("hybrid", "none"):
         found.append(
-            "control groups of both versions are mounted, which crun refuses"
+            "cgroups of both versions are mounted, which crun refuses"
             if host.cgroups == "hybrid"
-            else "no control groups are mounted: no limits of memory, processors and processes together"
+            else "no cgroups are mounted, so memory, processors and the number of processes cannot be limited"
         )
     return found
 
@@ -229,11 +229,11 @@ def unrestricted(system: str) -> Iterator[str]:
     """What isn't held of programs of the host that parse what a sandbox sends (`launch-init --restrict`)."""
     parsers = "squid (network.mode: proxy) and git (credentials.shims) on the host"
     if system != "linux":
-        yield f"{parsers} run with all rights of this account, as this system has no Landlock"
+        yield f"{parsers} run with all rights of this account, because this system has no Landlock"
         return
     match landlock_version():
         case 0:
-            yield f"Landlock is off: {parsers} are restricted by a filter of system calls alone"
+            yield f"Landlock is off: {parsers} are restricted only by a filter of system calls"
         case version if version < PORTS:
             yield f"Landlock has version {version}: ports of {parsers} are not restricted (Linux 6.7)"
 

@@ -31,10 +31,10 @@ def become_exec(address: str, argv: Sequence[str], *, workdir: str = "") -> None
         raise UsageError("give a command to run, behind --")
     record = find_running(address)
     if why := properties(record.method).exec_unsupported:
-        raise UsageError(f"session {address} takes no further command: under {record.method}, {why}")
+        raise UsageError(f"session {address} accepts no further commands: under {record.method}, {why}")
     socket, launch = state.requests_of(record.session), str(Path(record.directory, "launch"))
     if not Path(socket).exists():
-        raise user_dirs.error(f"session {address} takes no command: it is starting or ending")
+        raise user_dirs.error(f"session {address} accepts no commands: it is starting or ending")
     _check_launch_digest(launch, record)
     restore_signals()
     words = [launch, "--exec", socket, workdir or _shared_directory(record), *argv]

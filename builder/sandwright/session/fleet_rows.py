@@ -51,7 +51,7 @@ def _read_rows_file(file: str) -> str:
     except OSError as error:
         raise UsageError(f"{file} can't be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise UsageError(f"{file} is no UTF-8: byte {error.start}") from error
+        raise UsageError(f"{file} is not UTF-8: byte {error.start}") from error
 
 
 def _split_words(line: str) -> tuple[str, ...]:
@@ -62,7 +62,9 @@ def _split_words(line: str) -> tuple[str, ...]:
         except (ValueError, RecursionError):
             found = None
         if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
-            raise ValueError("a row that begins with [ is a JSON list of strings: quote the bracket else")
+            raise ValueError(
+                "a row that begins with [ is a JSON list of strings: otherwise quote the bracket"
+            )
     else:
         try:
             found = shlex.split(line, posix=True)

@@ -29,7 +29,7 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 CONTENTS = {
     "codex/config.toml": (
-        "# Written by sandwright. Codex's own sandbox cannot start in this one, which holds in its place.\n"
+        "# Written by sandwright. Codex's own sandbox cannot start in this one, which takes its place.\n"
         'sandbox_mode = "danger-full-access"\n'
     )
 }

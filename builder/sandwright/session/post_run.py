@@ -39,7 +39,7 @@ def main() -> None:
     except KeyboardInterrupt:
         pass
     except Exception as fault:  # noqa: BLE001 - the run's status is what counts
-        _notify_all([f"what the run left was not looked at: {fault}"], notify)
+        _notify_all([f"the files that the run changed were not examined: {fault}"], notify)
     finally:
         os._exit(status)
 

@@ -207,7 +207,7 @@ def resolved_here(
     cwd = request.cwd if project is None else None
     facts = collect_facts(policy, project=root, cwd=cwd, inputs=inputs, account=True)
     if cwd and inputs.real(cwd) != cwd:  # the kernel named it without links: something else is there now
-        raise UsageError(f"{cwd} became a link while the sandbox was prepared: nothing was started")
+        raise UsageError(f"{cwd} was replaced by a link while the sandbox was prepared: nothing was started")
     found = policy.resolve(facts if other is None else other(facts))
     refuse_changeable(found)
     process.avoid_writable(found.filesystem.tree.changes_host)
@@ -242,7 +242,7 @@ def _host_program(agent: str, resolved: ResolvedPolicy, inputs: LiveHost) -> Hos
 
 def _about_agent(agent: str, program: HostProgram | None, image: str) -> str:
     if program is None:
-        return f"{agent} is no program of yours on PATH: the image {image} has to have it"
+        return f"{agent} is not a program on your PATH: the image {image} has to have it"
     return f"{agent} is this host's, read-only inside: {', '.join(program.paths)}"
 
 

@@ -115,7 +115,7 @@ def _check_explained(prepared: CachedSandbox) -> None:
     from sandwright.methods.registry import declaration  # noqa: PLC0415 - few runs ask for it
 
     if why := declaration(prepared.method).why_unreported("paths"):
-        raise UsageError(f"--explain-denials: {prepared.method} can't tell of paths: {why}")
+        raise UsageError(f"--explain-denials: {prepared.method} can't report paths: {why}")
 
 
 def _check_program_visible(program: str, scope: ScanScope) -> None:

@@ -40,7 +40,7 @@ _MISSED = "not everything was looked at"
 _LINK = "a link in a repository: Git may write through it"
 _REMOVED = "a link in a repository was removed"
 _ENTERED = "a repository that the index has as an entry: `git status`"
-_SETS_ID = "a set-user-id or set-group-id file: who runs it gets its owner's rights"
+_SETS_ID = "a set-user-id or set-group-id file: whoever runs it gets its owner's rights"
 _RUNS = ("commondir", "config", "config.worktree")
 """Of a directory of Git's: what names programs, or where they are named."""
 
@@ -205,7 +205,7 @@ class _Scan:
         if len(found) > MOST_LINES:
             said.append(f"{_NEW}: {len(found) - MOST_LINES} more like these")
         if self.stopped:
-            said.append(f"{_MISSED}: it was too much from {printable(self.stopped)} on")
+            said.append(f"{_MISSED}: there were too many files, from {printable(self.stopped)} on")
         return said
 
     def _ask(self, mount: str) -> None:

@@ -49,7 +49,7 @@ def locked(session: str, *, within: float = _LOCKING) -> Iterator[SessionRecord 
             raise HostError(f"the record of session {session} is locked by another process")
         record = state.read(session)
         if record is not None and (found := liveness(record.process)) != "ended":
-            where = "runs" if found == "running" else "is of another pid namespace or machine"
+            where = "runs" if found == "running" else "belongs to another PID namespace or machine"
             raise NotStaleError(f"session {session} {where}")
         yield record
     finally:

@@ -120,7 +120,7 @@ def _explain_denials(session: CommandSession, notify: foreground.Notify) -> Deni
         accesses, unknown = candidate_denials(file, session.prepared.record.after.context.paths)
         found = _judge_accesses(session, accesses) if accesses else []
         if unknown:
-            notify(f"{unknown} calls with paths are unknown: more may be refused")
+            notify(f"{unknown} calls with unknown paths: more may have been refused")
         return found
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as fault:
         notify(f"cannot report refused paths: {fault}")

@@ -71,8 +71,8 @@ def _denial_fields(
     if ended.status is None:
         return {"unseen": "nothing was started"}
     if record.enforced.network == "proxy":
-        return {"unseen": f"the proxy of {record.method} is a container, whose log goes with it"}
-    return {"unseen": "no proxy ran, and the kernel reports its refusals to the program only"}
+        return {"unseen": f"the proxy of {record.method} runs in a container, which is removed with its log"}
+    return {"unseen": "no proxy ran, and the kernel reports refusals only to the program"}
 
 
 def report_telemetry(

@@ -95,8 +95,8 @@ def require_approval(loosened: Loosened, *, word: bool = False) -> None:
         return
 
     raise UsageError(
-        f"{loosened.line()}\nNothing was started. Look at it; then say so once with `sandwright trust`, for "
-        f"this run with --trust-policy, or in CI with {VARIABLE}={loosened.digest}"
+        f"{loosened.line()}\nNothing was started. Review it; then approve it once with `sandwright trust`, "
+        f"for this run with --trust-policy, or in CI with {VARIABLE}={loosened.digest}"
     )
 
 

@@ -148,7 +148,7 @@ def _unchanged_only(runs: Runs) -> ProbeOutcome:
         observed=str(status),
         wrong=""
         if (control, status) == (0, 125) and "changed" in stderr
-        else "it ran, or refused for another reason",
+        else "it ran, or was refused for another reason",
         evidence=f"one byte more → {status}: {stderr.strip()}\ncontrol: unchanged → {control}",
     )
 
@@ -402,6 +402,6 @@ def _ghosts(runs: Runs, before: frozenset[str]) -> ProbeOutcome:
         "no mount point is left in the project",
         expected="nothing new",
         observed=", ".join(appeared) or "nothing new",
-        wrong="there is something new in the project" if appeared else "",
+        wrong="the run left something new in the project" if appeared else "",
         evidence=f"{len(before)} names before, the same after",
     )

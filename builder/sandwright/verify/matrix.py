@@ -126,9 +126,9 @@ def _proof(resolve: Resolve, method: str, host: MachineFacts, work: ProveWork | 
 def _not_travelling(resolve: Resolve, variable: str) -> str:
     """Why nothing is proved elsewhere; empty where it is."""
     if not os.environ.get(variable):
-        return f"no project travels there: {variable} names no repository"
+        return f"no project is copied there: {variable} names no repository"
     if resolve(()).network.mode != "none":
-        return "its network is another one than this machine's, and is not proved; without a network it is"
+        return "its network is not this machine's, so it is proved only without a network"
     return ""
 
 

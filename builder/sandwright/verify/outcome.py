@@ -169,9 +169,9 @@ def _compare_answer(
     if answer.kind in ("none", "unknown", "late"):
         return Verdict.INCONCLUSIVE, text
     if answer.name in step.breach:
-        return Verdict.FAIL, f"{text}: nothing held it back"
+        return Verdict.FAIL, f"{text}: nothing prevented it"
     if "ok" not in expected_names and answer.kind != "ok":
-        return Verdict.INCONCLUSIVE, f"{text}: denied, for another reason"
+        return Verdict.INCONCLUSIVE, f"{text}: denied for another reason"
     return Verdict.FAIL, text
 
 

@@ -62,7 +62,7 @@ class PolicyReport:
         for method in required:
             skips = [each for each in self.of(method) if each.verdict is Verdict.SKIPPED]
             lines += [f"{_fault_line(each)} (required)" for each in skips]
-            lines += [] if self.of(method) else [f"fail: {method}: it is required, and was not tried"]
+            lines += [] if self.of(method) else [f"fail: {method}: it is required, but was not tried"]
         for method in named:
             if all(each.verdict is Verdict.SKIPPED for each in self.of(method)) and method not in required:
                 lines.append(f"fail: {method}: nothing was proved")

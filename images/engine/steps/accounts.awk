@@ -1,4 +1,4 @@
-# Reads `users` and `groups`, and the files of before; writes those that change, as after. Fields: passwd(5), group(5).
+# Reads `users`, `groups` and the files NAME.before; writes the changed ones as NAME.after. Fields: passwd(5), group(5).
 
 function refuse(text) {
     print text > "/dev/stderr"

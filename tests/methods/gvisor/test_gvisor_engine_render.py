@@ -205,7 +205,7 @@ def test_limits_are_the_container_s() -> None:
         ),
         (
             "credentials: {shims: {gh: {allow: []}}}\n",
-            "credentials.shims: none are brought into gVisor's outer container",
+            "credentials.shims: gVisor's outer container cannot have shims",
         ),
     ],
     ids=["pids", "shims"],
@@ -223,7 +223,7 @@ def test_a_proxy_is_reached_by_name_and_the_network_is_the_container_s() -> None
     assert "--env=SANDWRIGHT_FLAGS=--oci-seccomp --network=host --directfs=false" in _words(rendered)
     assert "HTTPS_PROXY=http://proxy:3128" in _config(rendered)["process"]["env"]
     assert rendered.artifact("proxy/squid.conf")
-    with pytest.raises(RenderError, match="a container that stays has none"):
+    with pytest.raises(RenderError, match="a persistent container has none"):
         outer_options(_resolved("network: {mode: proxy, allow: [a.example]}\n"))
 
 

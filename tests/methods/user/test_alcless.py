@@ -176,7 +176,7 @@ def test_two_runs_of_a_project_are_not_mixed(tmp_path: Path) -> None:
     rendered.run("set-up", "--yes")
     (rendered.place / rendered.instance / ".sandwright").mkdir()
     said = rendered.run("launch", "true")
-    assert (said.returncode, "a run of this project goes on" in said.stderr) == (125, True)
+    assert (said.returncode, "a run of this project is active" in said.stderr) == (125, True)
 
 
 def test_what_the_workflow_does_on_macos_is_done_with_the_stand_in(tmp_path: Path) -> None:

@@ -80,7 +80,9 @@ COMMANDS = (
             Option("name", "NAME", "name of a detached run, for logs and stop"),
             TRUST,
             Option(
-                "rendered", "", "refuse unless .sandbox holds what the policy renders to (also if CI=true)"
+                "rendered",
+                "",
+                "refuse if .sandbox differs from what the policy renders to now (also if CI=true)",
             ),
         ),
         details="Exits with 125 if the command was not started, and prints the reason on standard error; with"
@@ -201,7 +203,7 @@ COMMANDS = (
         "Verify an audit log: detect lines that were changed, moved, removed or cut off.",
         positional=(Option("file", "FILE", "the file that `run --audit` wrote", required=True),),
         options=(
-            Option("head", "DIGEST", "digest that a run printed at its end; a line must have it"),
+            Option("head", "DIGEST", "digest that a run printed at its end; fail if no line has it"),
             JSON,
         ),
         details="Exits with 8 if the log was changed, and names the line.",
@@ -229,7 +231,7 @@ COMMANDS = (
             Option(
                 "method",
                 "METHODS",
-                "methods to ask, by commas, or `all` (default: the policy's)",
+                "methods to ask, M[,M...], or all (default: the policy's)",
                 repeatable=True,
                 offered="method",
             ),

@@ -72,7 +72,8 @@ COMMANDS = (
             Option(
                 "outdated",
                 "",
-                "change nothing; print as Markdown what new locks would change, and fail if that is anything",
+                "change nothing; print as Markdown what new locks would change, and fail if they would change"
+                " anything",
             ),
             STRICT,
             *REGISTRY,
@@ -226,7 +227,7 @@ COMMANDS = (
     Command(
         "lint-image",
         GROUP,
-        "Lint an image: documents, layers, files, configuration, secrets, size.",
+        "Check an image for mistakes: documents, layers, files, configuration, secrets, size.",
         positional=(IMAGE,),
         options=(
             Option(

@@ -234,7 +234,9 @@ class _Asking:
         blank = Row(method.name, None, "not asked", "", declared.level, declared.reason)
         blank = replace(blank, arch=self.arch) if self.question.kind == "syscall" else blank
         if method.read is None:
-            return replace(blank, because=f"{method.name} is rendered, but not read back yet")
+            return replace(
+                blank, because=f"{method.name} can be rendered, but its artifacts cannot be read back"
+            )
         if read.rendered is None or read.sandbox is None:
             return replace(blank, status="refused", because=read.refusal)
         verdict = read.sandbox.answer(self.question, read.policy.facts, self.arch)

@@ -44,7 +44,7 @@ class Alcless(Launched):
         listed = process.run("alclessctl", "list", timeout=limit, check=False)
         if not listed:
             return Preflight(self.name, "not-started", listed.stderr.strip())
-        return Preflight(self.name, "ready", "each project needs an instance: `set-up` that is rendered", "")
+        return Preflight(self.name, "ready", "each project needs an instance: run the rendered `set-up`", "")
 
     def send_signal(self, launcher: int, number: int) -> Delivery:
         """Signal the launcher, which alone may end the account's processes."""

@@ -16,7 +16,7 @@ from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.rendered import Rendered
 from sandwright.render.shell import VARIABLES
 
-_RIGHTS = "what the account may do outside the project, its rights on this machine say"
+_RIGHTS = "outside the project, the account has the rights that this machine gives it"
 _NETWORK = "an account has the network of its machine"
 
 

@@ -80,7 +80,7 @@ class Bwrap(Launched):
         process = int(leftover.name)
         ended = kill(process, sure=lambda: _is_forsaken(process))
         if not ended and Path(f"/proc/{process}/exe").exists():
-            raise HostError(f"{leftover} is no process that a run left behind")
+            raise HostError(f"{leftover} is not a process that a run left behind")
 
 
 def _is_forsaken(process: int) -> bool:
@@ -135,7 +135,7 @@ def explain_failure(failed: Failed, host: MachineFacts) -> tuple[Code, str, str]
             _outer_container_advice(host),
         )
     if "Can't mount proc" in stderr:
-        message = "what lies over /proc here keeps new ones from being mounted"
+        message = "mounts over /proc prevent mounting a new one"
         return "container-masks", message, _outer_container_advice(host)
     if "pivot_root" in stderr or "make / slave" in stderr or "Failed to mount" in stderr:
         return "container-filter", f"mounting is refused here: {stderr}", _outer_container_advice(host)
@@ -151,7 +151,7 @@ def _namespace_obstacle(host: MachineFacts) -> tuple[Code, str, str]:
     if host.surroundings != "machine":
         return (
             "container-filter",
-            "the container that we are in refuses new namespaces",
+            "the container around this process refuses new namespaces",
             _outer_container_advice(host),
         )
     return "namespaces-off", "the kernel refuses new namespaces", ""

@@ -16,7 +16,7 @@ from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.questions import Question
 from sandwright.render.rendered import Rendered, render_with
 
-_MEMBER = "make this user a member of the group docker, who are as mighty as root; or take podman"
+_MEMBER = "add this user to the group docker, whose members can become root; or use podman"
 _START = "start it: systemctl start docker, or dockerd; or set DOCKER_HOST"
 
 
@@ -38,7 +38,9 @@ class Docker(EngineBackend):
         except CommandFailed as error:
             message = (error.stderr.strip().splitlines() or [f"it did not answer within {ASKING:g} s"])[-1]
             if "permission denied" in error.stderr.lower():
-                return Preflight(self.name, "no-permission", f"the daemon turns us away: {message}", _MEMBER)
+                return Preflight(
+                    self.name, "no-permission", f"the daemon refuses this user: {message}", _MEMBER
+                )
             return Preflight(self.name, "daemon-dead", f"no daemon answers: {message}", _START)
         except ToolMissing as error:
             return Preflight(self.name, "program-missing", str(error))

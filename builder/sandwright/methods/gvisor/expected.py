@@ -13,7 +13,7 @@ EXPECTED: Mapping[str, Answers] = {
     "absent.create": Answers("EROFS ENOENT EPERM", "the sentry answers EPERM in an image's /root"),
     "hidden.kind": Answers("EACCES", "the sentry looks at its mode first"),
     "device.own": Answers("ok", "it is the sentry's own, without a counterpart on the host"),
-    "exchange": Answers("EINVAL", "the sentry knows no exchange"),
+    "exchange": Answers("EINVAL", "the sentry cannot exchange paths"),
     "foreign-abi": Answers(
         "EBADF ENOSYS ended",
         "the sentry has only 64-bit calls, and takes the number as one of those; on systrap a container's "

@@ -8,13 +8,13 @@ from sandwright.methods.landlock.support import DECLARATION
 from sandwright.methods.properties import Answers
 
 _REFUSED = Answers(
-    "EACCES EROFS", "Landlock answers every refusal so, behind what a mount of the host refuses"
+    "EACCES EROFS", "Landlock answers every refusal with this error, unless a mount of the host refuses first"
 )
-_DEVICE = Answers("EACCES EPERM ENOENT", "it is there where the host has it, and can't be opened")
-_NO_TERMINAL = Answers("EACCES", "no new terminal can be made, whose names are in /dev/pts")
+_DEVICE = Answers("EACCES EPERM ENOENT", "it exists if the host has it, and can't be opened")
+_NO_TERMINAL = Answers("EACCES", "no terminal can be created, because their names are in /dev/pts")
 
 _UNLISTED = Answers(
-    "EACCES EPERM", "the launcher connects to listed and own ones; without any the filter makes none"
+    "EACCES EPERM", "the launcher connects to listed and own sockets; if there are none, seccomp denies them"
 )
 
 
@@ -47,31 +47,29 @@ EXPECTED: Mapping[str, Answers] = {
     "hidden.create": _REFUSED,
     "hidden.file": _REFUSED,
     "hidden.file.write": _REFUSED,
-    "link.across": Answers("EXDEV EACCES", "the file's directory doesn't grant that it is linked elsewhere"),
-    "link.denied": Answers("EXDEV EACCES", "the file's directory doesn't grant that it is linked elsewhere"),
+    "link.across": Answers("EXDEV EACCES", "the file's directory does not grant links to other directories"),
+    "link.denied": Answers("EXDEV EACCES", "the file's directory does not grant links to other directories"),
     "absent.create": _REFUSED,
-    "tmp.write": Answers("EACCES", "the run has a directory of its own, which TMPDIR names"),
+    "tmp.write": Answers("EACCES", "the run has a separate directory, which TMPDIR names"),
     "tmp.hidden": _unenforced("filesystem.attributes"),
     "device.none": _DEVICE,
     "device.seen": _unenforced("filesystem.attributes"),
     "device.own": _unenforced("filesystem.attributes"),
     "device.make": Answers(
-        "EACCES EPERM", "Landlock grants no devices, and without rights the kernel doesn't"
+        "EACCES EPERM", "Landlock grants no devices, and without privileges the kernel creates none"
     ),
-    "filtered": Answers(
-        "EPERM ENOSYS", "in Podman's containers their own filter answers first, where ours asks"
-    ),
+    "filtered": Answers("EPERM ENOSYS", "in a container of Podman, its filter answers before ours"),
     "privilege.bound": Answers(
-        "", "only root can empty the bounding set; no_new_privs keeps programs from gaining from it"
+        "", "only root can empty the bounding set; with no_new_privs no program gains capabilities from it"
     ),
     "inside": Answers("", "there are no namespaces"),
     "outside.list": _unenforced("process.kernel"),
     "outside.directory": _unenforced("process.kernel"),
-    "outside.process": Answers("EPERM", "it is there, and Landlock lets no signal out"),
+    "outside.process": Answers("EPERM", "it exists, and Landlock denies signals to it"),
     "terminal.type": _NO_TERMINAL,
     "terminal.make": _NO_TERMINAL,
     "kernel.write": _REFUSED,
-    "kernel.cgroup": Answers("EACCES ENOENT", "Landlock answers every refusal so"),
+    "kernel.cgroup": Answers("EACCES ENOENT", "Landlock answers every refusal with this error"),
     "kernel.memory": Answers("EACCES EPERM", "the file is root's, and needs a capability"),
     "kernel.hidden": _unenforced("process.kernel"),
     "kernel.interface": _unenforced("process.kernel"),
@@ -79,11 +77,9 @@ EXPECTED: Mapping[str, Answers] = {
     "net.own": Answers("EACCES EPERM", "there is no separate loopback, and no server"),
     "net.interfaces": _unenforced("process.kernel"),
     "net.loopback": Answers("EACCES", "Landlock grants no port"),
-    "net.datagram": Answers("EPERM", "the filter makes no datagram sockets"),
-    "net.outside": Answers(
-        "EACCES EPERM", "Landlock grants no port, and the filter makes no datagram sockets"
-    ),
-    "unix.own.temporary": Answers("EACCES", "the run has a directory of its own, which TMPDIR names"),
+    "net.datagram": Answers("EPERM", "seccomp denies datagram sockets"),
+    "net.outside": Answers("EACCES EPERM", "Landlock grants no port, and seccomp denies datagram sockets"),
+    "unix.own.temporary": Answers("EACCES", "the run has a separate directory, which TMPDIR names"),
     "unix.own.abstract": Answers("EACCES", "names without a path are the host's"),
     "unix.unlisted": _UNLISTED,
     "unix.later": _UNLISTED,

@@ -13,7 +13,7 @@ METHOD = Method(
         simulated_by="profile.sb",
         proposed={"darwin": 1},
         foreign_paths=(
-            "seatbelt is rendered for the paths of a Linux host, for a look at it only: run `sandwright "
+            "seatbelt is rendered with the paths of a Linux host, only for inspection: run `sandwright "
             "facts` on the Mac, and give its output with --facts"
         ),
         isolation_layers=("the profile of `sandbox-exec`",),

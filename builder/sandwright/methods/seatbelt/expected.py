@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from sandwright.methods.properties import Answers
 from sandwright.methods.shared import reasons
 
-_REFUSED = Answers("EPERM", "Seatbelt answers every refusal so")
+_REFUSED = Answers("EPERM", "Seatbelt answers every refusal with this error")
 
 EXPECTED: Mapping[str, Answers] = {
     "readonly.write": _REFUSED,

@@ -38,7 +38,7 @@ def escapes(output: str) -> tuple[str, str] | None:
             message = f"{found['name']} {found['text']} has known escapes: {', '.join(escape.names)}"
             last = ", ".join(escape.mended[:-1])
             return message, (
-                f"{last} and {escape.mended[-1]} mend them; a distribution may have mended its own package: "
+                f"{last} and {escape.mended[-1]} fix them; a distribution may have fixed its own package: "
                 "see its changelog"
             )
     return None

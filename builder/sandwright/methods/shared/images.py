@@ -193,6 +193,6 @@ def _untouched(directory: Path, policy: ResolvedPolicy, helps: str) -> Path:
     real = os.path.realpath(directory)
     if policy.filesystem.tree.changes_host(real):
         raise HostError(
-            f"{directory} is where the sandbox can write, and would decide what the next one sees; {helps}"
+            f"{directory} can be written by the sandbox, and decides what the next sandbox sees; {helps}"
         )
     return directory

@@ -119,13 +119,13 @@ def _bridge_obstacle(policy: ResolvedPolicy, method: str, location: ShimPlace) -
     as_root = policy.process.sandbox_root and policy.mapping != "required"
     if method == "docker" and as_root and policy.facts.uid:
         return (
-            "with process.sandbox_root, docker runs as root, whom the bridge turns away: it serves its owner "
-            "only"
+            "with process.sandbox_root, docker runs as root, whom the bridge refuses: it serves only its "
+            "owner"
         )
     if method in _ENGINES and policy.mapping == "off":
         return (
-            f"with user.mapping off, {method} runs as the image's own user, whom the bridge turns away: it "
-            "serves its owner only"
+            f"with user.mapping off, {method} runs as the image's own user, whom the bridge refuses: it "
+            "serves only its owner"
         )
     return ""
 

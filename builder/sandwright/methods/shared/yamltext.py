@@ -42,7 +42,7 @@ def _escape_character(character: str) -> str:
         return character
     code = ord(character)
     if 0xD800 <= code <= 0xDFFF:
-        raise RenderError(f"a name is not UTF-8 and can't stand in a manifest: byte 0x{code & 0xFF:02x}")
+        raise RenderError(f"a name is not UTF-8 and can't be written to a manifest: byte 0x{code & 0xFF:02x}")
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
@@ -104,4 +104,4 @@ def _write_scalar(value: Any) -> str:  # noqa: ANN401 - whatever YAML holds
             plain = _PLAIN.fullmatch(value) and value.lower() not in _WORDS
             return value if plain else yaml_quoted(value)
         case _:
-            raise TypeError(f"{value!r} has no place in a manifest")
+            raise TypeError(f"{value!r} cannot be written to a manifest")

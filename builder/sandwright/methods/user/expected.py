@@ -6,7 +6,9 @@ from collections.abc import Mapping
 
 from sandwright.methods.properties import Answers
 
-_RIGHTS = Answers("EROFS EACCES", "the account's own rights are asked first, of the path and of all above it")
+_RIGHTS = Answers(
+    "EROFS EACCES", "the account's rights to the path and all directories above it are checked first"
+)
 
 EXPECTED: Mapping[str, Answers] = {
     **dict.fromkeys(
@@ -15,19 +17,20 @@ EXPECTED: Mapping[str, Answers] = {
     ),
     "readonly.write": _RIGHTS,
     "hidden.entry": Answers(
-        "ENOENT EACCES", "the account's own rights are asked first, of the path and of all above it"
+        "ENOENT EACCES", "the account's rights to the path and all directories above it are checked first"
     ),
     "hidden.list": Answers(
-        "ok EACCES", "the account's own rights are asked first, of the path and of all above it"
+        "ok EACCES", "the account's rights to the path and all directories above it are checked first"
     ),
     "hidden.create": _RIGHTS,
     "absent": Answers(
-        "ENOENT EACCES", "the account's own rights are asked first, of the path and of all above it"
+        "ENOENT EACCES", "the account's rights to the path and all directories above it are checked first"
     ),
     "absent.create": _RIGHTS,
     "kernel.write": _RIGHTS,
     "kernel.cgroup": Answers(
-        "EROFS ENOENT EACCES", "the account's own rights are asked first, of the path and of all above it"
+        "EROFS ENOENT EACCES",
+        "the account's rights to the path and all directories above it are checked first",
     ),
     "process.environ": Answers("EACCES", "the first process is root's"),
 }

@@ -117,7 +117,7 @@ def _silent_there(remote: RemoteCanary, word: str) -> str | None:
         return f"the listener beside the sandbox was not tried: {error}"
     if first == control_word:
         return None
-    message = "was reached" if word in first else "hears nothing, from what has no policy neither"
+    message = "was reached" if word in first else "hears nothing, not even from a client without a policy"
     return f"the listener beside the sandbox {message}"
 
 

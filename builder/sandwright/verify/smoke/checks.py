@@ -88,7 +88,7 @@ def _judge_check(check: GuestCheck, evidence: Evidence, expected: GuestExpectati
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         what = f"{type(error).__name__}: {error}"
         return ProbeFinding(
-            check.name, Verdict.FAIL, f"the image said what can't be read ({what}): {str(seen)[:300]}"
+            check.name, Verdict.FAIL, f"the output of the image can't be read ({what}): {str(seen)[:300]}"
         )
 
 
@@ -105,9 +105,9 @@ def _judge_exit(_seen: Mapping[str, Any], evidence: Evidence, _expected: GuestEx
     ended = evidence.ended
     if ended.how != "exited":
         last = list(evidence.attempts)[-1]
-        return Verdict.FAIL, f"{ended.describe()}; the last that was heard of it is {last!r}"
+        return Verdict.FAIL, f"{ended.describe()}; its last output is {last!r}"
     if "end" not in evidence.attempts:
-        return Verdict.FAIL, f"it ended before it was done: {ended.describe()}"
+        return Verdict.FAIL, f"it ended too early: {ended.describe()}"
     if ended.status != STATUS:
         return Verdict.FAIL, f"it ended with {STATUS}, and the runtime gave {ended.status}"
     return Verdict.PASS, f"{STATUS} came through"
@@ -237,7 +237,7 @@ def _judge_certificates(
 
 CHECKS = (
     GuestCheck("exit status", "Does the runtime pass the exit status on?", "", _judge_exit),
-    GuestCheck("inside", "Are we in a sandbox at all?", "surroundings", _judge_isolation),
+    GuestCheck("inside", "Is it in a sandbox at all?", "surroundings", _judge_isolation),
     GuestCheck("architecture", "Does it run programs of its platform?", "surroundings", _judge_architecture),
     GuestCheck("identity", "Does it run as the user of its configuration?", "identity", _judge_identity),
     GuestCheck("privileges", "Does it run without privileges?", "privileges", _privileges),
@@ -245,7 +245,7 @@ CHECKS = (
         "read-only root", "Is its root denied to writers, for being read-only?", "root", _judge_read_only
     ),
     GuestCheck("tmp", "Can /tmp be used by anybody?", "temporary", _judge_temporary),
-    GuestCheck("no network", "Has it no way out?", "network", _judge_network),
+    GuestCheck("no network", "Is it cut off from all networks?", "network", _judge_network),
     GuestCheck(
         "environment",
         "Is its environment the image's, and nothing of the host's?",
@@ -275,7 +275,7 @@ def judge_program(program: ImageProgram, result: object) -> ProbeFinding:
     """The finding on one program; `result` holds `error`, or `status`, `stdout` and `stderr`."""
     name = _program_name(program)
     if not isinstance(result, dict) or not {"error", "status"} & result.keys():
-        return ProbeFinding(name, Verdict.FAIL, f"the image said what can't be read: {str(result)[:300]}")
+        return ProbeFinding(name, Verdict.FAIL, f"the output of the image can't be read: {str(result)[:300]}")
     if "error" in result:
         what = "is not there" if result["error"] == "ENOENT" else result["error"]
         return ProbeFinding(name, Verdict.FAIL, f"{program.argv[0]} {what}")

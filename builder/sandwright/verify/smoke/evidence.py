@@ -19,7 +19,7 @@ class Evidence:
 
     def attempt(self, name: str) -> Mapping[str, Any]:
         """The outcome of an attempt as a mapping; one that was not made, or broke, gives `broken`: why."""
-        value = self.attempts.get(name, {"broken": f"was not made ({self.ended.describe()})"})
+        value = self.attempts.get(name, {"broken": f"was not attempted ({self.ended.describe()})"})
         return value if isinstance(value, dict) else {"broken": f"said something else: {str(value)[:200]}"}
 
 

@@ -78,7 +78,7 @@ def judge_work(probe: WorkProbe, method: str, result: WorkResult, form_of: str =
     if faults:
         return work_outcome(probe, method, Verdict.FAIL, evidence, result)
     if not result.denied.says(probe.denied.shows):
-        evidence = f"(denied, for another reason than {probe.denied.shows!r})\n{evidence}"
+        evidence = f"(denied for another reason than {probe.denied.shows!r})\n{evidence}"
         return work_outcome(probe, method, Verdict.INCONCLUSIVE, evidence, result)
     return work_outcome(probe, method, Verdict.PASS, evidence, result)
 
@@ -91,19 +91,19 @@ def _denial_text(method: str, result: WorkResult) -> str:
 def _work_faults(probe: WorkProbe, result: WorkResult) -> Iterator[str]:
     """Why the work is not done."""
     if result.work.status != 0:
-        yield "the work came to no end" if result.work.status is None else "the work failed"
+        yield "the work did not finish" if result.work.status is None else "the work failed"
     elif not result.work.says(probe.done):
         yield f"its output lacks {probe.done!r}"
     elif result.after.status != 0:
-        yield "the host does not see what was done"
+        yield "the host does not see the result"
     elif result.denied.status is None:
-        yield "the denial was not come to"
+        yield "the denied operation was not attempted"
 
 
 def _breaches(result: WorkResult) -> Iterator[str]:
     """What was let through."""
     if result.denied.status == 0:
-        yield "what must be denied was let do"
+        yield "what must be denied succeeded"
     if result.kept:
         yield f"on the host: {result.kept}"
 

@@ -26,7 +26,7 @@ from sandwright.verify.work.project import BESIDE, WorkProject
 ResolveAt = Callable[[Path, Sequence[str]], ResolvedPolicy]
 """The policy on this host for another project, with some settings of this run more."""
 
-NOTE = "{}: the probes of work have projects of their own, without network, proxy and shims"
+NOTE = "{}: the probes of work have separate projects, without network, proxy and shims"
 
 _INSIDE = Path(__file__).with_name("inside.sh")
 
@@ -61,7 +61,7 @@ def prove_work(
     """
     probes = work_probes() if probes is None else probes
     if registry.properties(method).own_account:
-        reason = "each project needs an account that root made for it"
+        reason = "each project needs an account, created by root"
         yield from (work_outcome(each, method, Verdict.SKIPPED, reason) for each in probes)
         return
     with plant_fixture() as fixture:

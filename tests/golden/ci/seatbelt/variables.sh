@@ -1,5 +1,5 @@
-# What the policy says, for the scripts beside this file.
-sw_profile=a7119600e9fde197fad1993c919253e6fbf9e5dcf836e12b9c605e9aae0d6f8f
+# The policy's settings, for the scripts in this directory.
+sw_profile=d0e7b146e40dcd5d3a9e28ed241f8e41841f0d703f2803f54b2425be4fa30c47
 inside() {
     "$@" \
         /Users/ada/.cache \

@@ -1,5 +1,5 @@
-# What the policy says, for the scripts beside this file.
-sw_profile=36d868d9d13e8f5d7e2a0f0976ac0debbe9fc4ec268776db8495bbaa04c6c264
+# The policy's settings, for the scripts in this directory.
+sw_profile=c5cc9946a24886d3ed8bffb90fc73dc74ba78af5caafac960416f97f968ad742
 inside() {
     "$@" \
         /Users/ada/-v \

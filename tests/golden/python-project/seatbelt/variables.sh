@@ -1,5 +1,5 @@
-# What the policy says, for the scripts beside this file.
-sw_profile=27e2ef82144351f6c751361582c88d242b4772a74d74ac165b937097fa6b63e4
+# The policy's settings, for the scripts in this directory.
+sw_profile=8c01e7729ce18a42476805bca3526b351c6c31dbbc18cd65e97519b4e7857ef7
 inside() {
     "$@" \
         /Users/ada/project \

@@ -1,4 +1,4 @@
-# What the policy says, for the scripts beside this file.
+# The policy's settings, for the scripts in this directory.
 sw_name=sandbox-project-6bfafd92
 closing() {
     "$@" \

@@ -1,5 +1,5 @@
-# What the policy says, for the scripts beside this file.
-sw_profile=ff4fa10c20c53c714b30c56a788a7df819b721cefc5f6773104666688d07c771
+# The policy's settings, for the scripts in this directory.
+sw_profile=39cb178234c656576869af57cff9d6603f5ccff813b39a167561569e7978ee20
 inside() {
     "$@" \
         /Users/ada/project/work \

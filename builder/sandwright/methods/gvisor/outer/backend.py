@@ -114,7 +114,7 @@ class OuterGvisor(Launched):
         """What a start that failed means: the session program has said why in words."""
         message = failed.output
         if "namespaces" in message or "pivot_root" in message:
-            return "container-filter", message, "something around the engine takes away what gVisor needs"
+            return "container-filter", message, "something around the engine withholds what gVisor needs"
         return self._engine_backend.explained(failed)
 
     def send_signal(self, launcher: int, number: int) -> Delivery:

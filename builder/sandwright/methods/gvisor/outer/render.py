@@ -138,7 +138,7 @@ def outer_options(policy: ResolvedPolicy, *, granted: Grant | None = None) -> Op
     names that don't exist can be made.
     """
     if policy.network.mode == "proxy":
-        raise RenderError("network.mode: proxy comes with a launcher, and a container that stays has none")
+        raise RenderError("network.mode: proxy needs a launcher, and a persistent container has none")
     granted = granted or grant(rootless=policy.facts.uid != 0)
     _check_expressible(policy)
     plan = plan_without_placeholders(policy, root="image")
@@ -169,11 +169,13 @@ def _check_expressible(policy: ResolvedPolicy) -> None:
     """Refuse what an outer container has no place for."""
     if policy.credentials.shims:
         source = policy.source("credentials.shims")
-        raise RenderError(f"{source}: credentials.shims: none are brought into gVisor's outer container")
+        raise RenderError(f"{source}: credentials.shims: gVisor's outer container cannot have shims")
     for name, ports in (("localhost", policy.network.localhost), ("expose", policy.network.expose)):
         if ports and policy.network.mode != "host":
             source = policy.source(f"network.{name}")
-            raise RenderError(f"{source}: network.{name}: no port leads into gVisor's outer container")
+            raise RenderError(
+                f"{source}: network.{name}: no port can be forwarded to gVisor's outer container"
+            )
     refuse_few_threads(policy, "gVisor's container")
 
 

@@ -24,7 +24,7 @@ Json = dict[str, Any]
 SERVICE = "sandbox"
 
 ABSENT_NAMES = (
-    "what keeps restricted names that don't exist yet from being made, or read once the host has them"
+    "restricted names that don't exist yet can be created inside, and can be read once the host has them"
 )
 """What the file's head says that it lacks."""
 
@@ -153,13 +153,13 @@ def _literal(value: Any) -> Any:  # noqa: ANN401 - whatever the file holds
 def _header_comment(policy: ResolvedPolicy, plan: MountPlan, container: Container) -> Iterator[str]:
     engine = "podman" if container.engine == "podman" else "docker"
     yield f"{engine} compose --file compose.yaml run --rm {SERVICE} COMMAND"
-    yield "Rendered from the policy beside the launcher, which does more. Not here:"
-    yield "- a look for what changed since this was rendered"
+    yield "Rendered from the policy. The launcher in this directory enforces more than this file:"
+    yield "- nothing here checks whether something has changed since it was rendered"
     patterns = [pattern for pattern in policy.environment.passed if pattern.endswith("*")]
     missing: Mapping[str, bool] = {
-        "the time limit (resources.time)": policy.resources.time is not None,
-        f"variables by pattern ({', '.join(patterns)})": bool(patterns),
-        "files that guard Git's directories: those are read-only as a whole": _closes(plan),
+        "there is no time limit (resources.time)": policy.resources.time is not None,
+        f"variables are not passed on by pattern ({', '.join(patterns)})": bool(patterns),
+        "Git's directories are read-only as a whole: nothing creates placeholders in them": _closes(plan),
         ABSENT_NAMES: bool(plan.placeholders),
     }
     yield from (f"- {text}" for text, there in missing.items() if there)

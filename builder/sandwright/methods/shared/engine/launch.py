@@ -99,7 +99,7 @@ def image_missing(container: Container) -> str:
     """The message where the engine doesn't have the image."""
     engine, image, name = container.engine, container.image, container.ours
     if not name:
-        return f"the image {image} is not here, and none is fetched: {engine} pull {image}"
+        return f"the image {image} is not here, and is not downloaded: {engine} pull {image}"
     return _to_load(container, image, name)
 
 
@@ -113,4 +113,4 @@ def _to_load(container: Container, image: str, name: str, *also: str) -> str:
     """The same of an image of ours, and what builds it with others."""
     build = " ".join(("sandwright build-images", *(f"--name {each}" for each in (name, *also))))
     load = f"sandwright export-image {name} --to {name}.tar && {container.engine} load --input {name}.tar"
-    return f"the image {image} is not here: {build}, or, where it is built, {load}"
+    return f"the image {image} is not here: {build}, or, if it is built, {load}"

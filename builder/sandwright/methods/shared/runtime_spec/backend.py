@@ -72,7 +72,7 @@ class Runtime(Launched):
         """What a start that failed means, and what helps."""
         message = failed.output
         if "cgroups in hybrid mode" in message:
-            return "cgroups", "crun refuses control groups of both versions at once", "install runc beside it"
+            return "cgroups", "crun refuses cgroups of both versions at once", "install runc beside it"
         if "cgroup" in message and (
             "not found" in message or "no such" in message.lower() or "permission" in message.lower()
         ):

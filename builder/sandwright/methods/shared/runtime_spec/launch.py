@@ -83,9 +83,7 @@ def runtime_launcher(
     return launch_program(policy, every, files, purpose, inside=LAUNCH_INIT)
 
 
-_NO_GROUP = (
-    "runsc without root has no control group: resources.memory, cpus and pids need root, or another method"
-)
+_NO_GROUP = "runsc without root has no cgroup: resources.memory, cpus and pids need root, or another method"
 
 
 def config_holes(config: bytes, *, own_network: bool, asks: bool = False) -> tuple[tuple[str, str], ...]:
