@@ -433,7 +433,7 @@ def test_links_in_what_the_host_makes_meanwhile(outside: Project) -> None:
 
 UNABLE = {
     "below a private directory": ("--method", "bwrap"),
-    "another method": ("--method", "user"),
+    "another method": ("--method", "oci"),
     "a filter from a file": ("--set", "process.seccomp=FILTER"),
 }
 

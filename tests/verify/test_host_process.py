@@ -14,6 +14,9 @@ from sandwright.verify.host_process import MOST_INSIDE, host_process
 FIRST_NUMBERS = ("unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork", "--mount-proc")
 """As in a container that was just started: this process has number 1, what it starts the next ones."""
 
+OWN_SCRATCH = ("sh", "-c", 'mount -t tmpfs none /var/tmp && exec "$@"', "sh")
+"""Root's directory there is on the host, and can't be this user's."""
+
 PROOF = """
 import sys
 from pathlib import Path
@@ -27,8 +30,8 @@ def _run(script: str, *words: Path) -> str:
     # A user who is root inside could not use root's /run/sandwright.
     own = {"XDG_RUNTIME_DIR": str(words[0].parent)} if words else {}
     made = process.run(
-        *FIRST_NUMBERS, sys.executable, "-c", script, *map(str, words), timeout=120, check=False,
-        env={**os.environ, "PYTHONPATH": path, **own},
+        *FIRST_NUMBERS, *OWN_SCRATCH, sys.executable, "-c", script, *map(str, words),
+        timeout=120, check=False, env={**os.environ, "PYTHONPATH": path, **own},
     )  # fmt: skip
     assert made.status == 0, made.stderr
     return made.text

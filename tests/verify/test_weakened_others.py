@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sandwright import process
+from sandwright import process, user_dirs
 from sandwright.launcher.plan import LaunchPlan
 from sandwright.verify.prove import Weaken
 from sandwright.verify.simulate import simulate
@@ -239,6 +239,9 @@ def test_a_home_below_the_link_at_macos_root_is_simulated(
 ) -> None:
     """`/home` is a link on macOS, and a directory here."""
     monkeypatch.setenv("HOME", "/home/nobody")
+    for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "XDG_STATE_HOME"):
+        monkeypatch.setenv(name, str(tmp_path))  # nothing is made there
+    monkeypatch.setattr(user_dirs, "keys", lambda: str(tmp_path / "keys"))
     proof = simulate(resolver(PLAIN, tmp_path / "project"), "seatbelt")
     assert {each.probe for each in proof.outcomes if each.verdict is not Verdict.PASS} == {_NOT_HELD}
 

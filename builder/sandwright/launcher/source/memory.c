@@ -33,7 +33,7 @@ static long limit = 1L << 62, peak;
 static long over;             /* since when the limit has been exceeded, in milliseconds; 0: it isn't */
 static size_t killed;
 static struct answer last;    /* those that were killed last may still have memory, */
-static long killed_at;        /* for some time */
+static long killed_at = -DYING; /* for some time */
 static int timer = -1;
 static pid_t monitor; /* below which all are */
 static struct strv temporary; /* where its temporary file systems are, by /proc, if it alone has them */
@@ -289,13 +289,17 @@ bool memory_check(void)
     }
     killed += answer.killed;
     over = answer.used > limit ? (over == 0 ? began : over) : 0;
-    return files <= limit && (over == 0 || milliseconds() - over < ENDING);
+    bool helps = over == 0 || answer.killed > 0 || milliseconds() - killed_at < DYING; /* an account's aren't ours to kill */
+    return files <= limit && helps && (over == 0 || milliseconds() - over < ENDING);
 }
 
 void memory_report(const struct run *run)
 {
     long most = peak, ended = timer < 0 ? cgroup_out_of_memory(&most) : (long)killed;
     if (ended > 0 || most > limit)
-        warn("out of memory: %ld process%s killed; resources.memory is %ld MiB, the peak was %ld MiB", ended,
-             ended == 1 ? " was" : "es were", run->plan.memory >> 20, most >> 20);
+        warn("out of memory: %s killed; resources.memory is %ld MiB, the peak was %ld MiB",
+             ended == 0   ? "the run was"
+             : ended == 1 ? "1 process was"
+                          : xasprintf("%ld processes were", ended),
+             run->plan.memory >> 20, most >> 20);
 }
