@@ -25,6 +25,7 @@ from support.bridges import World, world
 from support.enginehosts import EngineHost, engine_host
 from support.goldens import write_artifacts
 from support.rundocuments import bridged, launching
+from support.thorough import representative
 
 METHODS = [
     pytest.param("bwrap", marks=pytest.mark.needs("bwrap")),
@@ -171,6 +172,7 @@ def test_what_passes(place: Place) -> None:
     assert (place.world.project / "copied").read_bytes() == data
 
 
+@pytest.mark.parametrize("method", representative(METHODS, "bwrap", "oci", "docker"), indirect=True)
 def test_two_sandboxes_of_one_bridge(place: Place) -> None:
     """At once, each by its own network; and a shim may be the command itself."""
     with place.bridge() as bridge:

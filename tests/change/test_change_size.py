@@ -12,6 +12,7 @@ from sandwright.change import questions
 from sandwright.change.compare import compare_policies
 from sandwright.policy import load
 from sandwright.policy.facts import HostFacts
+from support.thorough import representative
 
 FACTS = HostFacts(os="linux", home="/home/u", project="/home/u/p")
 LISTS = {
@@ -48,7 +49,7 @@ def _calls(text: str) -> int:
     return calls
 
 
-@pytest.mark.parametrize("kind", LISTS)
+@pytest.mark.parametrize("kind", representative(LISTS, "hosts", "private", "localhost", "denied", "written"))
 def test_a_comparison_is_linear(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(questions, "_calls", lambda _policies: ())  # the same for all
     text, item = LISTS[kind]

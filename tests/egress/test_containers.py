@@ -28,6 +28,7 @@ from support.dockerhost import no_way_from
 from support.enginehosts import EngineHost, engine_host
 from support.goldens import write_artifacts
 from support.netlab import listener
+from support.thorough import representative
 
 IMAGE = "sandwright/proxy:latest"
 pytestmark = pytest.mark.exclusive("proxy-image")  # an engine has one, and one network of these addresses
@@ -36,6 +37,9 @@ ENGINES = [
     pytest.param("docker", marks=pytest.mark.needs("docker", "busybox")),
     pytest.param("podman", marks=pytest.mark.needs("podman", "runc", "busybox")),
 ]
+DOCKER = pytest.mark.parametrize("host", representative(ENGINES, "docker"), indirect=True, scope="module")
+PODMAN = pytest.mark.parametrize("host", representative(ENGINES, "podman"), indirect=True, scope="module")
+"""For what the launcher does the same for both. What is reached, and what not, is tried with either."""
 
 ASK = """
 ask() {
@@ -214,6 +218,7 @@ def test_programs_that_know_of_no_proxy_reach_what_is_listed(sandbox: Sandbox) -
     assert "nc: bad address 'other.example'" in lines
 
 
+@PODMAN
 def test_where_the_network_can_not_be_entered_programs_use_the_proxy(
     sandbox: Sandbox, tmp_path: Path
 ) -> None:
@@ -265,6 +270,7 @@ def test_the_machine_is_not_reached_though_its_address_is_listed(sandbox: Sandbo
             assert control.recv(12) == b"HTTP/1.1 200", "it answers who is not inside"
 
 
+@DOCKER
 def test_private_names_need_an_engine_of_this_machine(sandbox: Sandbox, tmp_path: Path) -> None:
     """Of another nobody here knows the addresses."""
     _elsewhere(sandbox, tmp_path)
@@ -332,6 +338,7 @@ def _from_beside(sandbox: Sandbox, proxy: str) -> str:
     return sandbox.host.run("exec", server, "sh", "-c", script, check=False).text
 
 
+@PODMAN
 def test_a_killed_launcher_leaves_nothing(sandbox: Sandbox) -> None:
     """Nor is the proxy taken for the container whose name begins like its own, and waited for."""
     with process.start(sandbox.launch, "sh", "-c", "echo up; sleep 300", env=sandbox.environment) as started:
@@ -345,6 +352,7 @@ def test_a_killed_launcher_leaves_nothing(sandbox: Sandbox) -> None:
     assert sandbox.left() == []
 
 
+@PODMAN
 def test_without_the_image_nothing_runs(sandbox: Sandbox, tmp_path: Path) -> None:
     plan = Path(f"{sandbox.launch}.plan")
     plan.write_bytes(plan.read_bytes().replace(b"sandwright/proxy:latest", b"sandwright/no-proxy:latest"))

@@ -29,13 +29,14 @@ from sandwright.render.mounts import MountPlan, Root, mount_plan
 from support.gateplants import (
     DIRECTORY,
     FACTS,
-    FAULTY,
     FAULTY_FACTS,
     FILE,
     HOME,
     PROJECT,
     check_planted,
+    faulty_policy,
     policy_for,
+    rendered_names,
 )
 from support.thorough import covering
 
@@ -152,8 +153,8 @@ def _widened(path: str) -> Callable[..., MountPlan]:
 def test_a_renderer_that_loses_a_restriction_is_refused(
     method: str, fault: Callable[..., MountPlan], case: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    policy = policy_for(method, FAULTY, FAULTY_FACTS)
-    registry.render(policy, method)
+    policy = faulty_policy(method)
+    assert rendered_names(policy, method)
     monkeypatch.setattr(f"{PLANNERS[method]}.mount_plan", fault)
     with pytest.raises(ArtifactsTooWide, match=re.escape(case)) as caught:
         registry.render(policy, method)
@@ -163,7 +164,7 @@ def test_a_renderer_that_loses_a_restriction_is_refused(
 
 @pytest.mark.parametrize("method", MOUNTING)
 def test_no_restriction_can_be_left_out_of_the_artifacts(method: str) -> None:
-    policy = policy_for(method, FAULTY, FAULTY_FACTS)
+    policy = faulty_policy(method)
     rendered = registry.render(policy, method)
     findings = {each.use.feature: each for each in rendered.findings}
     sandbox = METHODS[method].read_artifacts(rendered, policy)
@@ -238,7 +239,7 @@ READERS = [
 def test_what_other_tools_start_is_refused_when_it_is_too_wide(
     method: str, artifact: str, old: str, new: str, case: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    policy = policy_for(registry.find(method)[0], FAULTY, FAULTY_FACTS)
+    policy = faulty_policy(registry.find(method)[0])
     check_planted(policy, method, artifact, (old, new), case, monkeypatch)
 
 

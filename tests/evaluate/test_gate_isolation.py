@@ -25,7 +25,7 @@ from sandwright.policy.hidden import hidden_paths
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
 from sandwright.seccomp.abi import Abi, numbers
-from support.gateplants import FACTS, FAULTY, FAULTY_FACTS, PROJECT, check_planted, policy_for
+from support.gateplants import FACTS, FAULTY, FAULTY_FACTS, PROJECT, check_planted, faulty_policy, policy_for
 
 KNOWN = "is unknown: the artifact is not used"
 BWRAP = [
@@ -276,7 +276,7 @@ PLANTED = [*BWRAP, *ENGINES, *COMPOSE, *RUNTIMES, *PODS, *FILTERS]
 def test_less_isolation_is_refused(
     method: str, artifact: str, old: str, new: str, case: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    policy = policy_for(registry.find(method)[0], FAULTY, FAULTY_FACTS)
+    policy = faulty_policy(registry.find(method)[0])
     check_planted(policy, method, artifact, (old, new), case, monkeypatch)
 
 
@@ -293,13 +293,13 @@ OUTER = {
 def test_gvisors_container_with_less_isolation_is_refused(
     engine: str, option: str, case: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    policy = policy_for("gvisor", FAULTY, FAULTY_FACTS)
+    policy = faulty_policy("gvisor")
     change = ("--rm\0", f"{option}\0")
     check_planted(policy, f"gvisor-{engine}", "launch.plan", change, case, monkeypatch)
 
 
 def test_gvisors_container_whose_runsc_has_no_filter_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    policy = policy_for("gvisor", FAULTY, FAULTY_FACTS)
+    policy = faulty_policy("gvisor")
     change = ("--env=SANDWRIGHT_FLAGS=--oci-seccomp ", "--env=SANDWRIGHT_FLAGS=")
     check_planted(policy, "gvisor-docker", "launch.plan", change, "syscall kexec_load", monkeypatch)
 

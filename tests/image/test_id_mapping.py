@@ -22,6 +22,7 @@ from sandwright.policy.collect import collect_facts
 from support.goldens import write_artifacts
 from support.idmapping import IdMapping, IdStrategy, InnerId, MappingHost, mapping
 from support.initcontainers import container
+from support.thorough import covering, representative
 
 DECLARATIONS = {name: registry.declaration(name).support for name in METHODS}
 
@@ -92,10 +93,16 @@ def rendered(method: str, uid: int, mode: str, home: str = "/home/ada") -> dict[
     return {each.name: each.content.decode(errors="replace") for each in artifacts}
 
 
-@pytest.mark.parametrize(("uid", "engine"), [(0, ROOT), (1000, USER)], ids=["root", "user"])
-@pytest.mark.parametrize("mode", ["auto", "off"])
-@pytest.mark.parametrize("method", ["docker", "podman", "oci", "gvisor"])
-def test_it_says_what_is_rendered(method: str, uid: int, engine: MappingHost, mode: str) -> None:
+@pytest.mark.parametrize(
+    ("method", "mode", "uid"),
+    representative(
+        covering(["docker", "podman", "oci", "gvisor"], ["auto", "off"], [0, 1000], thorough=True),
+        *("docker-auto-0", "docker-off-1000", "podman-auto-1000", "podman-off-0"),
+        *("oci-auto-0", "oci-off-1000", "gvisor-auto-1000", "gvisor-off-0"),
+    ),
+)
+def test_it_says_what_is_rendered(method: str, mode: str, uid: int) -> None:
+    engine = USER if uid else ROOT
     found = rendered(method, uid, mode)
     said = mapping(method, engine, mode=mode)  # type: ignore[arg-type]
     assert ("passwd" in found) == ("group" in found) == said.named

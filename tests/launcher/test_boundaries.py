@@ -17,6 +17,7 @@ from sandwright.api import Policy
 from sandwright.methods.registry import render
 from sandwright.policy.collect import collect_facts
 from support.goldens import write_artifacts
+from support.thorough import THOROUGH
 
 pytestmark = pytest.mark.needs("bwrap", "cc")
 
@@ -51,7 +52,7 @@ def _stopped(process: int) -> bool:
     return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] in "Tt"
 
 
-@pytest.mark.parametrize("turn", range(5))
+@pytest.mark.parametrize("turn", range(5 if THOROUGH else 1))
 def test_a_signal_while_the_run_ends_is_no_end_of_its_keeper(
     turn: int, launcher: Path, environ: dict[str, str]
 ) -> None:

@@ -41,9 +41,9 @@ def _finds_no_fault(*words: str) -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_killed_at_any_point_a_run_leaves_nothing_after_the_next(method: str) -> None:
-    _finds_no_fault("launcher.killpoints", method, "1000" if THOROUGH else "10")
+    _finds_no_fault("launcher.killpoints", method, "1000" if THOROUGH else "5")
 
 
 @pytest.mark.needs("bwrap")
 def test_many_at_once_keep_their_placeholders_and_leave_nothing() -> None:
-    _finds_no_fault("launcher.crowd", "bwrap", *(("300", "50") if THOROUGH else ("2", "8")))
+    _finds_no_fault("launcher.crowd", "bwrap", *(("300", "50") if THOROUGH else ("1", "8")))

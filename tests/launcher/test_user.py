@@ -39,7 +39,7 @@ pytestmark = [pytest.mark.needs("useradd", "cc"), pytest.mark.exclusive("account
 
 UID = 64321
 """A person who is nobody here."""
-POINTS = 1000 if THOROUGH else 15
+POINTS = 1000 if THOROUGH else 8
 
 
 @dataclass(frozen=True)

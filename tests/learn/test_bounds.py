@@ -17,6 +17,7 @@ from sandwright.learn.learn import Learner, resolve_with
 from sandwright.learn.needs import READS
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.session.access_log import CHANGES, Access, AccessLog, Contact, RequestedHost
+from support.thorough import covering
 
 TREE = (
     *(
@@ -130,8 +131,7 @@ def _allowed(policy: ResolvedPolicy, paths: list[str]) -> set[tuple[str, str]]:
     return {(way, each) for way in ("read", "write") for each in paths if tree.allows(way, each)}
 
 
-@pytest.mark.parametrize("floor", FLOORS)
-@pytest.mark.parametrize("text", POLICIES)
+@pytest.mark.parametrize(("text", "floor"), covering(list(POLICIES), list(FLOORS)))
 def test_nothing_is_widened(text: str, floor: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (home / "p/sandbox.yaml").write_text(f"schema: 1\nmethod: bwrap\n{POLICIES[text]}")
     if FLOORS[floor]:

@@ -174,6 +174,7 @@ def test_privileged(sandbox: Sandbox) -> None:
         path.unlink()
 
 
+@PODMAN
 def test_the_environment(sandbox: Sandbox) -> None:
     """What passes, passes to the letter and in no command line; a secret is nowhere."""
     odd = "one\nLC_FAKE=two\n'\"$(id) \\ é"
@@ -290,16 +291,19 @@ MANY = "i=0; while [ $i -lt 40 ]; do sleep 2 & i=$((i + 1)); done; echo all"
 FILL = "dd if=/dev/zero of=/dev/null bs=60M count=1"
 
 
-@pytest.mark.parametrize(
-    ("tight", "wide", "script", "said"),
-    [
-        ("pids: 20", "pids: 100", MANY, "can't fork"),
-        ("memory: 20MiB", "memory: 200MiB", FILL, ""),
-        ("files: 40", "files: 80", "ulimit -H -n; ulimit -S -n; ulimit -n 80", "Operation not permitted"),
-    ],
-    ids=["pids", "memory", "files"],
-)
-def test_limits_hold(sandbox: Sandbox, tight: str, wide: str, script: str, said: str) -> None:
+LIMITS = {
+    "pids": ("pids: 20", "pids: 100", MANY, "can't fork"),
+    "memory": ("memory: 20MiB", "memory: 200MiB", FILL, ""),
+    "files": (
+        *("files: 40", "files: 80", "ulimit -H -n; ulimit -S -n; ulimit -n 80"),
+        "Operation not permitted",
+    ),
+}
+
+
+@pytest.mark.parametrize(("host", "limit"), covering(ENGINES, list(LIMITS)), indirect=["host"])
+def test_limits_hold(sandbox: Sandbox, limit: str) -> None:
+    tight, wide, script, said = LIMITS[limit]
     free = sandbox.sh(script, f"resources: {{{wide}}}\n")
     assert free.status == 0, free.stderr
     limited = sandbox.sh(script, f"resources: {{{tight}}}\n")
@@ -414,6 +418,7 @@ def test_a_signal_ends_what_does_not_handle_it(sandbox: Sandbox, number: signal.
     assert sandbox.left() == []
 
 
+@PODMAN
 @pytest.mark.needs("setsid")
 def test_a_key_of_the_terminal_comes_once(sandbox: Sandbox) -> None:
     """Ctrl-C is a signal to launcher and client alike; the command gets it from the client alone."""
@@ -496,12 +501,14 @@ def test_the_session_is_named(sandbox: Sandbox) -> None:
     assert "SANDWRIGHT_SESSION holds more than small letters" in refused.stderr
 
 
+@PODMAN
 def test_the_standard_input_is_the_command_s(sandbox: Sandbox) -> None:
     content = bytes(range(256)) * 300
     argv = [*sandbox.argv(), "cat"]
     assert process.run(*argv, stdin=content, env=sandbox.environment(), timeout=60).stdout == content
 
 
+@DOCKER
 def test_a_terminal_is_passed_on(sandbox: Sandbox) -> None:
     leader, follower = pty.openpty()
     argv = [

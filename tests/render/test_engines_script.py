@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from render import test_engines_run
-from render.test_engines_run import Sandbox, host, sandbox
+from render.test_engines_run import DOCKER, ENGINES, PODMAN, Sandbox, host, sandbox
 from sandwright import process
+from support.thorough import covering
 
 __all__ = ["host", "sandbox"]
 
@@ -98,6 +99,7 @@ def test_what_a_command_sees(sandbox: Sandbox) -> None:
     assert _nothing_left(sandbox, before | {"file"})
 
 
+@PODMAN
 def test_arguments_and_statuses(sandbox: Sandbox) -> None:
     argv = _argv(sandbox)
     words = ("printf", "%s|", "it's", "", "two\nlines", '"a,b"', "-x", "*")
@@ -108,6 +110,7 @@ def test_arguments_and_statuses(sandbox: Sandbox) -> None:
         assert ended.status == status, ended.stderr
 
 
+@DOCKER
 def test_the_time_is_up(sandbox: Sandbox) -> None:
     before = _names(sandbox.project)
     result = _run(sandbox, "sleep 60", "resources: {time: 2s}\n")
@@ -115,6 +118,7 @@ def test_the_time_is_up(sandbox: Sandbox) -> None:
     assert _nothing_left(sandbox, before)
 
 
+@DOCKER
 def test_a_signal(sandbox: Sandbox, running: tuple[subprocess.Popen[bytes], set[str]]) -> None:
     started, before = running
     started.send_signal(signal.SIGTERM)
@@ -122,6 +126,7 @@ def test_a_signal(sandbox: Sandbox, running: tuple[subprocess.Popen[bytes], set[
     assert _nothing_left(sandbox, before)
 
 
+@PODMAN
 def test_a_launcher_that_is_killed(
     sandbox: Sandbox, running: tuple[subprocess.Popen[bytes], set[str]]
 ) -> None:
@@ -131,6 +136,7 @@ def test_a_launcher_that_is_killed(
     _until(lambda: _nothing_left(sandbox, before))
 
 
+@PODMAN
 def test_two_at_once(sandbox: Sandbox, running: tuple[subprocess.Popen[bytes], set[str]]) -> None:
     """The placeholders stay until the last one has ended."""
     started, before = running
@@ -141,7 +147,9 @@ def test_two_at_once(sandbox: Sandbox, running: tuple[subprocess.Popen[bytes], s
     assert _nothing_left(sandbox, before)
 
 
-@pytest.mark.parametrize("name", ["seccomp.json", "passwd", "variables.sh"])
+@pytest.mark.parametrize(
+    ("host", "name"), covering(ENGINES, ["seccomp.json", "passwd", "variables.sh"]), indirect=["host"]
+)
 def test_what_was_changed_is_not_run(sandbox: Sandbox, name: str) -> None:
     argv = _argv(sandbox)
     with (sandbox.folder / name).open("a") as file:
@@ -151,6 +159,7 @@ def test_what_was_changed_is_not_run(sandbox: Sandbox, name: str) -> None:
     assert "was changed" in result.stderr
 
 
+@PODMAN
 @pytest.mark.parametrize("appeared", ["commondir"])
 def test_what_appeared_is_refused(sandbox: Sandbox, appeared: str) -> None:
     argv = _argv(sandbox)
@@ -162,6 +171,7 @@ def test_what_appeared_is_refused(sandbox: Sandbox, appeared: str) -> None:
     _until(lambda: sandbox.left() == [])
 
 
+@DOCKER
 def test_what_can_not_be_run(sandbox: Sandbox) -> None:
     argv = _argv(sandbox, image="sandwright.invalid/none:1")
     result = process.run(*argv, "true", env=sandbox.environment(), timeout=60, check=False)

@@ -29,6 +29,7 @@ from sandwright.rootfs.minimal.trial import try_minimal
 from sandwright.rootfs.securejoin import Root
 from support import layouts
 from support.small_image import UID, make_small_image
+from support.thorough import representative
 
 PACKAGES = ("python3", "git", "ca-certificates", "bash", "coreutils")
 GROUND = (
@@ -142,17 +143,15 @@ def under_bwrap(report: BundleReport, tmp_path: Path) -> process.Result:
     return process.run(*words, *config["process"]["args"], timeout=LIMIT, check=False)
 
 
-RUNTIMES = pytest.mark.parametrize(
-    "run",
-    [
-        pytest.param(under_runc, marks=pytest.mark.needs("runc"), id="runc"),
-        pytest.param(under_bwrap, marks=pytest.mark.needs("bwrap"), id="bwrap"),
-    ],
-)
+RUNNERS = [
+    pytest.param(under_runc, marks=pytest.mark.needs("runc"), id="runc"),
+    pytest.param(under_bwrap, marks=pytest.mark.needs("bwrap"), id="bwrap"),
+]
+RUNTIMES = pytest.mark.parametrize("run", RUNNERS)
 Runner = Callable[[BundleReport, Path], process.Result]
 
 
-@RUNTIMES
+@pytest.mark.parametrize("run", representative(RUNNERS, "bwrap"))
 def test_python_and_git_run_from_a_minimal_root(
     run: Runner, image: Path, store: Path, tmp_path: Path
 ) -> None:

@@ -22,6 +22,7 @@ from sandwright.seccomp.model import SeccompFilter
 from support.seccomp_calls import as_seen, calls
 from support.seccomp_engines import image, name
 from support.seccomp_oracle import compile_with_libseccomp, known_to_libseccomp
+from support.thorough import covering
 
 PODMAN = Path("/usr/share/containers/seccomp.json")
 CAPS = ("CAP_SYS_ADMIN", "CAP_SYS_CHROOT", "CAP_SYS_NICE", "CAP_SYS_PTRACE", "CAP_SYS_TIME", "CAP_SYSLOG")
@@ -61,9 +62,8 @@ def tighter(theirs: SeccompFilter, arch: Architecture) -> set[str]:
 
 
 @pytest.mark.needs("podman")
-@pytest.mark.parametrize("arch", ["amd64", "arm64"])
 @pytest.mark.parametrize(
-    "caps", [(), *((cap,) for cap in CAPS), CAPS], ids=lambda caps: "-".join(caps) or "none"
+    ("caps", "arch"), covering([(), *((cap,) for cap in CAPS), CAPS], ["amd64", "arm64"]), ids=str
 )
 def test_podman(caps: tuple[str, ...], arch: Architecture) -> None:
     theirs = resolve(load_profile_json(PODMAN.read_bytes(), str(PODMAN)), arch=arch, caps=caps)

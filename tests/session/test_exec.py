@@ -160,7 +160,7 @@ def test_it_ends_with_the_session(method: str, uid: int) -> None:
         assert (status, "takes no command" in errors_then) == (125, True)
 
 
-@pytest.mark.parametrize(("method", "uid"), CELLS)
+@pytest.mark.parametrize(("method", "uid"), EACH)
 def test_killed_at_any_point_it_leaves_nothing(method: str, uid: int) -> None:
     """Also not what has left its session and its parent."""
     script = "setsid sh -c 'sleep 4321 & sleep 4321' & setsid sleep 4321 & exec sleep 4321"
@@ -306,7 +306,7 @@ def test_keys_end_it_before_the_session_answers(tmp_path: Path) -> None:
         client.close()
 
 
-@pytest.mark.parametrize(("method", "uid"), CELLS)
+@pytest.mark.parametrize(("method", "uid"), EACH)
 def test_a_run_of_a_command_named_as_the_option_runs_it_in_its_own_sandbox(method: str, uid: int) -> None:
     with session(method, uid) as of:
         document = open_run_document(RunDocument())

@@ -13,10 +13,8 @@ from session.keys import (
     ACTIONS,
     FEW,
     Action,
-    ctrl_z_and_bg,
     ctrl_z_and_fg,
     ends_by_a_signal,
-    in_background,
     shell,
 )
 from support.thorough import THOROUGH, representative
@@ -78,9 +76,7 @@ def test_keys_and_jobs(method: str, uid: int) -> None:
         assert not any(found.values()), found
 
 
-BESIDE_A_PROXY = (
-    ACTIONS if THOROUGH else tuple(dict.fromkeys((*FEW, ctrl_z_and_fg, ctrl_z_and_bg, in_background)))
-)
+BESIDE_A_PROXY = ACTIONS if THOROUGH else tuple(dict.fromkeys((*FEW, ctrl_z_and_fg)))
 
 
 @pytest.mark.needs("bwrap", "squid")

@@ -13,6 +13,7 @@ import pytest
 from session.conftest import WAIT, Project
 from session.test_reserved_mounts import run_mounted
 from session.test_run_containers import busybox_root
+from support.thorough import covering
 
 ATTACK = """
 cd "$1" || exit 9
@@ -77,8 +78,7 @@ def test_at_a_second_mount(person: Project, method: str, tmp_path_factory: pytes
 
 
 @pytest.mark.needs("bwrap", "unshare")
-@pytest.mark.parametrize("home", ["private", "throwaway"])
-@pytest.mark.parametrize("granted", [False, True])
+@pytest.mark.parametrize(("home", "granted"), covering(["private", "throwaway"], [False, True]))
 def test_a_second_mount_of_the_home_that_the_sandbox_replaces(
     person: Project, home: str, granted: bool
 ) -> None:

@@ -29,6 +29,7 @@ METHODS = [
 ]
 RUNTIMES = pytest.mark.parametrize("place", representative(METHODS, "oci", "gvisor"), indirect=True)
 """For what tests/render/test_engines_run.py tries with both engines, where the session adds nothing."""
+SOME = representative(METHODS, "oci", "docker")
 ONE_OF_EACH = pytest.mark.parametrize("place", representative(METHODS, "oci", "podman"), indirect=True)
 OTHERS_OF_EACH = pytest.mark.parametrize("place", representative(METHODS, "gvisor", "docker"), indirect=True)
 """A runtime and an engine: for what both runtimes, and both engines, have from the same code."""
@@ -249,7 +250,7 @@ def test_root_inside_is_not_the_hosts(sandbox: Project) -> None:
     assert all(found)
 
 
-@pytest.mark.parametrize(("place", "way"), covering(METHODS, ["run", "launch"]), indirect=["place"])
+@pytest.mark.parametrize(("place", "way"), covering(SOME, ["run", "launch"]), indirect=["place"])
 def test_files_as_input_and_output(sandbox: Project, way: str) -> None:
     """Output goes where the shell is in its file; no file behind a descriptor is written or read inside."""
     given, shown = sandbox.home / "given", sandbox.home / "shown"
@@ -308,7 +309,7 @@ def test_a_signal_ends_a_command_that_does_not_care(sandbox: Project, number: si
     assert running.returncode == 128 + number
 
 
-@pytest.mark.parametrize(("place", "target"), covering(METHODS, ["run", "launcher"]), indirect=["place"])
+@pytest.mark.parametrize(("place", "target"), covering(SOME, ["run", "launcher"]), indirect=["place"])
 def test_kill_leaves_nothing(sandbox: Project, place: Place, target: str) -> None:
     marker = f"kill-{os.getpid()}-{target}-{place.method}"
     running = sandbox.start("sh", "-c", f"echo up; sleep 50; : {marker}")
@@ -349,7 +350,7 @@ def test_the_image_is_not_there(sandbox: Project, place: Place) -> None:
 
 @ONE_OF_EACH
 def test_many_at_once(sandbox: Project, place: Place) -> None:
-    before, many = sandbox.tree(), 10 if THOROUGH else 5
+    before, many = sandbox.tree(), 10 if THOROUGH else 3
     running = [sandbox.start("sh", "-c", f"echo {n}; exit 3") for n in range(many)]
     ended = [each.communicate(timeout=WAIT) for each in running]
     assert [(each.returncode, out) for each, (out, _) in zip(running, ended, strict=True)] == [

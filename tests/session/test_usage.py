@@ -76,8 +76,7 @@ def test_processes_however_deep() -> None:
 def test_status_shows_them(project: Project) -> None:
     script = 'x=$(head -c 30000000 /dev/zero | tr "\\0" x); touch up; sleep 1000; echo $x'
     assert project.run("sh", "-c", f"{script}", options=("--detach", "--name", "web")).returncode == 0
-    while not (project.root / "up").exists():
-        pass
+    eventually((project.root / "up").exists, "the command has not begun")
     (found,) = json.loads(project.sandwright("status", "--json").stdout)["sessions"]
     assert found["usage"]["memory"] > 30_000_000
     assert b" MiB " in project.sandwright("status").stdout

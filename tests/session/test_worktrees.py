@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from session.conftest import Project, eventually
+from support.thorough import representative
 
 pytestmark = pytest.mark.needs("bwrap", "git")
 
@@ -196,7 +197,7 @@ def test_the_index_of_the_main_work_tree_can_t_be_changed_in_a_linked_one(trees:
     assert _git(main, main.root, "ls-files").split() == ["file0", "file1", "file2", "file9"]
 
 
-@pytest.mark.parametrize("storm", STORMS)
+@pytest.mark.parametrize("storm", representative(STORMS, "renames", "the lock held open"))
 def test_who_wins_the_moment_after_a_rename_is_ended(trees: list[Project], storm: str) -> None:
     """The lock that Git on the host writes becomes the index, and can be opened inside before it does."""
     main, one, _ = trees

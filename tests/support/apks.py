@@ -35,7 +35,7 @@ def member(files: Sequence[Member], *, ends: bool) -> bytes:
     """A gzip member with a tar archive, as abuild writes it with or without the zeros at its end."""
     raw = tar(files)
     size = sum(0 if ends else 512 + -(-len(each.data) // 512) * 512 for each in files)
-    return gzip.compress(raw if ends else raw[:size], mtime=0)
+    return gzip.compress(raw if ends else raw[:size], 1, mtime=0)
 
 
 def signature(content: bytes, key: str = KEY, *, algorithm: str = "RSA") -> bytes:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 
 import pytest
@@ -42,6 +43,24 @@ FAULTY = "{deny: [$PROJECT/secret], readonly: [$PROJECT/kept]}"
 FAULTY_FACTS = FACTS.with_entries({f"{PROJECT}/secret": FILE, f"{PROJECT}/kept": FILE})
 
 
+_RENDERED: dict[tuple[int, str], tuple[ResolvedPolicy, frozenset[str]]] = {}
+"""By a policy's identity, and the policy, so that no other gets it: each fault has the same control."""
+
+
+@functools.cache
+def faulty_policy(method: str) -> ResolvedPolicy:
+    return policy_for(method, FAULTY, FAULTY_FACTS)
+
+
+def rendered_names(policy: ResolvedPolicy, method: str) -> frozenset[str]:
+    """The artifacts that a method makes of a policy and that its check lets pass."""
+    key = id(policy), method
+    if key not in _RENDERED:
+        made = registry.render(policy, method).artifacts
+        _RENDERED[key] = policy, frozenset(each.name for each in made)
+    return _RENDERED[key][1]
+
+
 def check_planted(
     policy: ResolvedPolicy,
     method: str,
@@ -56,7 +75,7 @@ def check_planted(
     def faulty(own: Method, policy: ResolvedPolicy) -> tuple[Artifact, ...]:
         return tuple(replaced(each, *change) if each.name == artifact else each for each in made(own, policy))
 
-    assert artifact in {each.name for each in registry.render(policy, method).artifacts}
+    assert artifact in rendered_names(policy, method)
     monkeypatch.setattr(Method, "make_artifacts", faulty)
     with pytest.raises((ArtifactsTooWide, DocumentError), match=re.escape(case)):
         registry.render(policy, method)

@@ -13,7 +13,7 @@ import pytest
 from sandwright.launcher import LAUNCH
 from support import locks
 
-FLAGS = ("-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-fno-sanitize-recover=all")
+FLAGS = ("-std=gnu11", "-g1", "-O0", "-Wall", "-Wextra", "-Werror", "-fno-sanitize-recover=all")
 HARNESS = Path(__file__).parents[1] / "launcher" / "harness.c"
 MORE = tuple(HARNESS.with_name(name) for name in ("recorder.c", "named.c", "tunnelled.c", "relayed.c"))
 INCLUDED = ("main", "utils", "placeholders", "broker", "dns", "record", "paths", "pathnames", "vm_relay")

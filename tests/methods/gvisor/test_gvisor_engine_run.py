@@ -27,6 +27,7 @@ from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.seccomp import profile
 from support.goldens import write_artifacts
 from support.outerimages import OuterHost, outer_host, unpacked_root
+from support.thorough import representative
 
 POLICY = """\
 schema: 1
@@ -47,6 +48,9 @@ pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="these engines are star
 LIMIT = 60.0
 under_docker = pytest.mark.parametrize("host", ENGINES[:1], indirect=True, scope="module")
 """What the session program does by itself, under whichever engine: tried under one."""
+under_podman = pytest.mark.parametrize(
+    "host", representative(ENGINES, "podman"), indirect=True, scope="module"
+)
 
 
 @pytest.fixture(scope="module", params=ENGINES)
@@ -133,6 +137,7 @@ def sandbox(host: OuterHost, root: Path, tmp_path: Path) -> Iterator[Sandbox]:
     assert made.left() == []
 
 
+@under_podman
 def test_files_variables_and_status(sandbox: Sandbox) -> None:
     """Also what the container itself is told does not get in, nor what it shows of the host."""
     odd = "a=b 'c\" $HOME \\n\ttab ü"
@@ -269,6 +274,7 @@ def test_a_signal_reaches_the_command(sandbox: Sandbox) -> None:
     assert (running.returncode, out) == (9, b"told\n"), err
 
 
+@under_podman
 def test_nothing_is_left_of_a_killed_launcher(sandbox: Sandbox) -> None:
     with process.start(
         *sandbox.argv(), "sh", "-c", "echo there; sleep 600", env=sandbox.environment
@@ -337,6 +343,7 @@ def test_less_than_was_measured_is_too_little(sandbox: Sandbox) -> None:
             assert "sandbox: the container's" in result.stderr, result.stderr
 
 
+@under_podman
 def test_the_hosts_authorities_lie_over_the_images(sandbox: Sandbox, tmp_path: Path) -> None:
     place = sandbox.root / "etc/ssl/certs/ca-certificates.crt"
     place.parent.mkdir(parents=True, exist_ok=True)

@@ -24,11 +24,14 @@ from support.netlab import World
 from support.processtrees import below, eventually, is_there
 from support.proving import resolver
 from support.rundocuments import launching, proxied
-from support.thorough import THOROUGH
+from support.thorough import THOROUGH, covering, representative
 
 pytestmark = pytest.mark.needs("linux.uml")
 
-FORMS = pytest.mark.parametrize("form", [pytest.param("vm", marks=pytest.mark.needs("bwrap")), "vm-landlock"])
+EVERY = [pytest.param("vm", marks=pytest.mark.needs("bwrap")), pytest.param("vm-landlock")]
+BWRAP = pytest.mark.parametrize("form", representative(EVERY, "vm"))
+LANDLOCK = pytest.mark.parametrize("form", representative(EVERY, "vm-landlock"))
+"""One program carries the connections of both, in one sandbox or the other."""
 TAKEOVER = Path(__file__).parents[2] / "support" / "takeover_ports.c"
 WAIT = 1200 if THOROUGH else 200
 
@@ -69,7 +72,7 @@ print(whole.hexdigest())
 
 
 @pytest.mark.needs("squid", "ip", "setpriv")
-@FORMS
+@BWRAP
 def test_much_comes_whole(form: str, world: World, names: Path, tmp_path: Path) -> None:
     del world
     size = 100_000_000 if THOROUGH else 2_000_000
@@ -93,7 +96,7 @@ print(set(found), len(found))
 
 
 @pytest.mark.needs("squid", "ip", "setpriv")
-@FORMS
+@LANDLOCK
 def test_many_at_once(form: str, world: World, names: Path, tmp_path: Path) -> None:
     del world
     with _proxied(form, names, tmp_path / "project") as sandbox:
@@ -150,7 +153,7 @@ for port in ({closed}, 9):
 """
 
 
-@FORMS
+@LANDLOCK
 def test_each_direction_ends_for_itself(form: str, tmp_path: Path) -> None:
     """Who has said all still hears; who has heard all still says. Nobody is there: that is told, too."""
     heard: list[bytes] = []
@@ -176,7 +179,7 @@ def test_each_direction_ends_for_itself(form: str, tmp_path: Path) -> None:
     assert eventually(lambda: heard == [bytes(100_000)])
 
 
-@FORMS
+@pytest.mark.parametrize("form", EVERY)
 def test_a_kernel_that_is_taken_over_gets_the_listed_port_alone(form: str, tmp_path: Path) -> None:
     came: list[int] = []
 
@@ -199,7 +202,7 @@ def test_a_kernel_that_is_taken_over_gets_the_listed_port_alone(form: str, tmp_p
     assert came == [listed]
 
 
-@FORMS
+@BWRAP
 def test_what_was_said_before_the_end_arrives(form: str, tmp_path: Path) -> None:
     heard: list[int] = []
 
@@ -228,7 +231,7 @@ with socket.create_server(("127.0.0.1", {port})) as listener:
 """
 
 
-@FORMS
+@LANDLOCK
 def test_a_server_inside_is_reached_from_this_machine(form: str, tmp_path: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -248,8 +251,7 @@ def test_a_server_inside_is_reached_from_this_machine(form: str, tmp_path: Path)
         socket.create_connection(("127.0.0.1", port), timeout=5)
 
 
-@pytest.mark.parametrize("how", ["launcher", "both"])
-@FORMS
+@pytest.mark.parametrize(("form", "how"), covering(EVERY, ["launcher", "both"]))
 def test_nothing_is_left(form: str, how: str, tmp_path: Path) -> None:
     """In the middle of a connection each way: no process, no listener."""
     met = threading.Event()
