@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
@@ -11,13 +12,24 @@ from typing import Any
 
 import pytest
 
+from sandwright.launcher.run_document import RunDocument, open_run_document, with_document
+from sandwright.session.events import DeniedCall, RunDenied, decode_events
 from session.conftest import WAIT, Project, eventually
 from session.hostsockets import Host
+from session.jobs import NOBODY, place
 from session.test_denials_methods import INSIDE, LANDLOCK
+from session.test_keys import METHODS
 from support import interpreters
 
 SOON = 1.0
 """Seconds."""
+CELLS = [
+    pytest.param(method, uid, marks=METHODS[method], id=f"{method}-{'user' if uid else 'root'}")
+    for method, uid in (
+        *((method, uid) for method in ("bwrap", "oci", "landlock") for uid in (0, NOBODY)),
+        ("user", 0),
+    )
+]
 CALL = "import ctypes; ctypes.CDLL(None).ptrace(0, 0, 0, 0)"
 WAITS = f"{interpreters.INSIDE} -P -c '{CALL}'; date +%s.%N > at; while [ ! -e go ]; do sleep 0.05; done"
 POLICIES = {
@@ -100,6 +112,32 @@ def test_the_file_has_a_denial_while_the_run_goes_on(project: Project, method: s
     assert _lines(file) == [one], "it did not happen again"
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="becomes other users")
+@pytest.mark.parametrize(("method", "uid"), CELLS)
+def test_the_launcher_reports_a_call_while_the_run_goes_on(method: str, uid: int) -> None:
+    """To a journal, which its caller reads."""
+    script = "unshare -m true 2>/dev/null; date +%s > at; while [ ! -e go ]; do sleep 0.05; done"
+    with place(method, uid) as at:
+        journal = Path(at.environ["HOME"], "journal")
+        journal.touch()
+        os.chown(journal, uid, uid)
+        document = open_run_document(RunDocument(journal=str(journal)))
+        words = [*at.before, *with_document([str(at.launcher), "sh", "-c", script], document)]
+        with subprocess.Popen(words, cwd=at.root, env=dict(at.environ), pass_fds=(document,)) as started:
+            os.close(document)
+            try:
+                eventually(lambda: "refused" in journal.read_text(), "it is reported at the end", within=30)
+                assert not (at.root / "go").exists()
+                delay = journal.stat().st_mtime - (at.root / "at").stat().st_mtime
+            finally:
+                (at.root / "go").touch()
+            assert started.wait(WAIT) == 0
+        (event,) = decode_events(journal.read_bytes())
+        assert isinstance(event, RunDenied)
+        assert isinstance(event.what, DeniedCall)
+        assert delay < SOON
+
+
 @pytest.mark.needs("bwrap")
 def test_what_happens_again_is_counted(project: Project) -> None:
     """A program that causes very many denials fills neither the file nor memory."""
@@ -160,17 +198,18 @@ def test_names_from_inside_are_escaped(project: Project, host: Host) -> None:
 
 
 @pytest.mark.needs("bwrap", "squid", "curl")
-def test_hosts_that_the_proxy_refuses(project: Project) -> None:
-    project.policy.write_text(f"{POLICIES['bwrap']}network: {{mode: proxy, allow: [web.example]}}\n")
+@pytest.mark.parametrize("method", POLICIES)
+def test_hosts_that_the_proxy_refuses(project: Project, method: str) -> None:
+    project.policy.write_text(f"{POLICIES[method]}network: {{mode: proxy, allow: [web.example]}}\n")
     script = (
-        "for each in 1 2 3; do curl -s http://other.invalid/; done; date +%s.%N > at;"
-        " while [ ! -e go ]; do sleep 0.05; done"
+        "curl -s http://other.invalid/; date +%s.%N > at; while [ ! -e go ]; do sleep 0.05; done;"
+        " curl -s http://other.invalid/; curl -s http://other.invalid/"
     )
     _detach(project, script)
     words = [*project.forked, "logs", "--denials", "--follow"]
     with subprocess.Popen(words, cwd=project.root, env=project.environ, stdout=subprocess.PIPE) as follows:
         assert follows.stdout is not None
-        assert follows.stdout.readline().startswith(b"refused: the host other.invalid:80, ")
+        assert follows.stdout.readline().startswith(b"refused: the host other.invalid:80, once: ")
         (file,) = (project.home / ".cache/sandwright/sessions/logs").glob("web.*.denials")
         assert _delay(project, file) < SOON
         (project.root / "go").touch()
