@@ -7,19 +7,25 @@ import os
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sandwright.errors import HostError
 from sandwright.launcher.run_document import RunDocument, open_run_document, with_document
-from sandwright.session.events import DeniedCall, RunDenied, decode_events
+from sandwright.session.denials import explain_denial
+from sandwright.session.events import DeniedCall, RunDenied, decode_events, encode_event
+from sandwright.session.follower import follow_run
+from sandwright.session.live_denials import DenialReader, DenialWriter
 from session.conftest import WAIT, Project, eventually
 from session.hostsockets import Host
 from session.jobs import NOBODY, place
 from session.test_denials_methods import INSIDE, LANDLOCK
 from session.test_keys import METHODS
 from support import interpreters
+from support.sessionrecords import CONTEXT
 
 SOON = 1.0
 """Seconds."""
@@ -230,3 +236,43 @@ def test_a_run_in_the_foreground_has_no_log_of_them(project: Project) -> None:
     assert b"run --denials FILE" in ended.stderr
     (project.root / "go").touch()
     assert started.communicate(timeout=WAIT)[1] == b""
+
+
+def _call(number: int) -> RunDenied:
+    return RunDenied(what=DeniedCall(architecture=0xC000003E, number=number, error=1, filter=0))
+
+
+def test_a_sink_that_fails_keeps_nothing_from_the_others(tmp_path: Path) -> None:
+    said: list[str] = []
+    got: list[object] = []
+
+    def fails(_: object) -> None:
+        raise ValueError("it is full")
+
+    with follow_run([fails, got.append], said.append, None, None) as journal:
+        assert journal is not None
+        with Path(journal).open("ab") as file:
+            file.write(encode_event(_call(101)) + encode_event(_call(102)))
+    assert got == [_call(101), _call(102)]
+    assert said == ["not all that was refused was reported while the run went on: it is full"]
+
+
+def test_a_file_that_cannot_be_written_is_reported_and_the_other_one_is_written(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("elsewhere")
+    writer = DenialWriter([str(tmp_path / "link"), str(tmp_path / "file")], CONTEXT)
+    writer.write(_call(101))
+    writer.write(_call(101))
+    found = [explain_denial(replace(_call(101), count=3), CONTEXT)]
+    (wrong,) = writer.finish([*found])
+    assert wrong.startswith("cannot report denials: ")
+    assert "link" in wrong
+    assert [(each["what"], each["count"]) for each in _lines(tmp_path / "file")] == [
+        ("ptrace", 1),
+        ("ptrace", 2),
+    ]
+
+
+def test_a_damaged_file_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text('{"kind": "syscall"}\n')
+    with pytest.raises(HostError, match="is damaged"):
+        DenialReader(tmp_path / "file").all_lines()

@@ -47,7 +47,7 @@ class AuditWriter:
         self._begun = True
 
     def write(self, event: RunEvent) -> None:
-        """Write what happened. After a failed write there is none until the end, which reports it."""
+        """Write what happened. After a failed write there is none until the end, which reports that."""
         if self._fault is None:
             try:
                 self._write_event(event)

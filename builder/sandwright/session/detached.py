@@ -219,7 +219,7 @@ def copy_log(address: str, output: BinaryIO, *, follow: bool) -> None:
 def copy_denials(address: str, output: TextIO, *, follow: bool) -> None:
     """Write what a detached run was refused, for a person; with `follow` as it happens, until it has ended.
 
-    An empty address means the newest run. Raise UsageError where there is no log, ValueError for a damaged
+    An empty address means the newest run. Raise UsageError where there is no log, HostError for a damaged
     one.
     """
     log = _find_log(address)

@@ -62,23 +62,32 @@ class _Following:
         bridge: BridgeLog | None,
         hosts: RefusedHosts | None,
     ) -> None:
-        self._sinks, self._journal, self._bridge, self._hosts = sinks, journal, bridge, hosts
+        self._sinks, self._journal, self._bridge, self._hosts = list(sinks), journal, bridge, hosts
         self._read = 0
+        self._broken = False
         self.fault: Exception | None = None
 
     def look_until(self, over: threading.Event) -> None:
         """Look from time to time."""
-        while self.fault is None and not over.wait(LOOK):
+        while not over.wait(LOOK):
             self.look()
 
     def look(self) -> None:
-        """Pass on what is new. After a fault there is nothing new."""
+        """Pass on what is new; nothing is, once it could not be read."""
         try:
-            for event in self._new() if self.fault is None else ():
-                for sink in self._sinks:
-                    sink(event)
+            for event in () if self._broken else self._new():
+                self._pass_on(event)
         except Exception as fault:  # noqa: BLE001 - whatever it is, the run goes on
-            self.fault = fault
+            self._broken, self.fault = True, fault
+
+    def _pass_on(self, event: RunEvent) -> None:
+        """To all sinks. One that fails gets nothing more, and the others do."""
+        for sink in tuple(self._sinks):
+            try:
+                sink(event)
+            except Exception as fault:  # noqa: BLE001 - the same
+                self._sinks.remove(sink)
+                self.fault = fault
 
     def _new(self) -> Iterator[RunEvent]:
         yield from self._journaled()

@@ -97,7 +97,7 @@ class DenialReader:
         return denial_lines([*self._found.values(), *omitted], most=len(self._found))
 
     def _new(self) -> Iterator[Denial | OmittedDenials]:
-        """Whole lines since the last look. Raise ValueError for a line that is none of ours."""
+        """Whole lines since the last look. Raise HostError for a line that is none of ours."""
         try:
             with self._file.open("rb") as lines:
                 lines.seek(self._at)
@@ -108,6 +108,8 @@ class DenialReader:
                     yield _decode(line)
         except FileNotFoundError:
             return
+        except (ValueError, LookupError, TypeError) as fault:
+            raise HostError(f"{self._file} is damaged: {fault}") from fault
 
 
 def _sum(one: Denial, other: Denial) -> Denial:

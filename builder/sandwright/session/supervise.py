@@ -55,7 +55,7 @@ def run_supervised(session: CommandSession, notify: foreground.Notify) -> int:
     writer = DenialWriter(files, context) if files else None
     try:
         with ExitStack() as stack:
-            follow = partial(follow_run, [each.write for each in (audit, writer) if each], notify)
+            follow = partial(follow_run, [each.write for each in (writer, audit) if each], notify)
             status = observed.status = _run_supervised(session, observed, audit, follow, stack)
     finally:
         if audit is not None:
