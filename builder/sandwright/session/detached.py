@@ -66,7 +66,7 @@ def start(request: RunRequest, run: Callable[[], int], write: Callable[[str], No
     if status == 0:
         write(address)
     else:
-        _remove(log)
+        _remove_log(log)
     return status
 
 
@@ -256,7 +256,7 @@ def _all_logs() -> list[Path]:
     return [each for each in Path(_logs()).iterdir() if not each.name.endswith(_DENIALS)]
 
 
-def _remove(log: Path) -> None:
+def _remove_log(log: Path) -> None:
     """Remove a log. What is beside it goes first, so that none is left without its log."""
     _denials_of(log).unlink(missing_ok=True)
     log.unlink()
@@ -278,4 +278,4 @@ def _sweep_logs() -> None:
         with contextlib.suppress(FileNotFoundError):  # another run sweeps too
             old = time.time() - log.lstat().st_mtime > _KEEP
             if old and _is_written(log):
-                _remove(log)
+                _remove_log(log)

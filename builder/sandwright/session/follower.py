@@ -75,7 +75,7 @@ class _Following:
     def look(self) -> None:
         """Pass on what is new; nothing is, once it could not be read."""
         try:
-            for event in () if self._broken else self._new():
+            for event in () if self._broken else self._new_events():
                 self._pass_on(event)
         except Exception as fault:  # noqa: BLE001 - whatever it is, the run goes on
             self._broken, self.fault = True, fault
@@ -89,7 +89,7 @@ class _Following:
                 self._sinks.remove(sink)
                 self.fault = fault
 
-    def _new(self) -> Iterator[RunEvent]:
+    def _new_events(self) -> Iterator[RunEvent]:
         yield from self._journaled()
         yield from self._bridge.new() if self._bridge else ()
         yield from self._hosts.new() if self._hosts else ()

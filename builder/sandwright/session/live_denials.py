@@ -25,7 +25,7 @@ _MOST_KINDS = 2000
 _Kind = tuple[str, ...]
 
 
-def _kind(denial: Denial) -> _Kind:
+def _kind_of(denial: Denial) -> _Kind:
     return denial.kind, denial.what, denial.error, denial.field, denial.why, denial.access
 
 
@@ -42,23 +42,23 @@ class DenialWriter:
         """Append a denial of a new kind."""
         if self._files and isinstance(event, RunDenied) and len(self._written) < _MOST_KINDS:
             denial = explain_denial(event, self._context)
-            if _kind(denial) not in self._written:
-                self._written[_kind(denial)] = event.count
-                self._append([denial])
+            if _kind_of(denial) not in self._written:
+                self._written[_kind_of(denial)] = event.count
+                self._append_to_files([denial])
 
     def finish(self, found: Denials) -> list[str]:
         """Append what was not written of all denials of the run; give what went wrong."""
         remaining: Denials = []
         for each in found:
-            before = self._written.pop(_kind(each), 0) if isinstance(each, Denial) else 0
+            before = self._written.pop(_kind_of(each), 0) if isinstance(each, Denial) else 0
             if not isinstance(each, Denial) or each.count is None:
                 remaining.append(each)
             elif each.count > before:
                 remaining.append(replace(each, count=each.count - before))
-        self._append(remaining)
+        self._append_to_files(remaining)
         return [f"cannot report denials: {fault}" for fault in self._faults.values()]
 
-    def _append(self, found: Denials) -> None:
+    def _append_to_files(self, found: Denials) -> None:
         lines = b"".join(each.json_line() for each in found)
         for file in self._files:
             if lines and file not in self._faults:
@@ -78,14 +78,14 @@ class DenialReader:
 
     def new_lines(self) -> Iterator[str]:
         """For a person, each kind that is new; of one that happened again the first line, with the total."""
-        for each in self._new():
+        for each in self._new_denials():
             if isinstance(each, OmittedDenials):
                 self._omitted += each.count
                 yield from denial_lines([each])
                 continue
-            before = self._found.get(_kind(each))
-            total = each if before is None else _sum(before, each)
-            self._found[_kind(each)] = total
+            before = self._found.get(_kind_of(each))
+            total = each if before is None else _summed(before, each)
+            self._found[_kind_of(each)] = total
             lines = list(total.text())
             yield from lines if before is None else lines[:1]
 
@@ -96,7 +96,7 @@ class DenialReader:
         omitted = [OmittedDenials(self._omitted)] if self._omitted else []
         return denial_lines([*self._found.values(), *omitted], most=len(self._found))
 
-    def _new(self) -> Iterator[Denial | OmittedDenials]:
+    def _new_denials(self) -> Iterator[Denial | OmittedDenials]:
         """Whole lines since the last look. Raise HostError for a line that is none of ours."""
         try:
             with self._file.open("rb") as lines:
@@ -105,19 +105,19 @@ class DenialReader:
                     if not line.endswith(b"\n"):
                         return
                     self._at += len(line)
-                    yield _decode(line)
+                    yield _denial_of(line)
         except FileNotFoundError:
             return
         except (ValueError, LookupError, TypeError) as fault:
             raise HostError(f"{self._file} is damaged: {fault}") from fault
 
 
-def _sum(one: Denial, other: Denial) -> Denial:
+def _summed(one: Denial, other: Denial) -> Denial:
     counts = one.count, other.count
     return replace(other, count=None if None in counts else sum(each or 0 for each in counts))
 
 
-def _decode(line: bytes) -> Denial | OmittedDenials:
+def _denial_of(line: bytes) -> Denial | OmittedDenials:
     data = strictjson.loads_record(line)
     if data.get("kind") == "omitted":
         return OmittedDenials(int(data["count"]))

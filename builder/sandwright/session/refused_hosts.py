@@ -37,13 +37,13 @@ class RefusedHosts:
             self._counts[host] += 1
             if each.reason == "address":
                 self._listed.add(host)
-        return [self._event(host) for host in self._counts if host not in before]
+        return [self._denied_host(host) for host in self._counts if host not in before]
 
     def total(self) -> list[RunDenied | RunOmitted]:
         """All refusals until now, by host; those of further hosts are counted."""
         self.new()
         others = [RunOmitted(count=self._others)] if self._others else []
-        return [*(self._event(host) for host in sorted(self._counts)), *others]
+        return [*(self._denied_host(host) for host in sorted(self._counts)), *others]
 
-    def _event(self, host: str) -> RunDenied:
+    def _denied_host(self, host: str) -> RunDenied:
         return RunDenied(what=DeniedHost(host=host, listed=host in self._listed), count=self._counts[host])
