@@ -84,7 +84,7 @@ class DenialReader:
                 yield from denial_lines([each])
                 continue
             before = self._found.get(_kind_of(each))
-            total = each if before is None else _summed(before, each)
+            total = each if before is None else _with_sum(before, each)
             self._found[_kind_of(each)] = total
             lines = list(total.text())
             yield from lines if before is None else lines[:1]
@@ -112,7 +112,7 @@ class DenialReader:
             raise HostError(f"{self._file} is damaged: {fault}") from fault
 
 
-def _summed(one: Denial, other: Denial) -> Denial:
+def _with_sum(one: Denial, other: Denial) -> Denial:
     counts = one.count, other.count
     return replace(other, count=None if None in counts else sum(each or 0 for each in counts))
 
