@@ -159,7 +159,7 @@ def denial_lines(found: Denials, *, most: int = MOST_LINES) -> list[str]:
     remaining = len(denials) - most
     others = sum(each.count for each in found if isinstance(each, OmittedDenials))
     if remaining > 0:
-        lines.append(f"refused: {remaining} more kinds: `run --denials FILE` has them")
+        lines.append(f"refused: {remaining} more kinds: `run --denials FILE` and `logs --denials` have them")
     if others:
         lines.append(f"refused: {others} times more, of other kinds, for which there was no room")
     return lines
