@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -92,6 +94,30 @@ def test_calls_and_refusals_are_in_the_audit_log(place: World) -> None:
     assert (told["field"], "sandbox.yaml:6:" in told["source"]) == ("credentials.shims", True)
     assert f"refused: the call of gh repo list ({told['why']}), once: credentials.shims, " in result.stderr
     assert _sandwright(place, "verify-audit", str(log)).status == 0
+
+
+@pytest.mark.needs("bwrap")
+def test_a_refused_call_is_reported_while_the_run_goes_on(place: World) -> None:
+    denials, seen = place.root / "home" / "denials", place.project / "seen"
+    waits = "gh repo list; until [ -e seen ]; do sleep 0.05; done"
+    watching = threading.Thread(target=_touch_behind, args=[denials, seen])
+    watching.start()
+    result = _sandwright(
+        place, "run", "--denials", str(denials), "--", "sh", "-c", waits, SANDBOX_SHOWN=TOKEN
+    )
+    watching.join()
+    assert result.status == 0, result.stderr
+    (told,) = (json.loads(line) for line in denials.read_text().splitlines())
+    assert (told["kind"], told["what"], told["count"]) == ("bridge", "gh repo list", 1)
+
+
+def _touch_behind(first: Path, then: Path) -> None:
+    """Make a file when another one is there, within the time that a run gets."""
+    until = time.monotonic() + 45
+    while not first.exists() and time.monotonic() < until:
+        time.sleep(0.02)
+    if first.exists():
+        then.touch()
 
 
 @pytest.mark.needs("bwrap")

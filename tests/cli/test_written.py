@@ -23,7 +23,9 @@ from sandwright.policy.trusted import default_build
 from sandwright.render.artifact import Artifact
 from sandwright.render.rendered import Rendered
 from sandwright.session import denials
+from sandwright.session.live_denials import DenialWriter
 from support import layouts
+from support.sessionrecords import CONTEXT
 
 READ = {
     *(
@@ -136,7 +138,7 @@ def _render(project: Path) -> None:
 
 
 def _denials(_: Path) -> None:
-    if wrong := denials.append_denials("link/denials", [denials.OmittedDenials(1)]):
+    for wrong in DenialWriter(["link/denials"], CONTEXT).finish([denials.OmittedDenials(1)]):
         raise HostError(wrong)
 
 

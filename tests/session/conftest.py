@@ -95,13 +95,12 @@ class Project:
         return ended
 
     def denials(self, *words: str, options: tuple[str, ...] = ()) -> tuple[list[dict[str, Any]], str]:
-        """What a run tells in `--denials`, by line, and its standard error; it ends with 0."""
+        """What a run tells in `--denials`, by kind, and its standard error; it ends with 0."""
         file = self.home / "denials"
         file.unlink(missing_ok=True)
         ended = self.run(*words, options=("--denials", str(file), *options))
         assert ended.returncode == 0, ended.stderr.decode()
-        found = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
-        return found, ended.stderr.decode()
+        return denials_in(file), ended.stderr.decode()
 
     def start(self, *words: str, options: tuple[str, ...] = ()) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
@@ -174,6 +173,18 @@ def host() -> Iterator[Host]:
     """Nobody listens yet."""
     with ExitStack() as stack:
         yield Host(stack)
+
+
+def denials_in(file: Path) -> list[dict[str, Any]]:
+    """The denials in a file of `run --denials`, in their order; counts of the same kind are summed."""
+    found: dict[str, dict[str, Any]] = {}
+    for line in file.read_text().splitlines() if file.exists() else ():
+        one = json.loads(line)
+        kind = json.dumps({**one, "count": 0})
+        if kind in found and one["count"] is not None:
+            one["count"] += found[kind]["count"]
+        found[kind] = one
+    return list(found.values())
 
 
 def processes_with(marker: bytes) -> list[str]:

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sandwright.session import audit_writer
+from sandwright.session import follower, refused_hosts
 from sandwright.session.audit import AuditLog
 from sandwright.session.audit_check import check_audit_log
 from sandwright.session.audit_writer import AuditWriter
 from sandwright.session.bridged import BridgeLog
 from sandwright.session.events import (
     BridgedCall,
-    DeniedHost,
     RunDenied,
     RunEnded,
     RunStarted,
 )
+from sandwright.session.refused_hosts import RefusedHosts
 from support.sessionrecords import CONTEXT
 
 STARTED = RunStarted(method="bwrap", project="/p", command="true", policy="sha256:0", uid=0)
@@ -30,44 +30,52 @@ def _writer(folder: Path, notify: Callable[[str], None]) -> AuditWriter:
     return AuditWriter(AuditLog(str(folder / "audit")), "a-session", CONTEXT, notify)
 
 
-def _refused(counts: Mapping[str, int]) -> list[RunDenied]:
-    return [RunDenied(what=DeniedHost(host=host), count=count) for host, count in counts.items()]
-
-
 def _hosts(folder: Path) -> list[tuple[str, str, Any]]:
     lines = [json.loads(line) for line in (folder / "audit").read_bytes().splitlines()]
     return [(each["event"], each["host"], each.get("count")) for each in lines if "host" in each]
 
 
-def _never() -> list[RunDenied]:
-    raise AssertionError("its log is gone")
+def _decided(log: Path, *hosts: str) -> None:
+    """Add lines as squid writes them."""
+    fields = {"time": 1.0, "milliseconds": 1, "method": "GET", "port": "80", "status": 403, "reason": "host"}
+    fields |= {"result": "TCP_DENIED", "address": "-", "sent": 1, "received": 1}
+    with log.open("a") as file:
+        file.writelines(f"{json.dumps({**fields, 'host': host})}\n" for host in hosts)
 
 
 def test_what_only_the_last_lines_of_the_proxy_have_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody looked while the run went on, and its log is not asked for again."""
-    monkeypatch.setattr(audit_writer, "LOOK", 3600.0)
+    monkeypatch.setattr(follower, "LOOK", 3600.0)
     said: list[str] = []
     one = _writer(tmp_path, said.append)
-    one.begin(STARTED, None, _never)
-    hosts = _refused({"late.example:443": 2, "once.example:80": 1})
-    one.finish(RunEnded(status=0, seconds=1.0), hosts, tmp_path / "none")
+    one.begin(STARTED)
+    hosts = RefusedHosts(tmp_path / "log")
+    with follower.follow_run([one.write], said.append, None, hosts):
+        _decided(tmp_path / "log", "late.example", "once.example", "late.example")
+    total = hosts.total()
+    (tmp_path / "log").unlink()
+    one.finish(RunEnded(status=0, seconds=1.0), total, tmp_path / "none")
     assert _hosts(tmp_path) == [
-        ("refused", "late.example:443", None),
+        ("refused", "late.example:80", None),
         ("refused", "once.example:80", None),
-        ("repeated", "late.example:443", 2),
+        ("repeated", "late.example:80", 2),
     ]
     assert [line.partition(":")[0] for line in said] == [f"audit log {tmp_path}/audit"]
     assert check_audit_log(tmp_path / "audit").faults == []
 
 
 def test_hosts_beyond_the_limit_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(audit_writer, "_MOST_HOSTS", 2)
+    monkeypatch.setattr(refused_hosts, "_MOST_HOSTS", 2)
     one = _writer(tmp_path, lambda _: None)
-    one.begin(STARTED, None, list)
-    hosts = _refused({f"{number}.example:80": 2 for number in range(5)})
-    one.finish(RunEnded(status=0, seconds=1.0), hosts, tmp_path / "none")
+    one.begin(STARTED)
+    hosts = RefusedHosts(tmp_path / "log")
+    names = [f"{number}.example" for number in range(5)]
+    _decided(tmp_path / "log", *names, *names)
+    with follower.follow_run([one.write], lambda _: None, None, hosts):
+        pass
+    one.finish(RunEnded(status=0, seconds=1.0), hosts.total(), tmp_path / "none")
     assert [each[:2] for each in _hosts(tmp_path)] == [
         ("refused", "0.example:80"),
         ("refused", "1.example:80"),
@@ -75,7 +83,7 @@ def test_hosts_beyond_the_limit_are_counted(tmp_path: Path, monkeypatch: pytest.
         ("repeated", "1.example:80"),
     ]
     lines = [json.loads(line) for line in (tmp_path / "audit").read_bytes().splitlines()]
-    assert [each["hosts"] for each in lines if each["event"] == "omitted"] == [3]
+    assert [each["count"] for each in lines if each["event"] == "omitted"] == [6]
 
 
 def test_calls_of_other_sessions_are_none_of_this_one(tmp_path: Path) -> None:

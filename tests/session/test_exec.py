@@ -15,12 +15,16 @@ from pathlib import Path
 
 import pytest
 
+from sandwright.errors import UsageError
 from sandwright.launcher.run_document import RunDocument, open_run_document, with_document
+from sandwright.session import state
+from sandwright.session.executing import become_exec
 from session.conftest import WAIT, Project, eventually, processes_with
 from session.jobs import NOBODY, Place, place
 from session.keys import ACTIONS, FEW, shell
 from session.terminals import terminal
 from session.test_keys import METHODS
+from support.sessionrecords import session_record
 from support.thorough import THOROUGH, representative
 
 pytestmark = [
@@ -30,7 +34,8 @@ pytestmark = [
 CELLS = [
     pytest.param(method, uid, marks=METHODS[method], id=f"{method}-{'user' if uid else 'root'}")
     for uid in (0, NOBODY)
-    for method in ("bwrap", "oci")
+    for method in ("bwrap", "oci", "podman")
+    if not uid or method != "podman"
 ]
 EACH = representative(CELLS, "bwrap-root", "oci-user")
 PYTHON = "/usr/bin/python3"
@@ -349,6 +354,25 @@ def test_a_stranger_on_the_host_is_not_heard() -> None:
 
 
 # ---- the command line
+
+
+@pytest.mark.parametrize(
+    ("method", "reason"),
+    [
+        ("landlock", "no process of the session is out of reach of signals"),
+        ("user", "its first process is root"),
+        ("gvisor", "runsc hands no socket on"),
+        ("docker", "the daemon hands no descriptor on"),
+        ("vm", "carries the streams of one command"),
+    ],
+)
+def test_other_methods_refuse_it_with_the_reason(
+    method: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    state.write(session_record("0123456789abcdef", method=method, name="web"))
+    with pytest.raises(UsageError, match=f"session web takes no .* under {method}, .*{reason}"):
+        become_exec("web", ["true"])
 
 
 @pytest.fixture

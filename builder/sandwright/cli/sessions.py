@@ -143,9 +143,12 @@ def _used(usage: Usage | None) -> tuple[str, str]:
     return (f"{usage.memory / 2**20:.0f} MiB", f"{usage.cpu:.1f} s") if usage else ("-", "-")
 
 
-def logs(*, session: str, follow: bool = False) -> None:
-    """Print what a detached run has written. Raise UsageError for a session without a log."""
-    detached.copy_log(session, sys.stdout.buffer, follow=follow)
+def logs(*, session: str = "", follow: bool = False, denials: bool = False) -> None:
+    """Print what a detached run has written, or was refused. Raise UsageError for a session without a log."""
+    if denials:
+        detached.copy_denials(session, sys.stdout, follow=follow)
+    else:
+        detached.copy_log(session, sys.stdout.buffer, follow=follow)
 
 
 def stop(*, session: str, time: str = "") -> None:

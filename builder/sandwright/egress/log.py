@@ -39,15 +39,32 @@ class ProxyDecision:
         return not self.reason
 
 
-def decisions(log: Path) -> Iterator[ProxyDecision]:
-    """The decisions in a log, oldest first; none when there is no log yet. Half a line at the end is left."""
-    try:
-        with log.open("rb") as lines:
-            for line in lines:
-                if line.endswith(b"\n"):
+class ProxyLog:
+    """A log that is read while its proxy runs."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._at = path, 0
+
+    def new(self) -> Iterator[ProxyDecision]:
+        """The decisions since the last look, oldest first; none when there is no log yet.
+
+        Half a line at the end is left for the next look.
+        """
+        try:
+            with self._path.open("rb") as lines:
+                lines.seek(self._at)
+                for line in lines:
+                    if not line.endswith(b"\n"):
+                        return
+                    self._at += len(line)
                     yield _decision(strictjson.loads_record(line))
-    except FileNotFoundError:
-        return
+        except FileNotFoundError:
+            return
+
+
+def decisions(log: Path) -> Iterator[ProxyDecision]:
+    """All decisions in a log."""
+    return ProxyLog(log).new()
 
 
 def _decision(fields: dict[str, Any]) -> ProxyDecision:

@@ -86,7 +86,7 @@ class CommandSession:
     def can_exec_launcher(self) -> bool:
         """Whether no process of ours has to run beside the launcher."""
         supervised = is_traced() or self.log is not None or self.request.recording is not None
-        supervised = supervised or bool(self.request.session)  # a detached run's status goes into its log
+        supervised = supervised or bool(self.request.session or self.request.denials)  # written while it runs
         return self.prepared.runs_alone and not supervised and can_exec_post_run(state.directory())
 
     def exec_launcher(self, notify: Callable[[str], None]) -> int:
@@ -162,7 +162,6 @@ def _post_run_settings(session: str, request: RunRequest, prepared: CachedSandbo
         context=report.context,
         guard=absent_guard.begin_absent_guard(session, request.policy, report.scope.absent),
         telemetry=request.telemetry,
-        denials=request.denials,
         quiet=request.quiet,
         rendered="now" if prepared.fresh and (request.telemetry or is_traced()) else "before",
         hint=git_hint(request.argv, report.scope, prepared.start.unsigned),

@@ -2,8 +2,7 @@
 
 `session.post_run` passes the events that the launcher wrote (`session.events`); `collect_denials` adds the
 reasons, which `session.denial_sources` found when the sandbox was rendered; `Denial.text` makes the lines
-for a person. A line of `run --denials FILE`
-is JSON:
+for a person. A line of `run --denials FILE` (`session.live_denials`) is JSON:
 
 | field | what |
 |---|---|
@@ -12,7 +11,7 @@ is JSON:
 | `why` | what the bridge said; for a `syscall` that is refused by its arguments, what for; else absent |
 | `error` | the name of the error that the program got; absent for `proxy`, `bridge` and `path` |
 | `access`, `how` | `read` or `write`; `hidden`, `masked`, `read-only` or `placeholder`; only for `path` |
-| `count` | how often; null for `path`, whose calls are not counted |
+| `count` | how often since an earlier line with the same fields; null for `path`: its calls are not counted |
 | `field`, `source` | the policy's field that decided, and the position of its value |
 | `edit` | the smallest edit of `sandbox.yaml` that allows it; null where none does |
 | `opens` | what else the edit opens |
@@ -25,8 +24,6 @@ inside choose paths and hosts: they are cut to `MOST_TEXT` characters, and what 
 escaped.
 """
 
-from __future__ import annotations
-
 import csv
 import errno
 import os
@@ -35,8 +32,6 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from sandwright.documents import strictjson
-from sandwright.errors import HostError
-from sandwright.outputs import append_output
 from sandwright.policy.hosts import ListedHost, listed_pattern
 from sandwright.policy.spelling import checked_path
 from sandwright.resources import data_path
@@ -156,36 +151,18 @@ def explain_denial(event: RunDenied, context: DenialContext) -> Denial:
             return _bridged(event.what, event.count, context)
 
 
-def denial_lines(found: Denials) -> list[str]:
-    """The block for a person: empty when nothing was refused."""
+def denial_lines(found: Denials, *, most: int = MOST_LINES) -> list[str]:
+    """The block for a person, of at most some kinds: empty when nothing was refused."""
     denials = [each for each in found if isinstance(each, Denial)]
     denials.sort(key=lambda each: -(each.count or 0))
-    lines = [line for each in denials[:MOST_LINES] for line in each.text()]
-    remaining = len(denials) - MOST_LINES
+    lines = [line for each in denials[:most] for line in each.text()]
+    remaining = len(denials) - most
     others = sum(each.count for each in found if isinstance(each, OmittedDenials))
     if remaining > 0:
-        lines.append(f"refused: {remaining} more kinds: `run --denials FILE` has them")
+        lines.append(f"refused: {remaining} more kinds: `run --denials FILE` and `logs --denials` have them")
     if others:
         lines.append(f"refused: {others} times more, of other kinds, for which there was no room")
     return lines
-
-
-def append_denials(path: str, found: Denials) -> str:
-    """Append them to a file, a line each; give what went wrong."""
-    try:
-        append_output(path, b"".join(each.json_line() for each in found))
-    except HostError as fault:
-        return str(fault)
-    return ""
-
-
-def report_denials(found: Denials, *, to: str, quiet: bool, notify: Callable[[str], None]) -> list[str]:
-    """Print denials, and append them to a file where one is named; give what went wrong."""
-    if to and (wrong := append_denials(to, found)):
-        return [f"cannot report denials: {wrong}"]
-    for line in () if quiet else denial_lines(found):
-        notify(line)
-    return []
 
 
 def _call(call: DeniedCall, count: int, context: DenialContext) -> Denial:

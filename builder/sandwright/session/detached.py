@@ -1,8 +1,8 @@
 """Runs that go on without the terminal: `run --detach`, and the logs of what they print.
 
 A detached run is a child in a new session (setsid(2)), which supervises its launcher. Its output goes
-to a file in the cache, which no sandbox sees: `logs/NAME.SESSION`. The file stays when the run has ended,
-for at most a week.
+to a file in the cache, which no sandbox sees: `logs/NAME.SESSION`. What it was refused goes to
+`logs/NAME.SESSION.denials`. The files stay when the run has ended, for at most a week.
 """
 
 from __future__ import annotations
@@ -17,17 +17,18 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import FrameType
-from typing import BinaryIO
+from typing import BinaryIO, TextIO
 
 from sandwright import user_dirs
 from sandwright.errors import UsageError
 from sandwright.locking import exclusive, lock_within
 from sandwright.session import state
+from sandwright.session.live_denials import DenialReader
 from sandwright.session.request import RunRequest
 from sandwright.session.run import LAUNCHER_FAILED
 from sandwright.session.session_record import SessionRecord
 from sandwright.signalling import kill, liveness
-from sandwright.visible import notify, repeat
+from sandwright.visible import notify, one_line, repeat
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 _ID = re.compile(r"[0-9a-f]{16}")
@@ -35,6 +36,7 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_APPEND | os.O
 _KEEP = 7 * 24 * 3600.0
 _POLL = 0.02
 """Seconds."""
+_DENIALS = ".denials"
 _ENDING = (signal.SIGINT, signal.SIGTERM)
 _REPORTS = b"sandwright: "
 _ENDED = "the command ended with status"
@@ -58,12 +60,13 @@ def start(request: RunRequest, run: Callable[[], int], write: Callable[[str], No
             raise UsageError(f"a session named {address} runs; stop it with `sandwright stop {address}`")
         _sweep_logs()
         log = Path(_logs(), f"{address}.{request.session}")
+        request.denials_log = str(_denials_of(log))
         started, request.started = os.pipe()
         status = _fork(started, request.started, run, log)
     if status == 0:
         write(address)
     else:
-        log.unlink()
+        _remove_log(log)
     return status
 
 
@@ -213,12 +216,50 @@ def copy_log(address: str, output: BinaryIO, *, follow: bool) -> None:
             time.sleep(_POLL * 5)
 
 
+def copy_denials(address: str, output: TextIO, *, follow: bool) -> None:
+    """Write what a detached run was refused, for a person; with `follow` as it happens, until it has ended.
+
+    An empty address means the newest run. Raise UsageError where there is no log, HostError for a damaged
+    one.
+    """
+    log = _find_log(address)
+    reader = DenialReader(_denials_of(log))
+    while True:
+        ended = _is_written(log)
+        for line in reader.new_lines() if follow else reader.all_lines():
+            output.write(f"{one_line(line)}\n")
+        output.flush()
+        if ended or not follow:
+            return
+        time.sleep(_POLL * 5)
+
+
 def _find_log(address: str) -> Path:
-    """The newest log of a name or an ID."""
-    found = [each for each in Path(_logs()).iterdir() if address in each.name.split(".")]
+    """The newest log of a name or an ID; without one, of all."""
+    found = [each for each in _all_logs() if not address or address in each.name.split(".")]
+    if not found and any(address in (each.session, each.name) for each in _running()):
+        raise UsageError(
+            f"session {address} runs in the foreground: it has no log. Start it with `run --detach`, or with"
+            " `run --denials FILE`, which writes denials as they happen"
+        )
     if not found:
-        raise UsageError(f"no detached run {address} has a log")
+        raise UsageError(f"no detached run {address} has a log" if address else "no detached run has a log")
     return max(found, key=lambda each: each.lstat().st_ctime)
+
+
+def _denials_of(log: Path) -> Path:
+    """The file beside a log with the run's denials (`session.live_denials`); not there without any."""
+    return Path(f"{log}{_DENIALS}")
+
+
+def _all_logs() -> list[Path]:
+    return [each for each in Path(_logs()).iterdir() if not each.name.endswith(_DENIALS)]
+
+
+def _remove_log(log: Path) -> None:
+    """Remove a log. What is beside it goes first, so that none is left without its log."""
+    _denials_of(log).unlink(missing_ok=True)
+    log.unlink()
 
 
 def _is_written(log: Path) -> bool:
@@ -233,8 +274,8 @@ def _logs() -> str:
 
 def _sweep_logs() -> None:
     """Remove the logs of runs that ended a week ago."""
-    for log in Path(_logs()).iterdir():
+    for log in _all_logs():
         with contextlib.suppress(FileNotFoundError):  # another run sweeps too
             old = time.time() - log.lstat().st_mtime > _KEEP
             if old and _is_written(log):
-                log.unlink()
+                _remove_log(log)

@@ -10,7 +10,7 @@
 As a line of JSON an event has its name in `event`, and its fields.
 """  # noqa: E501 - a table
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -129,6 +129,8 @@ class RunEnded:
     status: int | None
     seconds: float
 
+
+RunDenials = Sequence[RunDenied | RunOmitted]
 
 RunEvent = RunStarted | RunDenied | RunOmitted | RunCalled | RunExecuted | RunEnded
 

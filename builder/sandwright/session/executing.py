@@ -34,7 +34,8 @@ def become_exec(address: str, argv: Sequence[str], *, workdir: str = "") -> None
         raise UsageError(f"session {address} accepts no further commands: under {record.method}, {why}")
     socket, launch = state.requests_of(record.session), str(Path(record.directory, "launch"))
     if not Path(socket).exists():
-        raise user_dirs.error(f"session {address} accepts no commands: it is starting or ending")
+        remote = ", or its engine is another machine's or user's" * properties(record.method).engine
+        raise user_dirs.error(f"session {address} accepts no commands: it is starting or ending{remote}")
     _check_launch_digest(launch, record)
     restore_signals()
     words = [launch, "--exec", socket, workdir or _shared_directory(record), *argv]

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from sandwright.documents.record import decode_record
 from sandwright.errors import SandwrightError
 from sandwright.session import absent_guard
-from sandwright.session.events import RunDenied, RunEnded, read_events
+from sandwright.session.events import RunDenials, RunDenied, RunEnded, read_events
 from sandwright.session.post_run_start import Clock, is_traced
 from sandwright.session.scan import scan_changes
 from sandwright.session.session_record import PostRun, SessionRecord
@@ -26,6 +26,7 @@ from sandwright.visible import notify
 
 if TYPE_CHECKING:
     from sandwright.session.denials import Denial, OmittedDenials
+    from sandwright.session.live_denials import DenialWriter
 
 
 def main() -> None:
@@ -50,14 +51,16 @@ def report_run(
     tell: Callable[[str], None],
     *,
     refusals: Path,
-    hosts: Sequence[RunDenied] | None = None,
+    hosts: RunDenials | None = None,
     calls: Sequence[RunDenied] = (),
     paths: Sequence[Denial | OmittedDenials] = (),
+    writer: DenialWriter | None = None,
 ) -> None:
     """Append the run to telemetry where its record wants that, and say what it left and was refused.
 
     The status is None when nothing was started. The launcher wrote `refusals`; `hosts` were refused by a
     proxy that ran beside it, None without one, `calls` by a bridge, `paths` are those of `--explain-denials`.
+    `writer` has written denials while the run went on, and writes the rest.
     """
     report, since = record.after, Clock(*record.clock).since()
     ended = RunEnded(status=status, seconds=time.time() - record.began)
@@ -65,14 +68,14 @@ def report_run(
         *_unless_faulty(lambda: _telemetry(record, ended, hosts)),
         *_unless_faulty(lambda: scan_changes(report.scope, report.policy, since)),
         *(absent_guard.end_absent_guard(report.guard) if report.guard else []),
-        *_report_denials(report, refusals, [*(hosts or ()), *calls], paths, tell),
+        *_report_denials(report, refusals, [*(hosts or ()), *calls], paths, tell, writer=writer),
     ]
     if report.hint and (status or (status == 0 and report.hint.always)):
         lines.append(report.hint.text)
     _notify_all(lines, tell)
 
 
-def _telemetry(record: SessionRecord, ended: RunEnded, hosts: Sequence[RunDenied] | None) -> None:
+def _telemetry(record: SessionRecord, ended: RunEnded, hosts: RunDenials | None) -> None:
     if record.after.telemetry or is_traced():
         from sandwright.session.telemetry import report_telemetry  # noqa: PLC0415 - few runs want it, 15 ms
 
@@ -82,18 +85,22 @@ def _telemetry(record: SessionRecord, ended: RunEnded, hosts: Sequence[RunDenied
 def _report_denials(
     report: PostRun,
     refusals: Path,
-    others: Sequence[RunDenied],
+    others: RunDenials,
     paths: Sequence[Denial | OmittedDenials],
     tell: Callable[[str], None],
+    *,
+    writer: DenialWriter | None,
 ) -> list[str]:
     """Report what was refused; give what went wrong."""
     if not (others or paths or os.path.lexists(refusals)):
         return []
-    from sandwright.session.denials import collect_denials, report_denials  # noqa: PLC0415 - the same
+    from sandwright.session.denials import collect_denials, denial_lines  # noqa: PLC0415 - the same
 
     try:
         found = [*collect_denials([*read_events(refusals), *others], report.context), *paths]
-        return report_denials(found, to=report.denials, quiet=report.quiet, notify=tell) if found else []
+        wrong = writer.finish(found) if writer else []
+        _notify_all(() if report.quiet else denial_lines(found), tell)
+        return wrong
     except (OSError, ValueError, LookupError) as fault:
         return [f"cannot report denials: {fault}"]
     finally:

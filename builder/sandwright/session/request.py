@@ -29,7 +29,8 @@ class RunRequest:
     which the sandbox is denied. `recording` selects the run's recording, None for none. With
     `explained` refused paths are reported. `rendered` requires that the project holds the artifacts
     that the policy renders to. With `build` missing images are built first. With `detach` the run goes on in
-    the background, by a `name` if it has one, and with the ID that `session` is given. `started` is the
+    the background, by a `name` if it has one, and with the ID that `session` is given;
+    `denials_log` is another file for what was refused, empty for none. `started` is the
     descriptor of a pipe that gets a byte when the command has been executed, -1 for none.
     """
 
@@ -40,6 +41,7 @@ class RunRequest:
             "cidfile",
             "cwd",
             "denials",
+            "denials_log",
             "method",
             "named",
             "policy",
@@ -88,6 +90,7 @@ class RunRequest:
         telemetry = telemetry or os.environ.get(TELEMETRY.name, "")
         self.telemetry = telemetry and self._placed(telemetry)
         self.denials = denials and self._placed(denials)
+        self.denials_log = ""
         self.quiet = quiet
         self.explained = explained
         self.audit = audit and self._placed(audit)

@@ -40,8 +40,8 @@ class PostRun:
     """What the report after a run needs.
 
     `policy` is the file whose runs it is about, `guard` the file of `absent_guard`, empty without one.
-    `telemetry` and `denials` are files that events and denials are appended to, empty for none. With `quiet`,
-    denials are not printed. `rendered` tells telemetry whether this run rendered the sandbox.
+    `telemetry` is a file that events are appended to, empty for none. With `quiet`, denials are not printed.
+    `rendered` tells telemetry whether this run rendered the sandbox.
     """
 
     policy: str
@@ -49,7 +49,6 @@ class PostRun:
     context: DenialContext
     guard: str = ""
     telemetry: str = ""
-    denials: str = ""
     quiet: bool = False
     rendered: Literal["now", "before"] = "before"
     hint: RunHint | None = None

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections import Counter
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -29,9 +28,12 @@ from sandwright.session.bridged import BridgeLog
 from sandwright.session.candidate_denials import candidate_denials
 from sandwright.session.command_session import CommandSession
 from sandwright.session.denials import Denials
-from sandwright.session.events import DeniedHost, RunDenied, RunEnded, RunStarted
+from sandwright.session.events import RunDenied, RunEnded, RunOmitted, RunStarted
 from sandwright.session.explained import path_denials
+from sandwright.session.follower import follow_run
+from sandwright.session.live_denials import DenialWriter
 from sandwright.session.post_run import report_run
+from sandwright.session.refused_hosts import RefusedHosts
 
 
 @dataclass
@@ -39,7 +41,7 @@ class _Observed:
     """The facts about a run that its launcher doesn't report. `hosts` is None without a proxy."""
 
     status: int | None = None
-    hosts: list[RunDenied] | None = None
+    hosts: list[RunDenied | RunOmitted] | None = None
     bridge: BridgeLog | None = None
     paths: Denials = field(default_factory=list)
 
@@ -49,9 +51,12 @@ def run_supervised(session: CommandSession, notify: foreground.Notify) -> int:
     observed, refusals = _Observed(), Path(state.denials_of(session.id))
     context = session.prepared.record.after.context
     audit = AuditWriter(session.log, session.id, context, notify) if session.log else None
+    files = [each for each in (session.request.denials, session.request.denials_log) if each]
+    writer = DenialWriter(files, context) if files else None
     try:
         with ExitStack() as stack:
-            status = observed.status = _run_supervised(session, observed, audit, stack)
+            follow = partial(follow_run, [each.write for each in (writer, audit) if each], notify)
+            status = observed.status = _run_supervised(session, observed, audit, follow, stack)
     finally:
         if audit is not None:
             ended = RunEnded(status=observed.status, seconds=time.time() - session.began)
@@ -67,12 +72,17 @@ def run_supervised(session: CommandSession, notify: foreground.Notify) -> int:
             hosts=observed.hosts,
             calls=calls,
             paths=observed.paths,
+            writer=writer,
         )
     return status
 
 
 def _run_supervised(
-    session: CommandSession, observed: _Observed, audit: AuditWriter | None, stack: ExitStack
+    session: CommandSession,
+    observed: _Observed,
+    audit: AuditWriter | None,
+    follow: Callable[[BridgeLog | None, RefusedHosts | None], AbstractContextManager[str | None]],
+    stack: ExitStack,
 ) -> int:
     environment, document = session.environment(), session.document()
     passed: tuple[int, ...] = ()
@@ -92,12 +102,11 @@ def _run_supervised(
     if session.request.started >= 0 and not session.prepared.has_plan:
         os.write(session.request.started, b"\0")  # such a launcher doesn't tell
     if audit is not None:
-        document = replace(document, journal=audit.open_journal())
-        audit.begin(
-            _started_event(session), observed.bridge, partial(_refused_hosts, proxy) if proxy else None
-        )
-    status = _start_launcher(session, environment, document, passed)
-    observed.hosts = _refused_hosts(proxy) if proxy else None
+        audit.begin(_started_event(session))
+    hosts = RefusedHosts(proxy.log) if proxy else None
+    with follow(observed.bridge, hosts) as journal:
+        status = _start_launcher(session, environment, replace(document, journal=journal), passed)
+    observed.hosts = hosts.total() if hosts else None
     return status
 
 
@@ -181,21 +190,6 @@ def _start_session_proxy(session: CommandSession, stack: ExitStack, plan: ProxyP
     if recording is not None:
         stack.callback(lambda: recording.decisions.extend(running.decisions()))
     return running
-
-
-def _refused_hosts(proxy: Proxy) -> list[RunDenied]:
-    """What a proxy has refused until now; while it runs, as its log goes with it.
-
-    A name without an address is not a refusal, and neither is a malformed request.
-    """
-    decisions = list(proxy.decisions())
-    refused = (each for each in decisions if each.reason not in ("", "unresolved", "malformed"))
-    astray = {f"{each.host}:{each.port}" for each in decisions if each.reason == "address"}
-    counts = Counter(f"{each.host}:{each.port}" for each in refused)
-    return [
-        RunDenied(what=DeniedHost(host=host, listed=host in astray), count=counts[host])
-        for host in sorted(counts)
-    ]
 
 
 def _bridge(session: CommandSession, stack: ExitStack) -> Bridge:

@@ -23,13 +23,13 @@ is in use. It holds no argument of the command and no variable: of the command o
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib import import_module
 
 from sandwright.documents.model import plain
 from sandwright.outputs import append_output
-from sandwright.session.events import DeniedHost, RunDenied, RunEnded
+from sandwright.session.events import DeniedHost, RunDenials, RunDenied, RunEnded
 from sandwright.session.session_record import SessionRecord
 
 SCHEMA = 1
@@ -37,9 +37,7 @@ SCHEMA = 1
 Attribute = str | int | float | bool
 
 
-def _session_event(
-    record: SessionRecord, ended: RunEnded, hosts: Sequence[RunDenied] | None
-) -> Mapping[str, object]:
+def _session_event(record: SessionRecord, ended: RunEnded, hosts: RunDenials | None) -> Mapping[str, object]:
     """The event, as the table in this module has it. `hosts` are None where no proxy of the session's ran."""
     return {
         "event": "sandwright.session",
@@ -60,13 +58,15 @@ def _session_event(
     }
 
 
-def _denial_fields(
-    record: SessionRecord, ended: RunEnded, hosts: Sequence[RunDenied] | None
-) -> Mapping[str, object]:
+def _denial_fields(record: SessionRecord, ended: RunEnded, hosts: RunDenials | None) -> Mapping[str, object]:
     """What was refused, or why that can't be told."""
     if hosts is not None:
         return {
-            "denials": {each.what.host: each.count for each in hosts if isinstance(each.what, DeniedHost)}
+            "denials": {
+                each.what.host: each.count
+                for each in hosts
+                if isinstance(each, RunDenied) and isinstance(each.what, DeniedHost)
+            }
         }
     if ended.status is None:
         return {"unseen": "nothing was started"}
@@ -75,9 +75,7 @@ def _denial_fields(
     return {"unseen": "no proxy ran, and the kernel reports refusals only to the program"}
 
 
-def report_telemetry(
-    record: SessionRecord, ended: RunEnded, hosts: Sequence[RunDenied] | None, *, span: bool
-) -> None:
+def report_telemetry(record: SessionRecord, ended: RunEnded, hosts: RunDenials | None, *, span: bool) -> None:
     """Append the event to the file that the record names; make a span of it. Raise HostError for the file."""
     data = _session_event(record, ended, hosts)
     if record.after.telemetry:

@@ -65,7 +65,10 @@ COMMANDS = (
                 written=True,
             ),
             Option(
-                "denials", "FILE", "append denials to this file, one JSON line for each kind", written=True
+                "denials",
+                "FILE",
+                "append denials to this file as they happen, one JSON line for each kind",
+                written=True,
             ),
             Option("explain-denials", "", "also list refused paths (slower; bwrap only)"),
             Option("quiet", "", "do not print denials"),

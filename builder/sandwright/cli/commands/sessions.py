@@ -23,7 +23,7 @@ COMMANDS = (
             ),
         ),
         details="Exits with the command's status; 125 if nothing was run. The command has the session's"
-        " environment and ends with it. For bwrap and oci.",
+        " environment and ends with it. For bwrap, oci and podman.",
         takes_command=True,
         example="sandwright exec web -- ps aux",
     ),
@@ -47,11 +47,14 @@ COMMANDS = (
     Command(
         "logs",
         GROUP,
-        "Print what a detached run has written to its standard output and error.",
-        positional=(Option("session", "SESSION", "name or ID of the run", required=True),),
-        options=(Option("follow", "", "go on until the run has ended", short="f"),),
+        "Print what a detached run has written to its standard output and error, or was refused.",
+        positional=(Option("session", "SESSION", "name or ID of the run (default: the newest)"),),
+        options=(
+            Option("follow", "", "go on until the run has ended", short="f"),
+            Option("denials", "", "print denials instead, each kind when it first happens"),
+        ),
         details="Logs are kept for a week after the end of a run.",
-        example="sandwright logs --follow web",
+        example="sandwright logs --denials --follow web",
     ),
     Command(
         "stop",

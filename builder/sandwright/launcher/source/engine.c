@@ -11,10 +11,12 @@
 #include <sys/wait.h>
 
 #include "engine.h"
+#include "requests.h"
 
 enum { ASKING = 60, STEP = 5, MOST_STEP = 250, REMOVING = 60000 /* milliseconds */ };
 
 static const char *client, *cid;
+static int requests = -1; /* the first process's end (requests.h) */
 static struct strv words;
 static struct watch watch = {.waits_on = -1};
 static int step = STEP;
@@ -112,7 +114,9 @@ static void engine_prepare(struct run *run)
             die("cannot start the mount watch");
         check_there_still(run);
     }
-    words = engine_words(run, cid);
+    if (is_podman(run) && !is_remote() && plan->image.root == NULL) /* runsc passes no socket on */
+        requests = requests_pair(run);
+    words = engine_words(run, cid, requests >= 0);
     gone = false;
 }
 
@@ -124,6 +128,8 @@ static void engine_start(struct run *run)
         signal(SIGINT, SIG_DFL); /* what Podman starts inherits that a key is ignored */
         signal(SIGQUIT, SIG_DFL);
     }
+    if (requests >= 0)
+        requests_pass_on(requests, REQUESTS_PASSED);
     execv(client, words.at);
 }
 
@@ -141,6 +147,7 @@ static void look_later(struct run *run)
 
 static void engine_started(struct run *run)
 {
+    close(requests);
     if ((run->watch != NULL && !is_podman(run)) || ports_wanted(run))
         look_later(run);
 }

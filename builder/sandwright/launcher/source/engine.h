@@ -21,8 +21,10 @@ char *most_processes(void); /* the option that bounds them, for podman */
 void engine_check_features(struct run *run);
 bool docker_is(struct run *run, const char *what); /* whether its daemon says so of itself */
 
-/* engine_words.c, monitor: of `run`, to the end of the command. */
-struct strv engine_words(struct run *run, const char *cid);
+enum { REQUESTS_PASSED = 3 }; /* the descriptor that Podman passes on to the first process (`--preserve-fds`) */
+
+/* engine_words.c, monitor: of `run`, to the end of the command. `requests`: with that descriptor. */
+struct strv engine_words(struct run *run, const char *cid, bool requests);
 
 /* engine_daemon.c. The number of the container's first process; 0 while there is none, -1 where it can't be known. */
 pid_t first_process(struct run *run);

@@ -179,7 +179,7 @@ static void add_variables(struct run *run)
 }
 
 /* Behind the image: init, and what the plan and the run make of the command. */
-static void add_init(struct run *run)
+static void add_init(struct run *run, bool requests)
 {
     char *const stop_fd = xasprintf("%s/bell", run->state), *const first[] = {"/.sandwright-init", dns_wanted(run) ? "--init-named" : "--init",
                                                                     "/.sandwright-bell"};
@@ -194,6 +194,8 @@ static void add_init(struct run *run)
     strv_push(&words, first[0]);
     if (run->gate != NULL)
         strv_extend(&words, &(struct strv){(char *[]){"--gate", (char *)GATE_INSIDE}, 2});
+    if (requests)
+        strv_extend(&words, &(struct strv){(char *[]){"--requests", xasprintf("%d", REQUESTS_PASSED)}, 2});
     strv_push(&words, first[1]);
     strv_push(&words, (char *)stop_word(run, first[2]));
     for (size_t index = 1; index < run->plan.engine.started.count; index++)
@@ -202,7 +204,7 @@ static void add_init(struct run *run)
         strv_push(&words, *word);
 }
 
-struct strv engine_words(struct run *run, const char *cid)
+struct strv engine_words(struct run *run, const char *cid, bool requests)
 {
     const struct plan *plan = &run->plan;
     strv_push(&words, (char *)plan->engine.client);
@@ -220,6 +222,8 @@ struct strv engine_words(struct run *run, const char *cid)
         strv_push(&words, xasprintf("--tty"));
     if (is_podman(run))
         add_podman(run);
+    if (requests)
+        strv_push(&words, xasprintf("--preserve-fds=1"));
     add_account(run);
     for (size_t index = 0; index + 1 < plan->engine.files_inside.count; index += 2)
         if (!dns_wanted(run) || strcmp(plan->engine.files_inside.at[index], "resolv.conf") != 0) /* the run's own is there */
@@ -228,6 +232,6 @@ struct strv engine_words(struct run *run, const char *cid)
         strv_push(&words, xasprintf("--mount=type=bind,readonly,bind-propagation=rprivate,%s,dst=%s",
                          mount_source(run->document.shims), plan->shims.place));
     add_variables(run);
-    add_init(run);
+    add_init(run, requests);
     return words;
 }

@@ -53,6 +53,12 @@ int requests_pair(struct run *run)
     return ends[1];
 }
 
+void requests_pass_on(int end, int number)
+{
+    if (dup2(end, number) < 0 || fcntl(number, F_SETFD, 0) != 0) /* it may have that number already */
+        die_errno("no socket can be passed on");
+}
+
 /* Accept this user and root only. */
 static bool is_ours(int client)
 {

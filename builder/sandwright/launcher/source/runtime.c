@@ -243,8 +243,8 @@ static void runtime_start(struct run *run)
     }
     if (walled)
         make_wall(run);
-    if (requests >= 0 && dup2(requests, WALL + walled) < 0)
-        die_errno("no socket can be passed on");
+    if (requests >= 0)
+        requests_pass_on(requests, WALL + walled);
     strv_extend(&enter, &all);
     execve(enter.at[0], enter.at, environment);
     die_errno("%s can't be started", enter.at[0]);

@@ -7,7 +7,7 @@ from sandwright.methods.properties import Properties
 
 METHOD = Method(
     properties=Properties(
-        exec_unsupported="its launcher has no way yet to ask the first process of the container",
+        exec_unsupported="",
         root="image",
         needs_image=True,
         engine=True,

@@ -1,0 +1,104 @@
+"""Follows a run while it goes on: passes on what launcher, bridge and proxy report, soon after it happens."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+
+from sandwright.session.bridged import BridgeLog
+from sandwright.session.events import RunEvent, decode_events
+from sandwright.session.refused_hosts import RefusedHosts
+
+LOOK = 0.2
+"""Seconds between two looks at what proxy, bridge and launcher have reported."""
+
+_MOST_BYTES = 1 << 20
+"""Of the journal in one look."""
+
+
+@contextlib.contextmanager
+def follow_run(
+    sinks: Sequence[Callable[[RunEvent], None]],
+    notify: Callable[[str], None],
+    bridge: BridgeLog | None,
+    hosts: RefusedHosts | None,
+) -> Iterator[str | None]:
+    """Pass events to all sinks until the block ends, before which the launcher has ended.
+
+    Each kind of denial comes when it happens first, each call of the bridge every time. Yield the name of the
+    file, memory of this process, in which a native launcher reports denials at once; None without sinks, or
+    where the system has none. `notify` gets what went wrong, at the end.
+    """
+    if not sinks:
+        yield None
+        return
+    journal = os.memfd_create("refused", os.MFD_CLOEXEC) if sys.platform == "linux" else -1
+    following = _Following(sinks, journal, bridge, hosts)
+    over = threading.Event()
+    thread = threading.Thread(target=following.look_until, args=[over], daemon=True)
+    thread.start()
+    try:
+        yield f"/proc/{os.getpid()}/fd/{journal}" if journal >= 0 else None
+    finally:
+        over.set()
+        thread.join()
+        following.look()
+        if journal >= 0:
+            os.close(journal)
+        if following.fault:
+            notify(f"not all that was refused was reported while the run went on: {following.fault}")
+
+
+class _Following:
+    """One run. `journal` is the open file, -1 for none."""
+
+    def __init__(
+        self,
+        sinks: Sequence[Callable[[RunEvent], None]],
+        journal: int,
+        bridge: BridgeLog | None,
+        hosts: RefusedHosts | None,
+    ) -> None:
+        self._sinks, self._journal, self._bridge, self._hosts = list(sinks), journal, bridge, hosts
+        self._read = 0
+        self._broken = False
+        self.fault: Exception | None = None
+
+    def look_until(self, over: threading.Event) -> None:
+        """Look from time to time."""
+        while not over.wait(LOOK):
+            self.look()
+
+    def look(self) -> None:
+        """Pass on what is new; nothing is, once it could not be read."""
+        try:
+            for event in () if self._broken else self._new_events():
+                self._pass_on(event)
+        except Exception as fault:  # noqa: BLE001 - whatever it is, the run goes on
+            self._broken, self.fault = True, fault
+
+    def _pass_on(self, event: RunEvent) -> None:
+        """To all sinks. One that fails gets nothing more, and the others do."""
+        for sink in tuple(self._sinks):
+            try:
+                sink(event)
+            except Exception as fault:  # noqa: BLE001 - the same
+                self._sinks.remove(sink)
+                self.fault = fault
+
+    def _new_events(self) -> Iterator[RunEvent]:
+        yield from self._journaled()
+        yield from self._bridge.new() if self._bridge else ()
+        yield from self._hosts.new() if self._hosts else ()
+
+    def _journaled(self) -> Iterator[RunEvent]:
+        """What the launcher has reported since the last look."""
+        if self._journal < 0:
+            return
+        content = os.pread(self._journal, _MOST_BYTES, self._read)
+        whole = content[: content.rfind(b"\n") + 1]
+        self._read += len(whole)
+        yield from decode_events(whole)

@@ -1,0 +1,49 @@
+"""Counts the hosts that a run's proxy refuses, by its log, while the proxy runs: its log goes with it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from sandwright.egress.log import ProxyLog
+from sandwright.session.events import DeniedHost, RunDenied, RunOmitted
+
+_MOST_HOSTS = 1000
+"""Different hosts that are distinguished; the sandbox chooses them."""
+
+_NO_REFUSALS = ("", "unresolved", "malformed")
+"""Reasons of decisions that are no denials: a name without an address is none, nor is a malformed request."""
+
+
+class RefusedHosts:
+    """The refusals in one log, from its beginning. Its lines are read once."""
+
+    def __init__(self, log: Path) -> None:
+        self._log = ProxyLog(log)
+        self._counts: Counter[str] = Counter()
+        self._listed: set[str] = set()
+        self._others = 0
+
+    def new(self) -> list[RunDenied]:
+        """The hosts that were refused for the first time since the last look, with how often since then."""
+        before = set(self._counts)
+        for each in self._log.new():
+            host = f"{each.host}:{each.port}"
+            if each.reason in _NO_REFUSALS:
+                continue
+            if host not in self._counts and len(self._counts) >= _MOST_HOSTS:
+                self._others += 1
+                continue
+            self._counts[host] += 1
+            if each.reason == "address":
+                self._listed.add(host)
+        return [self._denied_host(host) for host in self._counts if host not in before]
+
+    def total(self) -> list[RunDenied | RunOmitted]:
+        """All refusals until now, by host; those of further hosts are counted."""
+        self.new()
+        others = [RunOmitted(count=self._others)] if self._others else []
+        return [*(self._denied_host(host) for host in sorted(self._counts)), *others]
+
+    def _denied_host(self, host: str) -> RunDenied:
+        return RunDenied(what=DeniedHost(host=host, listed=host in self._listed), count=self._counts[host])
