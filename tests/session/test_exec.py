@@ -162,7 +162,7 @@ def test_it_ends_with_the_session(method: str, uid: int) -> None:
         assert started.returncode == 137
         assert b"the session has ended" in errors
         status, _, errors_then = of.run("true")
-        assert (status, "takes no command" in errors_then) == (125, True)
+        assert (status, "accepts no commands" in errors_then) == (125, True)
 
 
 @pytest.mark.parametrize(("method", "uid"), EACH)
