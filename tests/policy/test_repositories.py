@@ -332,6 +332,7 @@ def test_an_include_that_is_missing_is_refused(repo: Path) -> None:
         ("[a]\nb = \"c\\n\\t\\\"d\\\\\" e  \n[f]\ng=", [("a.b", 'c\n\t"d\\ e'), ("f.g", "")]),
         ("\ufeff[a]\nb=c\n= wrong\nd=e\n", [("a.b", "c")]),
         ("b = c\n", [("b", "c")]),
+        ("[a]\r\nb = c\\\r\nd\r\n", [("a.b", "cd")]),
     ],
 )  # fmt: skip
 def test_configuration(text: str, said: list[tuple[str, str]], tmp_path: Path) -> None:

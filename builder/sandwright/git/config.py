@@ -26,7 +26,7 @@ def settings(text: str) -> Iterator[tuple[str, str]]:
 
     What can't be read ends it: Git, too, refuses such a file.
     """
-    rest, section = text.removeprefix("\ufeff"), ""
+    rest, section = text.removeprefix("\ufeff").replace("\r\n", "\n"), ""
     while rest := rest.lstrip():
         if rest[0] in "#;":
             rest = rest.partition("\n")[2]
