@@ -200,7 +200,7 @@ def test_no_restriction_can_be_left_out_of_the_artifacts(method: str) -> None:
         ("bwrap", "launch.plan", "NO_COLOR\0", "AWS_PROFILE\0", "env AWS_PROFILE: denied by pass"),
         ("docker", "launch.plan", "NO_COLOR\0", "AWS_*\0", "env AWS_GATE_VARIABLE: denied by pass"),
         ("docker", "launch.plan", "--read-only\0", "--mount=type=bind,src=/opt,dst=/x\0", "write /x: denied by read /"),
-        ("oci", "config.json", '"mounts": [', '"mounts": [{"destination": "/x", "source": "/opt", "type": "bind", "options": ["rbind"]},', "write /x: denied by read /"),
+        ("oci", "config.json", '"mounts": [', '"mounts": [{"destination": "/x", "source": "/opt", "type": "bind", "options": ["rbind", "rprivate"]},', "write /x: denied by read /"),
     ],
 )  # fmt: skip
 def test_changed_artifacts_are_refused(
@@ -218,6 +218,12 @@ READERS = [
     ("podman", "compose.yaml", f'target: "{PROJECT}/.git", read_only: true', f'target: "{PROJECT}/.git", read_only: false', f"write {PROJECT}/.git/config"),
     ("docker", "seccomp.json", '"getpid"', '"kexec_load"', "syscall kexec_load"),
     ("oci", "config.json", '"getpid"', '"keyctl"', "syscall keyctl"),
+    ("oci", "config.json", '"getpid"', '"socket"', "syscall socket"),
+    ("oci", "config.json", '"getpid"', '"chmod"', "syscall chmod 0x0 0x800"),
+    ("oci", "asking.json", '"getpid"', '"mount"', "syscall mount"),
+    ("oci", "config.json", '"rprivate",', "", "no rprivate' is unknown"),
+    ("oci", "config.json", '"ro",\n        "rro"', '"ro"', "no rro' is unknown"),
+    ("kubernetes", "seccomp.json", '"getpid"', '"ioctl"', "syscall ioctl 0x0 0x5412"),
     ("devcontainer", "devcontainer.json", f"src=/dev/null,dst={SECRET}", f"src={SECRET},dst={SECRET}", f"read {SECRET}"),
     ("devcontainer", "devcontainer.json", "--network=none", "--network=host", "connect 192.0.2.1:443"),
     ("devcontainer", "devcontainer.json", "/seccomp.json", "/other.json", "syscall kexec_load"),
@@ -313,19 +319,43 @@ def test_a_directory_that_can_be_moved_with_a_restriction_in_it_is_refused(
 
 def test_a_filter_that_is_not_the_policy_s_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that refuses all calls says nothing about those that the policy denies."""
-    refuses_all = struct.pack("<HBBI", 0x06, 0, 0, 0x00050001)
+    _plant_program(monkeypatch, struct.pack("<HBBI", 0x06, 0, 0, 0x00050001))
+    with pytest.raises(ArtifactsTooWide, match="it refuses read"):
+        registry.render(policy_for("bwrap"), "bwrap")
+
+
+def _plant_program(monkeypatch: pytest.MonkeyPatch, program: bytes) -> None:
+    """Put a filter of BPF in place of the rendered one."""
     made = Method.make_artifacts
 
     def faulty(own: Method, policy: ResolvedPolicy) -> tuple[Artifact, ...]:
         return tuple(
-            dataclasses.replace(each, content=refuses_all) if each.name == "seccomp.bpf" else each
+            dataclasses.replace(each, content=program) if each.name == "seccomp.bpf" else each
             for each in made(own, policy)
         )
 
-    policy = policy_for("bwrap")
     monkeypatch.setattr(Method, "make_artifacts", faulty)
-    with pytest.raises(ArtifactsTooWide, match="it refuses read"):
-        registry.render(policy, "bwrap")
+
+
+@pytest.mark.parametrize(
+    ("method", "artifact"), [("docker", "seccomp.json"), ("oci", "config.json"), ("oci", "asking.json")]
+)
+@pytest.mark.parametrize(
+    "name", ["io_uring_setup", "open_by_handle_at", "unshare", "ptrace", "process_vm_readv", "syslog"]
+)
+def test_no_call_that_the_policy_refuses_can_be_allowed(
+    method: str, artifact: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change = ('"getpid"', f'"{name}"')
+    check_planted(policy_for(method), method, artifact, change, f"syscall {name}", monkeypatch)
+
+
+def test_answers_that_let_reported_calls_run_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`asking.json` asks the launcher, which answers by `seccomp.bpf`."""
+    allows_all = struct.pack("<HBBI", 0x06, 0, 0, 0x7FFF0000)
+    _plant_program(monkeypatch, allows_all)
+    with pytest.raises(ArtifactsTooWide, match="syscall kexec_load"):
+        registry.render(policy_for("oci"), "oci")
 
 
 def _accepting(method: str) -> ResolvedPolicy:

@@ -261,6 +261,21 @@ NAMED = {
     "an argument": ("core.sshCommand", "ssh -F settings/git", "settings/git"),
     "a filter": ("filter.x.clean", "python3 'settings/git' %f", "settings/git"),
     "an alias": ("alias.x", "!sh settings/git", "settings/git"),
+    "a function": ("alias.x", "!f() { settings/git; }; f", "settings/git"),
+    "a list": ("filter.x.clean", "true;settings/git|cat", "settings/git"),
+    "a substitution": ("alias.x", "!echo `settings/git` $(true)", "settings/git"),
+    "a quoted command": ("alias.x", "!sh -c 'settings/git --fast && true'", "settings/git"),
+    "from the top": ("alias.x", "!$(git rev-parse --show-toplevel)/settings/git", "settings/git"),
+    "from a variable": ("core.editor", '"${PWD}/settings/git" -w', "settings/git"),
+    "after an assignment": ("core.pager", "LESS=x settings/git", "settings/git"),
+    "an external diff": ("diff.external", "settings/git", "settings/git"),
+    "a command's pager": ("pager.log", "settings/git", "settings/git"),
+    "a key's program": ("gpg.ssh.defaultKeyCommand", "settings/git", "settings/git"),
+    "the other side": ("remote.o.uploadpack", "settings/git", "settings/git"),
+    "alternates": ("core.alternateRefsCommand", "settings/git", "settings/git"),
+    "a tool": ("mergetool.x.path", "settings/git", "settings/git"),
+    "a submodule's update": ("submodule.x.update", "!settings/git", "settings/git"),
+    "mail": ("sendemail.toCmd", "settings/git", "settings/git"),
     "in the home": ("core.attributesFile", "~/repo/settings/git", "settings/git"),
 }
 
@@ -317,6 +332,7 @@ def test_an_include_that_is_missing_is_refused(repo: Path) -> None:
         ("[a]\nb = \"c\\n\\t\\\"d\\\\\" e  \n[f]\ng=", [("a.b", 'c\n\t"d\\ e'), ("f.g", "")]),
         ("\ufeff[a]\nb=c\n= wrong\nd=e\n", [("a.b", "c")]),
         ("b = c\n", [("b", "c")]),
+        ("[a]\r\nb = c\\\r\nd\r\n", [("a.b", "cd")]),
     ],
 )  # fmt: skip
 def test_configuration(text: str, said: list[tuple[str, str]], tmp_path: Path) -> None:

@@ -1,15 +1,25 @@
-"""The paths and hosts at which a policy's answer can change: those of its rules, and their neighbours."""
+"""The paths, hosts and system calls at which a policy's answer can change: those of rules, and neighbours."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+from sandwright.evaluate.explain.calls import Arguments
+from sandwright.policy.names import SECCOMP_PROFILES
 from sandwright.policy.paths import below
 from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.render.baseline import load_baseline
+from sandwright.render.filters import filter_from_file
 from sandwright.render.placeholders import first_missing
+from sandwright.seccomp import SeccompCall, decide, decide_by_name, profile
+from sandwright.seccomp.abi import NATIVE, Architecture, numbers
+from sandwright.seccomp.model import U32, SeccompRule
 
 CHILD = "sandwright-child"
 """A name that no real file has."""
+
+KERNEL_CALLS = ("kexec_load", "init_module", "bpf", "keyctl", "add_key", "perf_event_open", "userfaultfd")
+"""Calls that our profiles refuse, be it to a program inside or to a kernel that we start."""
 
 
 def boundary_paths(policy: ResolvedPolicy) -> Iterator[str]:
@@ -44,3 +54,42 @@ def boundary_hosts(policy: ResolvedPolicy) -> Iterator[tuple[str, int]]:
         if not host[-1].isdigit() and ":" not in host:
             yield f"x{host}", 443
             yield f"{host}.invalid", 443
+
+
+def refused_calls(policy: ResolvedPolicy, arch: Architecture) -> Iterator[tuple[str, Arguments]]:
+    """The system calls that the policy's filter refuses: all names, and the arguments at which it changes.
+
+    The arguments of a file's rules are not looked at.
+    """
+    caps = load_baseline().capabilities["init" if policy.process.sandbox_root else "none"]
+    if policy.process.seccomp not in SECCOMP_PROFILES:
+        of_file = filter_from_file(policy, caps)
+        for name, number in numbers(NATIVE[arch]).items():
+            if not decide(of_file, SeccompCall(NATIVE[arch], number)).action.lets_run:
+                yield name, _NO_ARGUMENTS
+        return
+    chosen = profile(policy.process.seccomp)
+    for name in numbers(NATIVE[arch]):
+        for arguments in dict.fromkeys(_boundary_arguments(chosen.rules(caps).get(name, ()))):
+            if not decide_by_name(chosen, name, arguments, caps=caps).action.lets_run:
+                yield name, arguments
+
+
+def _boundary_arguments(rules: Iterable[SeccompRule]) -> Iterator[Arguments]:
+    """No arguments; those for which each rule holds; and each of its values with one bit of its mask changed.
+
+    Of an argument that is compared as a whole only the lowest bits are changed.
+    """
+    yield _NO_ARGUMENTS
+    for rule in rules:
+        holding = {each.argument: each.value for each in rule.when}
+        for compared in rule.when:
+            bits = compared.mask if compared.mask != U32 else 7
+            for value in compared.values:
+                for bit in (0, *(1 << at for at in range(32) if bits >> at & 1)):
+                    changed = {**holding, compared.argument: value ^ bit}
+                    first, second, third, fourth, fifth, sixth = (changed.get(at, 0) for at in range(6))
+                    yield first, second, third, fourth, fifth, sixth
+
+
+_NO_ARGUMENTS = (0, 0, 0, 0, 0, 0)

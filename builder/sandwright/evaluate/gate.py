@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from sandwright.errors import ArtifactsTooWide
-from sandwright.evaluate.boundary import CHILD, boundary_hosts, boundary_paths
+from sandwright.evaluate.boundary import CHILD, KERNEL_CALLS, boundary_hosts, boundary_paths, refused_calls
+from sandwright.evaluate.explain.calls import architecture_named
 from sandwright.evaluate.explain.known import is_own, why_looser
 from sandwright.evaluate.explain.own import own_answer
 from sandwright.evaluate.explain.reading import ReadBack
@@ -32,9 +33,6 @@ MAX_SHOWN = 5
 """Cases that an error lists."""
 
 _ACTIONS: tuple[Action, ...] = ("read", "write")
-
-_DENIED_CALLS = ("kexec_load", "init_module", "bpf", "keyctl", "add_key", "perf_event_open", "userfaultfd")
-"""Calls that our profiles deny. One that a policy's own filter allows is not asked about."""
 
 _VARIABLE = "GATE_VARIABLE"
 """The end of a name that no variable has."""
@@ -71,8 +69,8 @@ def check_artifacts(
     for sandbox in sandboxes:
         filtered = _has_filter(policy, sandbox)
         cases = (*questions, *(_refused_calls(policy) if filtered else ()))
-        found += (*_excesses(policy, sandbox, findings, cases), *_through_proxy(policy, sandbox))
         found += exposures(policy, declaration, sandbox, _arch(policy))
+        found += (*_excesses(policy, sandbox, findings, cases), *_through_proxy(policy, sandbox))
         if filtered:
             _check_filter(policy, rendered.method, sandbox)
     if found:
@@ -118,11 +116,11 @@ def _has_filter(policy: ResolvedPolicy, sandbox: ReadBack) -> bool:
 
 
 def _refused_calls(policy: ResolvedPolicy) -> Iterator[Asked]:
-    """System calls that the policy's filter refuses."""
-    for name in _DENIED_CALLS:
-        case = Asked("syscall", name, name=name)
-        if not own_answer(policy, case, _arch(policy)).allowed:
-            yield case
+    """System calls that the policy's filter refuses; an error names those of KERNEL_CALLS first."""
+    found = refused_calls(policy, architecture_named(_arch(policy)))
+    for name, arguments in sorted(found, key=lambda each: each[0] not in KERNEL_CALLS):
+        words = "".join(f" {value:#x}" for value in arguments) if any(arguments) else ""
+        yield Asked("syscall", f"{name}{words}", name=name, arguments=arguments)
 
 
 def _excesses(

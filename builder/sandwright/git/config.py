@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator
 
 _PROGRAMS = frozenset((
-    "askpass", "clean", "cmd", "command", "difffilter", "driver", "editor", "fsmonitor", "gitproxy",
-    "helper", "packobjectshook", "pager", "process", "program", "smudge", "sshcommand", "textconv",
+    "alternaterefscommand", "askpass", "cccmd", "clean", "cmd", "command", "defaultkeycommand", "difffilter",
+    "driver", "editor", "external", "fsmonitor", "gitproxy", "headercmd", "helper", "httpd",
+    "packobjectshook", "pager", "path", "process", "program", "receivepack", "recentobjectshook",
+    "sendmailcmd", "smtpserver", "smudge", "sshcommand", "textconv", "tocmd", "tunnel", "update",
+    "uploadpack",
 ))  # fmt: skip
-"""Keys of any section whose values Git runs."""
+"""Keys of any section whose values Git runs, or a program that comes with it or that extends it."""
+
+_SHELL = re.compile(r"\$\{?\w+\}?|[\s;&|()<>`\"'{}=$]+")
+"""What ends a word of the shell, or stands for a part of one."""
 
 _ESCAPES = {"n": "\n", "t": "\t", "b": "\b"}
 
@@ -19,7 +26,7 @@ def settings(text: str) -> Iterator[tuple[str, str]]:
 
     What can't be read ends it: Git, too, refuses such a file.
     """
-    rest, section = text.removeprefix("\ufeff"), ""
+    rest, section = text.removeprefix("\ufeff").replace("\r\n", "\n"), ""
     while rest := rest.lstrip():
         if rest[0] in "#;":
             rest = rest.partition("\n")[2]
@@ -93,15 +100,19 @@ def is_include(key: str) -> bool:
 def files(key: str, value: str) -> list[str]:
     """The words of a value that may be files of the work tree which Git runs, or which a program gets.
 
-    A first word without a slash is looked up on PATH.
+    The shell runs most values, so a word also ends at its punctuation, and one behind a variable or a
+    substitution counts from the work tree. A first word without a slash is looked up on PATH.
     """
-    if key.startswith("alias.") and not value.startswith("!"):
+    section, name = key.partition(".")[0], key.rpartition(".")[2]
+    if section == "alias" and not value.startswith("!"):
         return []
-    if not key.startswith("alias.") and key.rpartition(".")[2] not in _PROGRAMS:
+    if section not in ("alias", "pager") and name not in _PROGRAMS:
         return []
     command = value.removeprefix("!")
     try:
         words = shlex.split(command)
     except ValueError:
         words = command.split()
-    return [word for number, word in enumerate(words) if word and (number or "/" in word)]
+    pieces = _SHELL.split(command)
+    found = [word for some in (words, pieces) for at, word in enumerate(some) if at or "/" in word]
+    return [word for word in dict.fromkeys((*found, *(piece.lstrip("/") for piece in pieces[1:]))) if word]

@@ -165,9 +165,9 @@ def from_file(policy: ResolvedPolicy, *, caps: Collection[str] = ()) -> SeccompP
     return None if key is None else _profile_for(*key)
 
 
-def filter_from_file(policy: ResolvedPolicy) -> SeccompFilter:
+def filter_from_file(policy: ResolvedPolicy, caps: Collection[str] = ()) -> SeccompFilter:
     """The filter that engines make of the file that `process.seccomp` names, where it names one."""
-    key = _file_key(policy, ())
+    key = _file_key(policy, caps)
     assert key is not None
     return _filter_for(*key)
 

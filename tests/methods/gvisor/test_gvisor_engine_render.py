@@ -76,7 +76,12 @@ def test_a_mount_that_the_policy_does_not_grant_is_refused(
         if artifact.name != "config.json":
             return artifact
         config = json.loads(artifact.content)
-        mount = {"destination": target, "type": "bind", "source": source, "options": ["rbind", "ro"]}
+        mount = {
+            "destination": target,
+            "type": "bind",
+            "source": source,
+            "options": ["rbind", "rprivate", "ro"],
+        }
         return replace(
             artifact, content=json.dumps({**config, "mounts": [*config["mounts"], mount]}).encode()
         )

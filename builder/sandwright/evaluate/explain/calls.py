@@ -64,9 +64,12 @@ def of_bpf(content: bytes, file: str) -> Calls:
     return answer
 
 
-def of_json(content: bytes, file: str, *, caps: Collection[str] = ()) -> Calls:
-    """The answers of a profile; it is parsed when the first call is asked about."""
-    return _profile_calls(functools.partial(_load_profile, content, file), file, caps)
+def of_json(content: bytes, file: str, *, caps: Collection[str] = (), listener: Calls | None = None) -> Calls:
+    """The answers of a profile; it is parsed when the first call is asked about.
+
+    `listener` answers the calls that it reports to one.
+    """
+    return _profile_calls(functools.partial(_load_profile, content, file), file, caps, listener)
 
 
 _load_profile = functools.lru_cache(maxsize=2)(load_profile_json)
@@ -78,7 +81,31 @@ def of_document(document: Document, *, caps: Collection[str] = ()) -> Calls:
     return _profile_calls(functools.cache(lambda: read_profile(document)), document.file, caps)
 
 
-def _profile_calls(profile: Callable[[], SeccompProfile], file: str, caps: Collection[str]) -> Calls:
+def widest(one: Calls, other: Calls) -> Calls:
+    """The answers of one filter, but those of another where that lets a call run and the first does not."""
+
+    def answer(question: Asked, arch: str) -> MethodVerdict:
+        verdict = one(question, arch)
+        wider = other(question, arch) if verdict.allowed is False else verdict
+        return wider if wider.allowed else verdict
+
+    return answer
+
+
+def only(names: Collection[str], found: Calls, reason: str) -> Calls:
+    """The answers about some calls; none, for a reason, about others."""
+
+    def answer(question: Asked, arch: str) -> MethodVerdict:
+        if question.name in names:
+            return found(question, arch)
+        return MethodVerdict(allowed=None, because=reason)
+
+    return answer
+
+
+def _profile_calls(
+    profile: Callable[[], SeccompProfile], file: str, caps: Collection[str], listener: Calls | None = None
+) -> Calls:
     filter_of = functools.cache(lambda machine: resolve(profile(), arch=machine, caps=caps))
 
     def answer(question: Asked, arch: str) -> MethodVerdict:
@@ -87,6 +114,8 @@ def _profile_calls(profile: Callable[[], SeccompProfile], file: str, caps: Colle
         if call_number is None:
             return _unknown_call(question, arch)
         decision = decide(filter_of(machine), SeccompCall(NATIVE[machine], call_number, padded(question)))
+        if listener is not None and decision.action.kind is ActionKind.NOTIFY:
+            return listener(question, arch)
         runs = decision.action.lets_run and decision.action.kind is not ActionKind.TRACE  # there is no tracer
         return MethodVerdict(
             runs, f"the filter answers {decision.action}", _decision_position(decision, file)

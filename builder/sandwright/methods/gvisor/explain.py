@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from sandwright.evaluate.boundary import KERNEL_CALLS
+from sandwright.evaluate.explain.calls import UNLISTED, only
 from sandwright.evaluate.explain.enclosure import Enclosure, Passing
 from sandwright.evaluate.explain.plans import Placed
 from sandwright.methods.gvisor.outer.render import FLAGS, HOST, grant
@@ -51,7 +53,10 @@ def read_outer(rendered: Rendered, policy: ResolvedPolicy) -> tuple[Enclosure, .
         granted=frozenset(each.removeprefix("CAP_") for each in granted_to_runsc.capabilities),
         unmasked=read.isolated.unmasked if granted_to_runsc.masked else {},
     )
-    container = replace(read, mounts=tuple(below_host), isolated=isolated, sockets=False)
+    calls = only(
+        (*KERNEL_CALLS, "read", UNLISTED), read.calls, "runsc's own, whose kernel filters those inside"
+    )
+    container = replace(read, mounts=tuple(below_host), isolated=isolated, sockets=False, calls=calls)
     return (replace(container, environment={}, passing=Passing()),)
 
 

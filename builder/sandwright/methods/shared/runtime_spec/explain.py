@@ -13,7 +13,7 @@ from sandwright.evaluate.explain.isolation import Isolation, refuse_unknown
 from sandwright.evaluate.explain.plans import Placed, read_plan
 from sandwright.evaluate.explain.shape import Each, OneOf, Shape, check_shape, keys
 from sandwright.evaluate.explain.verdict import ArtifactPosition
-from sandwright.methods.shared.runtime_spec.render import IGNORED, NOTHING
+from sandwright.methods.shared.runtime_spec.render import ASKING, IGNORED, NOTHING, RECURSIVE
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.mounts import Mount, MountKind
 from sandwright.render.rendered import Rendered
@@ -55,9 +55,19 @@ _RUNSC_FLAGS = frozenset(
 )
 
 
-def read_runc(rendered: Rendered, _policy: ResolvedPolicy) -> Enclosure:
-    """The container that runc or crun makes of `config.json`."""
-    return read_config(rendered, None)
+def read_runc(rendered: Rendered, policy: ResolvedPolicy) -> Enclosure:
+    """The container that runc or crun makes of `config.json`.
+
+    Raise DocumentError also for a read-only directory whose inner mounts `ro` alone leaves writable.
+    """
+    read = read_config(rendered, None)
+    document = parse_json(rendered.artifact("config.json").content, file="config.json")
+    config: Any = document.data
+    for index, each in enumerate(config["mounts"]):
+        is_shallow = each["type"] == "bind" and not {"rw", RECURSIVE}.intersection(each["options"])
+        if is_shallow and policy.facts.kind(each["source"]) == "directory":
+            raise refuse_unknown(_position(document, ("mounts", index), f"no {RECURSIVE}"))
+    return read
 
 
 def read_runsc(rendered: Rendered, _policy: ResolvedPolicy) -> Enclosure:
@@ -91,7 +101,7 @@ def read_config(rendered: Rendered, flags: Sequence[Placed] | None) -> Enclosure
         network=_position(document, network, "network") if network else None,
         environment=environment,
         passing=launch.passing(),
-        calls=_filter(document, config, obeyed=flags is None or "--oci-seccomp" in words),
+        calls=_filter(rendered, document, config, obeyed=flags is None or "--oci-seccomp" in words),
         isolated=_isolation(document, config),
         absent=launch.absent(),
         localhost=launch.ports("localhost"),
@@ -100,10 +110,17 @@ def read_config(rendered: Rendered, flags: Sequence[Placed] | None) -> Enclosure
     )
 
 
-def _filter(document: Document, config: Any, *, obeyed: bool) -> Calls:  # noqa: ANN401 - JSON
+def _filter(rendered: Rendered, document: Document, config: Any, *, obeyed: bool) -> Calls:  # noqa: ANN401 - JSON
+    """The wider of two, where a run that reports refusals replaces the filter."""
     if not obeyed or "seccomp" not in config["linux"]:
         return calls.unfiltered(document.file)
-    return calls.of_document(document, caps=config["process"]["capabilities"]["bounding"])
+    caps = config["process"]["capabilities"]["bounding"]
+    found = calls.of_document(document, caps=caps)
+    if not any(each.name == ASKING for each in rendered.artifacts):
+        return found
+    answers = calls.of_bpf(rendered.artifact("seccomp.bpf").content, "seccomp.bpf")
+    asking = rendered.artifact(ASKING).content
+    return calls.widest(found, calls.of_json(asking, ASKING, caps=caps, listener=answers))
 
 
 def _isolation(document: Document, config: Any) -> Isolation:  # noqa: ANN401 - JSON
@@ -136,6 +153,8 @@ def _mounts(document: Document, config: Any) -> Iterator[tuple[Mount, ArtifactPo
         for option in each["options"]:
             if option.partition("=")[0] not in _MOUNT_OPTIONS:
                 raise refuse_unknown(_position(document, ("mounts", index), option))
+        if each["type"] == "bind" and "rprivate" not in each["options"]:
+            raise refuse_unknown(_position(document, ("mounts", index), "no rprivate"))
         mount = _mount(each)
         text = f"{each['type']} {each['source']} on {mount.target}, {'rw' if mount.writable else 'ro'}"
         yield mount, _position(document, ("mounts", index), text)

@@ -210,7 +210,7 @@ def _mount_entries(
         options = [
             option for option in each.options if not (rootless and option.startswith(("uid=", "gid=")))
         ]
-        options += [_RECURSIVE] if shared and not rootless else []
+        options += [RECURSIVE] if shared and not rootless else []
         chosen[each.destination] = _mount_entry(each.destination, each.type, each.source, options)
     for planned in plan.mounts:
         if not (unreachable and planned.entry == "socket"):
@@ -237,7 +237,7 @@ def _placeholder_mount(placeholder: Placeholder, passed_over: Collection[str]) -
 
 _BIND = ("rbind", "rprivate", "nosuid", "nodev")
 
-_RECURSIVE = "rro"
+RECURSIVE = "rro"
 """Read-only with all that the host has mounted below, which `ro` alone leaves writable (runtime-spec 1.1,
 mount_setattr(2) since Linux 5.12; without it runtimes refuse). runsc has no such option, and needs none: its
 gofer keeps to `ro` for all that it serves. Below a file nothing is mounted, and crun 1.8 refuses it
@@ -250,7 +250,7 @@ def _planned_mount(mount: Mount, *, gvisor: bool) -> dict[str, Any]:
         case "bind":
             deep = mount.entry == "directory" and not (mount.writable or gvisor)
             return _mount_entry(
-                mount.target, "bind", mount.source, [*_BIND, access, *([_RECURSIVE] if deep else [])]
+                mount.target, "bind", mount.source, [*_BIND, access, *([RECURSIVE] if deep else [])]
             )
         case "mask" if mount.entry != "directory":
             return _mount_entry(mount.target, "bind", NOTHING if gvisor else "/dev/null", [*_BIND, "ro"])
