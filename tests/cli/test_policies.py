@@ -275,7 +275,7 @@ VOID = [
         "write: [$PROJECT, $PROJECT/a]\n  readonly: [$PROJECT/a]",
         "write $PROJECT/a allows no writing: readonly $PROJECT/a [",
         "sandbox.yaml:5:",
-        "take it out of filesystem.readonly",
+        "remove it from filesystem.readonly",
         id="the same file",
     ),
     pytest.param(
