@@ -99,7 +99,7 @@ limited() { # an engine ignores a limit that its machine cannot enforce, with a 
     for sw_name do
         case $sw_facts in
         *" $sw_name=true "*) ;;
-        *) refuse "$sw_title has no control group for $sw_name there: resources.memory, cpus and pids need one" ;;
+        *) refuse "$sw_title has no cgroup for $sw_name there: resources.memory, cpus and pids need one" ;;
         esac
     done
 }

@@ -406,7 +406,7 @@ def test_lint_says_what_is_denied_though_git_tracks_it(project: Path) -> None:
     said = _run("lint", "sandbox.yaml", cwd=project)
     assert said.status == 0
     places = [line.partition(": Git tracks ")[::2] for line in said.text.splitlines()]
-    assert [(place.rpartition(": ")[2], what.partition(":")[0]) for place, what in places] == [
+    assert [(place.rpartition(": ")[2], what.partition(",")[0]) for place, what in places] == [
         ("filesystem.deny[2]", "$PROJECT/tracked"),
         ("filesystem.deny[1]", "$PROJECT/tracked/.env"),
     ]

@@ -20,7 +20,7 @@ Json = dict[str, Any]
 class Place:
     """Where a cluster is.
 
-    `folder` holds all of it, `name` is that of its control groups and of its network interface on this
+    `folder` holds all of it, `name` is that of its cgroups and of its network interface on this
     machine. `host` and `node` are the addresses of the two ends of a network between machine and cluster.
     """
 
@@ -142,7 +142,7 @@ def kubelet(place: Place) -> list[str]:
 def _kubelet(place: Place) -> Json:
     """Its configuration.
 
-    Control groups may be of version 1. Nobody here may lower an `oom_score_adj` (CAP_SYS_RESOURCE), so its
+    Cgroups may be of version 1. Nobody here may lower an `oom_score_adj` (CAP_SYS_RESOURCE), so its
     own stays as it is.
     """
     keys = place.folder / "pki"

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """runsc in runc's place, for containerd's shim of runc on a machine like this one.
 
-Nobody here may lower an `oom_score_adj`, the control groups are of two versions, KVM does not end, and
+Nobody here may lower an `oom_score_adj`, the cgroups are of two versions, KVM does not end, and
 Debian's runsc takes the network of each namespace of this kernel for the machine's: it gets none.
 """
 

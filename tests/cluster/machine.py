@@ -34,7 +34,7 @@ def kept_settings() -> Iterator[None]:
 
 @contextlib.contextmanager
 def control_groups(name: str) -> Iterator[None]:
-    """One control group of the cluster's in each hierarchy; all go in the end."""
+    """One cgroup of the cluster's in each hierarchy; all go in the end."""
     roots = [each for each in _CGROUPS.iterdir() if each.is_dir() and (each / "cgroup.procs").exists()]
     groups = [each / name for each in roots] or [_CGROUPS / name]
     for group in groups:

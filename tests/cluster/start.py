@@ -1,7 +1,7 @@
 """Starts a Kubernetes cluster of one node on this machine, and leaves nothing of it.
 
 Its processes, mounts and network are in namespaces of their own; on this machine there are one end of a
-network between the two, control groups below one name, and one directory.
+network between the two, cgroups below one name, and one directory.
 """
 
 from __future__ import annotations

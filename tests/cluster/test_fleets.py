@@ -201,7 +201,7 @@ def test_rows_that_are_wrong(tmp_path: Path) -> None:
     assert [line.split(":")[1] for line in lines] == ["2", "3", "4"]
     assert "is not closed" in lines[0]
     file.write_bytes(b"\xff\n")
-    with pytest.raises(UsageError, match="is no UTF-8"):
+    with pytest.raises(UsageError, match="is not UTF-8"):
         read_rows(str(file))
     with pytest.raises(UsageError, match="is no regular file"):
         read_rows("/dev/null")

@@ -112,7 +112,12 @@ def test_it_ends_as_the_command_does(cluster: Cluster, status: int) -> None:
 @pytest.mark.parametrize(
     ("wrong", "status", "said", "created"),
     [
-        ("no namespace", 125, "there is no namespace sandbox-p-60ad706f, or no cluster", False),
+        (
+            "no namespace",
+            125,
+            "there is no namespace sandbox-p-60ad706f, or the cluster does not answer",
+            False,
+        ),
         (
             "no networkpolicy.yaml",
             125,

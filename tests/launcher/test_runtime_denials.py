@@ -58,7 +58,7 @@ def _handed(launcher: Launcher) -> str:
 
 
 def _run(runtime: str, launcher: Launcher, script: str) -> subprocess.CompletedProcess[str]:
-    """crun refuses hybrid control groups: it doesn't see the second hierarchy."""
+    """crun refuses hybrid cgroups: it doesn't see the second hierarchy."""
     words = [_handed(launcher), "/bin/sh", "-c", script]
     if runtime == "crun" and os.path.ismount("/sys/fs/cgroup/unified"):
         hiding = '/bin/umount /sys/fs/cgroup/unified && exec "$@"'

@@ -97,7 +97,7 @@ def test_a_listed_one_is_enforced(method: str) -> None:
 
 
 def test_a_listed_one_stays_whatever_the_host_is() -> None:
-    """The launcher refuses it where no control group is there."""
+    """The launcher refuses it where no cgroup is there."""
     assert _limits(_rendered("podman", replace(USER, controllers=()), "resources: {pids: 9}\n")) == (None, 9)
 
 

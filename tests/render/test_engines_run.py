@@ -313,7 +313,7 @@ def test_limits_hold(sandbox: Sandbox, limit: str) -> None:
 
 @PODMAN
 def test_a_share_of_processors(sandbox: Sandbox) -> None:
-    """It is in the container's own control group, and what wants more is held back."""
+    """It is in the container's own cgroup, and what wants more is held back."""
     group = "/sys/fs/cgroup/cpu/cpu.stat /sys/fs/cgroup/cpu/cpu.cfs_quota_us /sys/fs/cgroup/cpu.stat"
     busy = f"timeout 1 sh -c 'while :; do :; done'; cat {group} /sys/fs/cgroup/cpu.max 2>/dev/null"
     held = sandbox.sh(busy, "resources: {cpus: 0.2}\n").text

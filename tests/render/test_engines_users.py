@@ -143,16 +143,16 @@ def test_podman_without_root(tmp_path: Path, *, given: bool) -> None:
 
 @pytest.mark.needs("podman", "setpriv")
 def test_limits_that_podman_would_leave_out(tmp_path: Path) -> None:
-    """Without root, and without a control group of one's own, it would only warn."""
+    """Without root, and without a cgroup of one's own, it would only warn."""
     if Path("/sys/fs/cgroup/cgroup.controllers").exists():
-        pytest.skip("control groups of version 2 may have been given to the user")
+        pytest.skip("cgroups of version 2 may have been given to the user")
     text = "resources: {pids: 20}\n"
     with _home("podman", "sandwright-engines:latest", (1234, 1234, "ada"), text) as home:
         env = {"HOME": str(home), "XDG_RUNTIME_DIR": f"{home}/run", "PATH": os.environ["PATH"]}
         argv = [*_as(1234, 1234), f"{home}/out/launch", "true"]
         refused = process.run(*argv, env=env, timeout=60, check=False)
         assert refused.status == 125
-        assert "Podman has no control group for pids without root here" in refused.stderr
+        assert "Podman has no cgroup for pids without root here" in refused.stderr
         for note in home.glob("**/pause.pid"):
             with contextlib.suppress(ValueError, ProcessLookupError):
                 os.kill(int(note.read_text()), signal.SIGKILL)

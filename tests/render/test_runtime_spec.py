@@ -350,7 +350,7 @@ def test_what_the_host_has_mounted_below_is_read_only_too(
 @ROOT
 @pytest.mark.needs("runc", "busybox")
 def test_the_host_s_network_brings_nothing_else_of_its_sys(command: Start) -> None:
-    """The host's /sys holds its control groups and debug files, on mounts that root may write."""
+    """The host's /sys holds its cgroups and debug files, on mounts that root may write."""
     launch = command("oci", "network: {mode: host}\n")
     mounts = process.run(*launch, "cat", "/proc/self/mountinfo", timeout=60).text.splitlines()
     masked = {line.split()[4] for line in mounts if line.split()[3] == "/null"}  # by the null device

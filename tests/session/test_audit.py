@@ -115,7 +115,7 @@ def test_a_session_that_goes_on_is_no_fault(tmp_path: Path) -> None:
     log.write("start")
     log.close()
     found = check_audit_log(path, runs="now".__eq__)
-    assert (found.faults, found.notes) == ([], ["session now goes on"])
+    assert (found.faults, found.notes) == ([], ["session now is still running"])
 
 
 def test_runs_at_the_same_time_write_one_chain(tmp_path: Path) -> None:
@@ -188,7 +188,7 @@ def test_a_log_that_somebody_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(audit, "PATIENCE", 0.05)
     path = tmp_path / "audit"
     written(path)
-    with locking.exclusive(path, within=0), pytest.raises(HostError, match="another process holds"):
+    with locking.exclusive(path, within=0), pytest.raises(HostError, match="another process has locked"):
         AuditLog(str(path))
 
 

@@ -371,7 +371,7 @@ def test_other_methods_refuse_it_with_the_reason(
 ) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     state.write(session_record("0123456789abcdef", method=method, name="web"))
-    with pytest.raises(UsageError, match=f"session web takes no .* under {method}, .*{reason}"):
+    with pytest.raises(UsageError, match=f"session web accepts no .* under {method}, .*{reason}"):
         become_exec("web", ["true"])
 
 

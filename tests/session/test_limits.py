@@ -1,4 +1,4 @@
-"""Limits of all processes together, where the launcher holds them: by a control group, or by watching."""
+"""Limits of all processes together, where the launcher holds them: by a cgroup, or by watching."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ filesystem: {{write: [$PROJECT]}}
 resources: {{{}}}
 """
 HIDDEN = 'mount -t tmpfs none /sys/fs/cgroup && exec "$@"'
-"""As on a host without control groups; another user can't create any here."""
+"""As on a host without cgroups; another user can't create any here."""
 FILL = "import sys; used = [bytearray(1 << 20) for _ in range(int(sys.argv[1]))]; print('used')"
 CHILDREN = """
 import os, time
@@ -99,11 +99,11 @@ def members(group: str) -> set[int]:
 
 
 def none_is_left() -> None:
-    eventually(lambda: groups() == [], "a control group is left")
+    eventually(lambda: groups() == [], "a cgroup is left")
 
 
 def has_groups() -> bool:
-    """Whether this user can create control groups with all controllers (version 1) here."""
+    """Whether this user can create cgroups with all controllers (version 1) here."""
     own = {
         name: path
         for _, names, path in (
@@ -122,10 +122,10 @@ def limited(project: Project, limits: str) -> Project:
 
 @pytest.fixture(params=["group", "watched"])
 def memory(request: pytest.FixtureRequest, project: Project) -> Iterator[Project]:
-    """A project with a limit for memory, on a host with and without control groups."""
+    """A project with a limit for memory, on a host with and without cgroups."""
     limited(project, f"memory: {LIMIT}MiB")
     if request.param == "group" and not has_groups():
-        pytest.skip("this user can't create control groups")
+        pytest.skip("this user can't create cgroups")
     if request.param == "watched" and os.geteuid() == 0:
         project.command = ("unshare", "-m", "sh", "-c", HIDDEN, "sh", *project.command)
         project.forked = ()
@@ -190,7 +190,7 @@ def test_of_landlock(memory: Project) -> None:
 
 def test_processes(project: Project) -> None:
     if os.geteuid() == 0 and not has_groups():
-        pytest.skip("this user can't create control groups")
+        pytest.skip("this user can't create cgroups")
     ended = limited(project, "pids: 20").run("python3", "-c", FORK)
     assert ended.returncode == 0, ended.stderr.decode()
     assert 10 <= int(ended.stdout) < 20
@@ -206,10 +206,10 @@ def test_processors(project: Project) -> None:
         none_is_left()
     else:
         ended = project.run("true")
-        assert (ended.returncode, b"resources.cpus needs a control group" in ended.stderr) == (125, True)
+        assert (ended.returncode, b"resources.cpus needs a cgroup" in ended.stderr) == (125, True)
 
 
-@pytest.mark.skipif(not has_groups(), reason="this user can't create control groups")
+@pytest.mark.skipif(not has_groups(), reason="this user can't create cgroups")
 def test_a_killed_launcher_s_group_is_removed_by_the_next(project: Project) -> None:
     limited(project, f"memory: {LIMIT}MiB, pids: 30")
     running = project.start("sh", "-c", "echo started; exec sleep 100")
@@ -227,7 +227,7 @@ def test_a_killed_launcher_s_group_is_removed_by_the_next(project: Project) -> N
     none_is_left()
 
 
-@pytest.mark.skipif(not has_groups(), reason="this user can't create control groups")
+@pytest.mark.skipif(not has_groups(), reason="this user can't create cgroups")
 def test_runs_remove_no_group_of_others(project: Project) -> None:
     limited(project, f"memory: {LIMIT}MiB, pids: 30")
     assert project.run("true").returncode == 0

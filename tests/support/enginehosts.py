@@ -107,7 +107,7 @@ def _store(name: str) -> Iterator[dict[str, str]]:
     with tempfile.TemporaryDirectory(prefix="sandwright-", ignore_cleanup_errors=True) as folder:
         place = Path(folder)
         place.chmod(0o755)
-        conf = containers_conf(collect_host()) + 'runtime = "runc"\n'  # crun refuses hybrid control groups
+        conf = containers_conf(collect_host()) + 'runtime = "runc"\n'  # crun refuses hybrid cgroups
         (place / "containers.conf").write_text(conf)
         program = place / "bin" / "podman"
         program.parent.mkdir()

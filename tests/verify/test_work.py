@@ -63,7 +63,7 @@ LIMITED = replace(PROBE, cannot={"bwrap": WorkLimit(reason="its reason", shows="
             id="denied for another reason",
         ),
         pytest.param(
-            PROBE, WorkResult(DONE, ScriptEnd(None)), Verdict.FAIL, "not come to", id="untried"
+            PROBE, WorkResult(DONE, ScriptEnd(None)), Verdict.FAIL, "was not attempted", id="untried"
         ),
         pytest.param(
             PROBE, WorkResult(DONE, DENIED, missing="git"), Verdict.SKIPPED, "git is not there", id="missing"
@@ -157,7 +157,8 @@ def _one(probe: WorkProbe) -> ProbeOutcome:
             id="a change outside",
         ),
         pytest.param(
-            {"policy": ("resources.cpus=1",)}, Verdict.SKIPPED, "can't enforce",
+            {"policy": ('filesystem.write=["$PROJECT", "/opt"]', 'filesystem.deny=["/opt/sw-absent"]')},
+            Verdict.SKIPPED, "can't enforce",
             id="a policy that it can't enforce",
         ),
     ],

@@ -182,7 +182,7 @@ class HostFacts:
     the policy names, and to `sockets`, that root can't pass without capabilities, as other users closed them.
     `mount_aliases` are the other paths at which mounts show a path that the policy restricts, or something
     in it. `case_sensitive` is about the volume of the home directory. `memory` are the machine's bytes, 0 if
-    unknown, `landlock` the version of the kernel's Landlock, 0 without, and `controllers` its control group
+    unknown, `landlock` the version of the kernel's Landlock, 0 without, and `controllers` its cgroup
     controllers (cgroups(7)): `memory`, `cpu`, `pids`.
     """
 

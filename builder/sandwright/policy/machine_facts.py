@@ -58,7 +58,7 @@ def machine_facts(
 
 
 def _controllers(inputs: LiveHost) -> tuple[str, ...]:
-    """The control group controllers here: from the file of version 2, or the directories of version 1."""
+    """The cgroup controllers here: from the file of version 2, or the directories of version 1."""
     names = (inputs.text(f"{_GROUPS}/cgroup.controllers") or "").split()
     return tuple(
         name

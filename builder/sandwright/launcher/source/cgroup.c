@@ -1,4 +1,4 @@
-/* A control group of the run's, for limits that count all processes together (cgroups(7)): memory, processors, processes. In version 1
+/* A cgroup of the run's, for limits that count all processes together (cgroups(7)): memory, processors, processes. In version 1
  * it is one in the hierarchy of each controller, below our own; in version 2, beside our own, as a group with processes has no others
  * below it. Its name has a lock while the run goes on: what killed launchers left is removed by the next run. */
 #define _GNU_SOURCE
@@ -192,9 +192,9 @@ void cgroup_make(struct run *run)
             make_one(run, which);
     }
     if (is_limited(run, CPU) && groups[CPU].directory < 0)
-        die("resources.cpus needs a control group, which this user cannot create here");
+        die("resources.cpus needs a cgroup, which this user cannot create here");
     if (is_limited(run, PIDS) && groups[PIDS].directory < 0 && geteuid() == 0)
-        die("resources.pids needs a control group, which cannot be created here: RLIMIT_NPROC does not apply to root");
+        die("resources.pids needs a cgroup, which cannot be created here: RLIMIT_NPROC does not apply to root");
 }
 
 bool cgroup_limits_pids(void)
@@ -211,7 +211,7 @@ void cgroup_join(void)
 {
     for (int which = 0; which < CONTROLLERS; which++)
         if (groups[which].directory >= 0 && !write_limit(groups[which].directory, "cgroup.procs", "0"))
-            die_errno("cannot enter the run's control group");
+            die_errno("cannot enter the run's cgroup");
 }
 
 long cgroup_out_of_memory(long *peak)

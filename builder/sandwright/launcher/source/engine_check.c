@@ -94,13 +94,13 @@ static void check_controllers(struct run *run)
         if (strstr(said, xasprintf(" %s ", name)) != NULL)
             continue;
         if (rootless)
-            die("Podman has no control group for %s without root here: resources.memory, cpus and pids need one",
+            die("Podman has no cgroup for %s without root here: resources.memory, cpus and pids need one",
                    name);
         if (access(xasprintf("/sys/fs/cgroup/%s", name), F_OK) == 0)
             continue;
         /* The daemon's machine may be another. */
         if (is_podman(run) || strstr(docker_facts(run), xasprintf("%s=true ", name)) == NULL)
-            die("%s has no control group for %s here: resources.memory, cpus and pids need one", title(run), name);
+            die("%s has no cgroup for %s here: resources.memory, cpus and pids need one", title(run), name);
     }
 }
 

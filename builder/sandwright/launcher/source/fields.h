@@ -85,7 +85,7 @@ IN(engine, PAIRS, files_inside)       /* a file beside this one, and the fields 
 IN(engine, WORDS, hidden_files)       /* the fields of --mount that say where a file without rights is seen */
 IN(engine, WORDS, binds)              /* r or w, and a path that is shown of the host; none where nothing is read-only */
 IN(engine, NUMBER, owner)             /* to whom files that are made belong */
-IN(engine, WORDS, controllers)        /* the control groups that limits need */
+IN(engine, WORDS, controllers)        /* the cgroups that limits need */
 IN(engine, WORD, home)                /* of the account inside; absent: the image's accounts stay */
 IN(engine, WORDS, callers)            /* who keeps the own number inside, if /etc/subuid has one of these */
 IN(engine, WORDS, unset)              /* variables that the client doesn't get */

@@ -128,7 +128,7 @@ int end_relays(struct run *run, int status); /* launcher: all that was written i
  * may. Without CAP_SYS_ADMIN nothing is done: this is a container, and they are its own. */
 void keep_devices(void);
 
-/* ---- cgroup.c: a control group of the run's, for plan.memory, cpus and pids */
+/* ---- cgroup.c: a cgroup of the run's, for plan.memory, cpus and pids */
 void cgroup_make(struct run *run);        /* monitor: as far as this user may; refuses where nothing else can hold a limit */
 bool cgroup_limits_memory(void);
 bool cgroup_limits_pids(void);
@@ -136,7 +136,7 @@ void cgroup_join(void);                   /* child */
 long cgroup_out_of_memory(long *peak);    /* processes that the kernel killed for it; the peak in bytes */
 void cgroup_remove(const struct run *run); /* monitor or launcher, after the last process */
 
-/* ---- memory.c, monitor: plan.memory without a control group */
+/* ---- memory.c, monitor: plan.memory without a cgroup */
 void memory_watch(const struct run *run);
 int memory_timer(void);                   /* readable when memory_check is due; -1: it isn't watched */
 bool memory_check(void);                  /* kills the largest process where too much is used; false: the run has to end */

@@ -261,7 +261,7 @@ static _Noreturn void execute(const sigset_t *set, char **words)
         terminal_return();
     terminal_restore();
     if (status < 0)
-        warn("%s", !begun    ? "the session takes no command"
+        warn("%s", !begun    ? "the session accepts no commands"
                    : given_up ? "the command does not end, and is not waited for"
                               : "the session has ended, and the command with it");
     leave_launcher(status >= 0 ? status : given_up ? 128 + told : begun ? KILLED : NOT_RUN);

@@ -1,4 +1,4 @@
-/* A limit for the memory of all processes where they have no control group: a timer looks at them, the more often the less is left, and
+/* A limit for the memory of all processes where they have no cgroup: a timer looks at them, the more often the less is left, and
  * the largest is killed, as the kernel does. Programs can exceed the limit for milliseconds. Memory of files that no process maps
  * (memfd_create(2)) and swap are not counted; the sandbox's temporary file systems are. */
 #define _GNU_SOURCE

@@ -120,7 +120,7 @@ int requests_ask(const struct run *run, const char *path, char *const *words, co
     const struct sockaddr_un address = address_of(path, &directory);
     int session = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (connect(session, (const struct sockaddr *)&address, sizeof address) != 0)
-        die_errno("the session takes no command");
+        die_errno("the session accepts no commands");
     strv_push_all(&all, words);
     bytes_words(&content, &all);
     int files[REQUEST_FILES] = {0, 1, 2, memory_file("command", content.at, bytes_held(&content))};
@@ -139,7 +139,7 @@ int requests_ask(const struct run *run, const char *path, char *const *words, co
         asked = send(session, &(struct message){0}, sizeof(struct message), MSG_NOSIGNAL) == sizeof(struct message);
     }
     if (!asked || fcntl(session, F_SETFL, O_NONBLOCK) != 0)
-        die_errno("the session takes no command");
+        die_errno("the session accepts no commands");
     close(files[3]);
     return session;
 }

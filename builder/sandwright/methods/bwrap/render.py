@@ -70,7 +70,7 @@ def bwrap_arguments(policy: ResolvedPolicy, plan: MountPlan) -> list[str]:
 
 
 def _unshare_namespaces(policy: ResolvedPolicy, bwrap: BwrapArguments) -> None:
-    # All that there are; a control group's where the kernel has it (4.6), as it holds no rule of ours.
+    # All that there are; a cgroup's where the kernel has it (4.6), as it holds no rule of ours.
     bwrap.unshare("user", "pid", "ipc", "uts", "cgroup-try")
     if policy.network.mode != "host":
         bwrap.unshare("net")

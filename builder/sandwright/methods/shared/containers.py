@@ -59,7 +59,7 @@ EXPECTED: Mapping[str, Answers] = {
     "absent.create": Answers(
         "EROFS ENOENT", "the root is the image's, which may lack the directory above, too"
     ),
-    "kernel.cgroup": Answers("ENOENT", "no control groups are mounted"),
+    "kernel.cgroup": Answers("ENOENT", "no cgroups are mounted"),
     "git.symlink": Answers("", reasons.GIT_LINKS),
     "unix.abstract": Answers("ECONNREFUSED", "a separate network namespace doesn't have it"),
 }

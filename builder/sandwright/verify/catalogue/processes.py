@@ -279,6 +279,6 @@ def _kernel_order_step(path: str) -> ProbeStep:
 
 
 def _release_agent() -> str:
-    """That of a hierarchy of control groups of version 1, with which containers were left (CVE-2022-0492)."""
+    """That of a hierarchy of cgroups of version 1, with which containers were left (CVE-2022-0492)."""
     found = sorted(Path("/sys/fs/cgroup").glob("*/release_agent"))
     return str(found[0]) if found else "/sys/fs/cgroup/release_agent"

@@ -39,7 +39,7 @@ unsigned char *guest_read_beside(const struct beside *said);
 int guest_line(void);
 void guest_devices(void);
 void guest_kernel(void); /* /proc and /sys */
-int guest_system(const struct settings *set); /* what of the control group lets a process in, -1 without */
+int guest_system(const struct settings *set); /* what of the cgroup lets a process in, -1 without */
 void guest_entropy(const void *content, size_t length);
 
 /* guestmachine.c: in the place of guest_line, and, when the other side has said something, before guest_devices. */

@@ -112,26 +112,26 @@ static void write_to(const char *path, const char *words)
     close(file);
 }
 
-/* Control groups of this kernel: they need no delegation outside. */
+/* Cgroups of this kernel: they need no delegation outside. */
 static int limit_all(int32_t processes, int32_t processors)
 {
     if (processes < 0 && processors < 0)
         return -1;
     if (mkdir("/dev/group", 0700) != 0 || mount("none", "/dev/group", "cgroup2", 0, NULL) != 0)
-        guest_refuse("control groups");
+        guest_refuse("cgroups");
     if (processes >= 0)
         write_to("/dev/group/cgroup.subtree_control", "+pids");
     if (processors >= 0)
         write_to("/dev/group/cgroup.subtree_control", "+cpu");
     if (mkdir("/dev/group/run", 0700) != 0)
-        guest_refuse("control groups");
+        guest_refuse("cgroups");
     if (processes >= 0)
         write_to("/dev/group/run/pids.max", xasprintf("%d", processes));
     if (processors >= 0)
         write_to("/dev/group/run/cpu.max", xasprintf("%ld %d", (long)processors * (PERIOD / 1000), PERIOD));
     int procs = open("/dev/group/run/cgroup.procs", O_WRONLY | O_CLOEXEC);
     if (procs < 0 || umount2("/dev/group", MNT_DETACH) != 0 || rmdir("/dev/group") != 0)
-        guest_refuse("control groups");
+        guest_refuse("cgroups");
     return procs;
 }
 

@@ -2,7 +2,7 @@
 
 The container shows what the policy shows of the host, below `/host`, with all that it hides already hidden:
 runsc's gofer can serve nothing else. It has no network but what the policy grants, the limits of the policy
-in its control group, a read-only root, a filter of our own, and the few capabilities that `oci/outer.json`
+in its cgroup, a read-only root, a filter of our own, and the few capabilities that `oci/outer.json`
 names as measured. In it the session program of the image `gvisor` writes a bundle for each session and starts
 runsc.
 """

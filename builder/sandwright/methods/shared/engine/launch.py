@@ -81,7 +81,7 @@ def covered_files(container: Container) -> Iterator[str]:
 
 
 def controllers(container: Container) -> Iterator[str]:
-    """The control groups that its limits need."""
+    """The cgroups that its limits need."""
     limits = container.limits
     for name, limit in (("cpu", limits.cpus), ("memory", limits.memory), ("pids", limits.pids)):
         if limit is not None:

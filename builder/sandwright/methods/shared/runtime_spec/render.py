@@ -1,7 +1,7 @@
 """Renders the configuration of an OCI runtime (runtime-spec 1.0.2): of runc, crun, and gVisor's runsc.
 
 The configuration holds for every run; what a run brings (its command, the environment that is passed on, the
-image's directories, the name of the control group) the launcher puts in, where its plan says. Mounts, masks,
+image's directories, the name of the cgroup) the launcher puts in, where its plan says. Mounts, masks,
 namespaces and capabilities come from the baseline in `oci/`. There are no annotations, which could steer a
 runtime, and no SELinux label, with which runsc does not start.
 """
@@ -37,7 +37,7 @@ PERIOD = 100_000
 """Microseconds in which a share of processors is counted: the kernel's default."""
 
 CGROUP = "/sandwright-run"
-"""The control group; the launcher puts the run's own name in. Without a path runsc sets no limits; where
+"""The cgroup; the launcher puts the run's own name in. Without a path runsc sets no limits; where
 there are none, and no root to make a group, there is no path."""
 
 _SYSTEM = frozenset(
