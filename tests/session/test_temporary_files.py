@@ -192,7 +192,10 @@ def test_the_trial_of_an_account(started: Callable[[], list[str]]) -> None:
 @pytest.mark.needs("bwrap")
 def test_a_sandbox_that_may_write_beside_them(place: Path) -> None:
     """The name is reserved whether or not it is there when the sandbox starts."""
-    (place / "sandbox.yaml").write_text("schema: 1\nmethod: bwrap\nfilesystem: {write: [/var/tmp]}\n")
+    policy = "schema: 1\nmethod: bwrap\nextends: []\nfilesystem: {read: [/], write: [/var/tmp]}\n"
+    (place / "sandbox.yaml").write_text(
+        policy
+    )  # the preset protects names, also in other tests' projects there
     scratch = user_dirs.visible_scratch()
     with scratch_directory() as made:
         script = f"touch {place}/written {made}/x; mv {made} {made}-moved; mv {scratch} /var/tmp/x"
