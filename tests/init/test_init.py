@@ -274,8 +274,8 @@ def test_a_method_that_cannot_enforce_it_is_an_error(folder: Path) -> None:
     with pytest.raises(RenderError, match=r"can't enforce"):
         check_proposal(
             folder,
-            proposal(examine_project(folder), _choice("bwrap")).replace("time: 8h", "memory: 1GiB"),
-            "bwrap",
+            proposal(examine_project(folder), _choice("bwrap")).replace("time: 8h", "pids: 9"),
+            "landlock",
         )
 
 

@@ -88,7 +88,7 @@ def test_what_nobody_can_reach_proves_nothing(listener: Listener, fault: str) ->
     setattr(listener, fault, True)
     found = judge(_remote_probe(listener, "net.outside", CONTROL), "kubernetes", (OK, REFUSED))
     assert found.verdict is Verdict.FAIL
-    assert ("neither" if fault == "deaf" else "was not tried: no Pod starts") in found.evidence
+    assert ("not even from a client" if fault == "deaf" else "was not tried: no Pod starts") in found.evidence
 
 
 def test_without_one_it_is_skipped_with_the_reason() -> None:

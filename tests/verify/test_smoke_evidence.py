@@ -69,7 +69,7 @@ def test_any_bytes_are_read(tail: bytes) -> None:
 @pytest.mark.parametrize(
     ("said", "broken"),
     [
-        pytest.param("", "was not made (exit status 0)", id="not-said"),
+        pytest.param("", "was not attempted (exit status 0)", id="not-said"),
         pytest.param(f"{WORD} ('root', 'x')", "said something else: x", id="no-mapping"),
     ],
 )

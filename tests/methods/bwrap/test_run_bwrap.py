@@ -231,7 +231,7 @@ def test_below_the_project(project: Project) -> None:
         (("run", "--method", "seatbelt", "--", "true"), "seatbelt: Seatbelt is macOS'; this is linux"),
         (("run", "--method", "noop", "--", "true"), "noop enforces nothing and needs a reason"),
         (("run", "--set", "network.mode=nothing", "--", "true"), "network.mode"),
-        (("run", "--set", "resources.memory=1GiB", "--", "true"), "bwrap can't enforce resources.memory"),
+        (("run", "--method", "landlock", "--", "true"), "landlock can't enforce filesystem.attributes"),
     ],
     ids=lambda value: "-".join(value[1:]) if isinstance(value, tuple) else "",
 )

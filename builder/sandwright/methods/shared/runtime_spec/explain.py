@@ -64,7 +64,8 @@ def read_runc(rendered: Rendered, policy: ResolvedPolicy) -> Enclosure:
     document = parse_json(rendered.artifact("config.json").content, file="config.json")
     config: Any = document.data
     for index, each in enumerate(config["mounts"]):
-        is_shallow = each["type"] == "bind" and not {"rw", RECURSIVE}.intersection(each["options"])
+        of_host = each["type"] == "bind" and each["source"].startswith("/")  # others are of the run's bundle
+        is_shallow = of_host and not {"rw", RECURSIVE}.intersection(each["options"])
         if is_shallow and policy.facts.kind(each["source"]) == "directory":
             raise refuse_unknown(_position(document, ("mounts", index), f"no {RECURSIVE}"))
     return read
