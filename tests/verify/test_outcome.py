@@ -38,6 +38,13 @@ def test_a_denial_and_its_control(answers: tuple[ProbeAnswer, ...], verdict: Ver
     assert judge(_probe(DENIED, controls=(CONTROL,)), "bwrap", answers).verdict is verdict
 
 
+def test_a_denial_without_a_control_proves_nothing() -> None:
+    outcome = judge(_probe(DENIED), "bwrap", (EROFS,))
+    assert (outcome.verdict, "there is no control" in outcome.evidence) == (Verdict.INCONCLUSIVE, True)
+    assert judge(_probe(DENIED, CONTROL), "bwrap", (EROFS, OK)).verdict is Verdict.PASS
+    assert judge(_probe(DENIED), "bwrap", (OK,)).verdict is Verdict.FAIL
+
+
 @pytest.mark.parametrize(
     ("answer", "verdict"),
     [
@@ -70,9 +77,10 @@ def test_values(step: ProbeStep, verdict: Verdict) -> None:
 
 def test_the_kernel_s_own_answer_is_a_breach() -> None:
     step = ProbeStep(attempt("syscall", 321), "filtered", breach=("E2BIG",))
-    assert judge(_probe(step), "bwrap", (ProbeAnswer("errno", "EPERM"),)).verdict is Verdict.PASS
-    assert judge(_probe(step), "bwrap", (ProbeAnswer("errno", "E2BIG"),)).verdict is Verdict.FAIL
-    assert judge(_probe(step), "bwrap", (ProbeAnswer("errno", "EINVAL"),)).verdict is Verdict.INCONCLUSIVE
+    probe = _probe(step, controls=(CONTROL,))
+    assert judge(probe, "bwrap", (OK, ProbeAnswer("errno", "EPERM"))).verdict is Verdict.PASS
+    assert judge(probe, "bwrap", (OK, ProbeAnswer("errno", "E2BIG"))).verdict is Verdict.FAIL
+    assert judge(probe, "bwrap", (OK, ProbeAnswer("errno", "EINVAL"))).verdict is Verdict.INCONCLUSIVE
 
 
 def test_what_was_made_on_the_host_fails_and_is_removed(tmp_path: Path) -> None:

@@ -82,7 +82,8 @@ def judge(
 ) -> ProbeOutcome:
     """The verdict on a probe from the answers to what it asked, in that order.
 
-    A breach is a fail whatever the controls say; where a control did not succeed, a denial proves nothing.
+    A breach is a fail whatever the controls say. Where a control did not succeed, or there is none and no
+    step succeeded, a denial proves nothing.
     """
     if probe.skip:
         return skipped(probe, method, probe.skip, simulated=simulated, expectation=expectation)
@@ -150,6 +151,8 @@ def _verdict(steps: Sequence[_Judged], controls: Sequence[_Judged]) -> tuple[Ver
     broken = [each for each in controls if each.verdict is not Verdict.PASS]
     if broken:
         return Verdict.INCONCLUSIVE, ["a control did not succeed, so the rest proves nothing"]
+    if not controls and not any(each.answer.kind == "ok" for each in steps):
+        return Verdict.INCONCLUSIVE, ["there is no control, so a denial proves nothing"]
     return (Verdict.INCONCLUSIVE if Verdict.INCONCLUSIVE in verdicts else Verdict.PASS), []
 
 
