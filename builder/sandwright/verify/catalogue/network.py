@@ -51,7 +51,8 @@ def _host_network_probes(subject: ProofSubject) -> Iterator[Probe]:
 
 def _isolated_probes(subject: ProofSubject) -> Iterator[Probe]:
     listeners, word, other = subject.listeners, uuid.uuid4().hex, uuid.uuid4().hex
-    control = (step("net.own", "loopback", "127.0.0.1"),) if subject.linux else ()
+    readable = step("works", "read", subject.fixture.read / "plain")  # macOS has no separate network
+    control = (step("net.own", "loopback", "127.0.0.1") if subject.linux else readable,)
     behind = _beside_proxy(subject)
     outside, outside_datagram = (
         ("net.behind", "net.behind.datagram") if behind else ("net.outside", "net.outside")
