@@ -84,6 +84,7 @@ def _grants(subject: ProofSubject) -> Iterator[Probe]:
             "temporary",
             "the temporary directory is writable",
             step("tmp.write" if private else "works", "create", mine, "x"),
+            controls=(reads_plain(subject.fixture),),
             never=(mine,) if private else (),
             check=None if private else lambda: _removed(mine),
         )
@@ -101,6 +102,7 @@ def _home_probes(subject: ProofSubject) -> Iterator[Probe]:
         "home",
         "the home directory is the sandbox's own: it is writable, and nothing reaches the user's",
         step("home.write", "create", home / name, "x"),
+        controls=(reads_plain(subject.fixture),),
         never=(home / name,),
         check=(lambda: _removed(made)) if files.home == "private" else None,
     )
