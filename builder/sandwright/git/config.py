@@ -13,7 +13,7 @@ _PROGRAMS = frozenset((
     "sendmailcmd", "smtpserver", "smudge", "sshcommand", "textconv", "tocmd", "tunnel", "update",
     "uploadpack",
 ))  # fmt: skip
-"""Keys of any section whose values Git runs, or a program that comes with it or that extends it."""
+"""Keys, in any section, with values that Git, its own programs or its extensions run."""
 
 _SHELL = re.compile(r"\$\{?\w+\}?|[\s;&|()<>`\"'{}=$]+")
 """What ends a word of the shell, or stands for a part of one."""

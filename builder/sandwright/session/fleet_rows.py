@@ -63,7 +63,7 @@ def _split_words(line: str) -> tuple[str, ...]:
             found = None
         if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
             raise ValueError(
-                "a row that begins with [ is a JSON list of strings: otherwise quote the bracket"
+                "a row that begins with [ must be a JSON list of strings; otherwise quote the bracket"
             )
     else:
         try:

@@ -73,7 +73,7 @@ class _Following:
             self.look()
 
     def look(self) -> None:
-        """Pass on what is new; nothing is, once it could not be read."""
+        """Pass on new events. After a failed read there are none."""
         try:
             for event in () if self._broken else self._new_events():
                 self._pass_on(event)

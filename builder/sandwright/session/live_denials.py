@@ -47,7 +47,7 @@ class DenialWriter:
                 self._append_to_files([denial])
 
     def finish(self, found: Denials) -> list[str]:
-        """Append what was not written of all denials of the run; give what went wrong."""
+        """Append the denials that were not written during the run. Return the messages of failed writes."""
         remaining: Denials = []
         for each in found:
             before = self._written.pop(_kind_of(each), 0) if isinstance(each, Denial) else 0

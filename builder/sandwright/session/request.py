@@ -30,7 +30,7 @@ class RunRequest:
     `explained` refused paths are reported. `rendered` requires that the project holds the artifacts
     that the policy renders to. With `build` missing images are built first. With `detach` the run goes on in
     the background, by a `name` if it has one, and with the ID that `session` is given;
-    `denials_log` is another file for what was refused, empty for none. `started` is the
+    `denials_log` is a second file for denials, empty for none. `started` is the
     descriptor of a pipe that gets a byte when the command has been executed, -1 for none.
     """
 

@@ -1,6 +1,7 @@
-/* A cgroup of the run's, for limits that count all processes together (cgroups(7)): memory, processors, processes. In version 1
- * it is one in the hierarchy of each controller, below our own; in version 2, beside our own, as a group with processes has no others
- * below it. Its name has a lock while the run goes on: what killed launchers left is removed by the next run. */
+/* The cgroup of a run, for limits on all its processes together (cgroups(7)): memory, processors, number of processes. In version 1
+ * there is one in the hierarchy of each controller, below our own. In version 2 it is beside our own, because a cgroup that contains
+ * processes cannot have others below it. The launcher holds a lock on it during the run. The next run removes those without a lock,
+ * which killed launchers left. */
 #define _GNU_SOURCE
 #include <sys/file.h>
 
@@ -10,7 +11,7 @@ enum { MEMORY, CPU, PIDS, CONTROLLERS, PERIOD = 100000 /* microseconds */, TRIES
 static const char *const names[CONTROLLERS] = {"memory", "cpu", "pids"};
 static const char HIERARCHIES[] = "/sys/fs/cgroup", SUFFIX[] = ".sandwright"; /* not of runc's groups, which have a run's name */
 
-/* In version 2 several have the same directory. */
+/* In version 2 several controllers have the same directory. */
 static struct {
     char *above;    /* in which the run's is made */
     int directory;  /* the run's */
@@ -30,7 +31,7 @@ static long read_number(int directory, const char *file, const char *key)
     return at == NULL ? 0 : strtol(at + strlen(key), NULL, 10);
 }
 
-/* Our own group by /proc/self/cgroup, whose lines are NUMBER:CONTROLLERS:PATH; version 2 has no controllers. NULL without. */
+/* The path of our own cgroup, or NULL. Lines of /proc/self/cgroup are NUMBER:CONTROLLERS:PATH; version 2 names no controllers. */
 static char *own_group(const char *controller)
 {
     char *content = read_file(AT_FDCWD, "/proc/self/cgroup", 1 << 16, NULL), *rest = NULL;
@@ -49,7 +50,7 @@ static char *own_group(const char *controller)
     return NULL;
 }
 
-/* The hierarchy as it is mounted: in a container its root may be our own group, whose path outside the file says. */
+/* The directory of that path. In a container, the hierarchy may be mounted from our own cgroup on, while the path is the host's. */
 static char *mounted_group(const char *hierarchy, const char *path)
 {
     char *found = xasprintf("%s%s", hierarchy, strcmp(path, "/") == 0 ? "" : path);
@@ -104,7 +105,7 @@ static char *group_path(const char *above, const struct run *run)
     return xasprintf("%s/%s%s", above, run->name + strlen("sandwright-"), SUFFIX);
 }
 
-/* A new one that is locked. Another launcher may remove it before the lock: it is made again. */
+/* Creates and locks one. Another launcher may remove it before it is locked; then it is created again. */
 static int make_group(const char *above, const struct run *run)
 {
     char *path = group_path(above, run);
@@ -197,11 +198,6 @@ void cgroup_make(struct run *run)
         die("resources.pids needs a cgroup, which cannot be created here: RLIMIT_NPROC does not apply to root");
 }
 
-bool cgroup_limits_pids(void)
-{
-    return groups[PIDS].directory >= 0;
-}
-
 bool cgroup_limits_memory(void)
 {
     return groups[MEMORY].directory >= 0;
@@ -227,7 +223,7 @@ long cgroup_out_of_memory(long *peak)
 void cgroup_remove(const struct run *run)
 {
     for (int which = 0; which < CONTROLLERS; which++) {
-        if (is_limited(run, which) && groups[which].above == NULL) /* the launcher, whose monitor was killed */
+        if (is_limited(run, which) && groups[which].above == NULL) /* in the launcher, after its monitor was killed */
             find_group(which);
         for (int tries = 0; groups[which].above != NULL && tries < TRIES; tries++) {
             _cleanup_free_ char *path = group_path(groups[which].above, run);

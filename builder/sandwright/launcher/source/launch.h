@@ -131,7 +131,6 @@ void keep_devices(void);
 /* ---- cgroup.c: a cgroup of the run's, for plan.memory, cpus and pids */
 void cgroup_make(struct run *run);        /* monitor: as far as this user may; refuses where nothing else can hold a limit */
 bool cgroup_limits_memory(void);
-bool cgroup_limits_pids(void);
 void cgroup_join(void);                   /* child */
 long cgroup_out_of_memory(long *peak);    /* processes that the kernel killed for it; the peak in bytes */
 void cgroup_remove(const struct run *run); /* monitor or launcher, after the last process */

@@ -1,6 +1,6 @@
-/* A limit for the memory of all processes where they have no cgroup: a timer looks at them, the more often the less is left, and
- * the largest is killed, as the kernel does. Programs can exceed the limit for milliseconds. Memory of files that no process maps
- * (memfd_create(2)) and swap are not counted; the sandbox's temporary file systems are. */
+/* Limits the memory of all processes where there is no cgroup. The monitor adds it up, more often when less is left, and kills the
+ * largest process, as the kernel would. Programs can exceed the limit for milliseconds. The sum includes the sandbox's tmpfs mounts,
+ * but neither files in memory that no process maps (memfd_create(2)) nor swap. */
 #define _GNU_SOURCE
 #include <poll.h>
 #include <signal.h>
@@ -49,7 +49,7 @@ static long resident(pid_t process)
     return second == NULL ? 0 : strtol(second, NULL, 10) * sysconf(_SC_PAGESIZE);
 }
 
-/* What several map is divided among them. A program can make this wait. */
+/* Memory that several processes map is divided among them. A program inside can make this wait. */
 static long proportional(pid_t process)
 {
     char path[64];
@@ -67,7 +67,7 @@ static bool has_other_mounts(pid_t process)
     return theirs != NULL && ours != NULL && strcmp(theirs, ours) != 0;
 }
 
-/* Those of all its threads, behind `count` in `found`: the new count. */
+/* Appends the children of all its threads to `found`, which has `count`. Returns the new number. */
 static size_t add_children(pid_t process, pid_t *found, size_t count)
 {
     char path[64];
@@ -84,7 +84,7 @@ static size_t add_children(pid_t process, pid_t *found, size_t count)
     return count;
 }
 
-/* All below the monitor but its helpers, each measured so: their count. */
+/* Measures all processes below the monitor, except its helpers. Returns their number. */
 static size_t measure(long (*memory)(pid_t), struct measured *found)
 {
     static pid_t processes[MOST_PROCESSES];
@@ -107,7 +107,7 @@ static long sum_of(const struct measured *found, size_t count)
 }
 
 /* ---- temporary file systems */
-/* The devices of those that a process sees, at most `most`, in `devices`; and where, in `points` where that isn't NULL. */
+/* Writes the devices of the tmpfs mounts that a process sees to `devices`, at most `most`, and their paths to `points`, if not NULL. */
 static size_t find_temporary(const char *process, dev_t *devices, size_t most, struct strv *points)
 {
     size_t count = 0;
@@ -141,7 +141,7 @@ static bool has_device(const dev_t *devices, size_t count, dev_t device)
     return false;
 }
 
-/* Of a process: false, as it has no others than we have. */
+/* Looks for tmpfs mounts that the process has and we do not. False: there are none. */
 static bool look_at(pid_t inside)
 {
     enum { MOST = 4096 };
@@ -224,8 +224,8 @@ static struct answer kill_largest(struct measured *found, size_t count, long fil
     return answer;
 }
 
-/* What several processes map is divided among them, by a child, as it may have to wait for one of them. Without its answer in time,
- * each counts in full. */
+/* Counts shared memory once. A child does that, because it may have to wait for a process. If it does not answer in time, each process
+ * counts in full. */
 static struct answer kill_by_share(struct measured *found, size_t count, long files)
 {
     int ends[2], handle;

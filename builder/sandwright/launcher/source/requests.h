@@ -18,7 +18,7 @@ struct request {
 void requests_listen(const struct run *run);
 int requests_socket(void);                /* readable when a client connects; -1 without */
 int requests_pair(struct run *run);       /* run->requests; the other end is the first process's. -1: not wanted */
-void requests_pass_on(int end, int number); /* child: the first process's end, as what is executed next has it */
+void requests_pass_on(int end, int number); /* child: puts that end at descriptor `number`, for the program that it executes */
 void requests_pass(const struct run *run); /* hands connections to the first process */
 void requests_end(const struct run *run); /* monitor or launcher */
 

@@ -54,7 +54,9 @@ def read_outer(rendered: Rendered, policy: ResolvedPolicy) -> tuple[Enclosure, .
         unmasked=read.isolated.unmasked if granted_to_runsc.masked else {},
     )
     calls = only(
-        (*KERNEL_CALLS, "read", UNLISTED), read.calls, "runsc's own, whose kernel filters those inside"
+        (*KERNEL_CALLS, "read", UNLISTED),
+        read.calls,
+        "runsc makes these calls; its kernel filters those of programs inside",
     )
     container = replace(read, mounts=tuple(below_host), isolated=isolated, sockets=False, calls=calls)
     return (replace(container, environment={}, passing=Passing()),)

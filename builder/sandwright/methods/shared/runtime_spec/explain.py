@@ -58,7 +58,7 @@ _RUNSC_FLAGS = frozenset(
 def read_runc(rendered: Rendered, policy: ResolvedPolicy) -> Enclosure:
     """The container that runc or crun makes of `config.json`.
 
-    Raise DocumentError also for a read-only directory whose inner mounts `ro` alone leaves writable.
+    Raise DocumentError also for a read-only directory that leaves the mounts below it writable.
     """
     read = read_config(rendered, None)
     document = parse_json(rendered.artifact("config.json").content, file="config.json")
