@@ -194,7 +194,7 @@ void cgroup_make(struct run *run)
     }
     if (is_limited(run, CPU) && groups[CPU].directory < 0)
         die("resources.cpus needs a cgroup, which this user cannot create here");
-    if (is_limited(run, PIDS) && groups[PIDS].directory < 0 && geteuid() == 0)
+    if (is_limited(run, PIDS) && groups[PIDS].directory < 0 && geteuid() == 0 && run->method == &bwrap_method)
         die("resources.pids needs a cgroup, which cannot be created here: RLIMIT_NPROC does not apply to root");
 }
 
