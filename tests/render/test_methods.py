@@ -66,7 +66,10 @@ FLIPS: dict[str, tuple[str, str]] = {
     "image": (BASE, f"{BASE}image: other"),
     "macos": (BASE, f"{BASE}macos: [keychain]"),
 }
-"""By feature: two policies that differ in one field, the second of which uses it."""
+"""By feature: two policies that differ in one field, the second of which uses it.
+
+Written by hand: a feature without a row here may be declared by a method that renders nothing of it.
+"""
 
 
 @functools.cache  # one policy, and what methods make of it, is the first half of most flips

@@ -1,4 +1,8 @@
-"""Pulls an image, its documents and then its blobs, into a content store."""
+"""Pulls an image, its documents and then its blobs, into a content store.
+
+Digests are verified before anything is stored: a blob's by `registry.download`, a document's by
+`registry.repository`.
+"""
 
 from __future__ import annotations
 
