@@ -31,7 +31,7 @@ class Vm(Bwrap):
         return render_with(policy, DECLARATION, render_vm)
 
     def programs(self) -> Sequence[str]:
-        """bubblewrap, and the kernel."""
+        """bubblewrap, and User-Mode Linux's kernel, a program on PATH: `launcher/source/vm.c` starts it."""
         return ("bwrap", KERNEL)
 
     def preflight(self, host: MachineFacts, *, limit: float = LIMIT) -> Preflight:
@@ -79,7 +79,7 @@ class VmLandlock(Landlock):
 
 
 def _missing_program(method: str, programs: Sequence[str], host: MachineFacts) -> Preflight | None:
-    """What isn't there."""
+    """The kernel or the program that isn't there, or the machine on which it can't run."""
     if host.os != "linux":
         return Preflight(method, "wrong-system", f"its kernel is Linux'; this is {host.os}")
     if host.platform != "linux/amd64":
