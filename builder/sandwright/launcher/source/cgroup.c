@@ -9,7 +9,7 @@
 
 enum { MEMORY, CPU, PIDS, CONTROLLERS, PERIOD = 100000 /* microseconds */, TRIES = 200 };
 static const char *const names[CONTROLLERS] = {"memory", "cpu", "pids"};
-static const char HIERARCHIES[] = "/sys/fs/cgroup", SUFFIX[] = ".sandwright"; /* not of runc's groups, which have a run's name */
+static const char SUFFIX[] = ".sandwright"; /* not of runc's groups, which have a run's name */
 
 /* In version 2 several controllers have the same directory. */
 static struct {
@@ -31,8 +31,8 @@ static long read_number(int directory, const char *file, const char *key)
     return at == NULL ? 0 : strtol(at + strlen(key), NULL, 10);
 }
 
-/* The path of our own cgroup, or NULL. Lines of /proc/self/cgroup are NUMBER:CONTROLLERS:PATH; version 2 names no controllers. */
-static char *own_group(const char *controller)
+/* Lines of /proc/self/cgroup are NUMBER:CONTROLLERS:PATH; version 2 names no controllers. */
+char *cgroup_own(const char *controller)
 {
     char *content = read_file(AT_FDCWD, "/proc/self/cgroup", 1 << 16, NULL), *rest = NULL;
     for (char *line = content == NULL ? NULL : strtok_r(content, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
@@ -75,8 +75,8 @@ static bool delegates(const char *above, const char *controller)
 
 static char *place_unified(const char *controller)
 {
-    const char *hierarchy = access("/sys/fs/cgroup/cgroup.controllers", F_OK) == 0 ? HIERARCHIES : "/sys/fs/cgroup/unified";
-    const char *own = own_group("");
+    const char *hierarchy = access(CGROUPS "/cgroup.controllers", F_OK) == 0 ? CGROUPS : CGROUPS "/unified";
+    const char *own = cgroup_own("");
     char *above = own == NULL ? NULL : mounted_group(hierarchy, own), *slash;
     if (above != NULL && strlen(above) > strlen(hierarchy) && (slash = strrchr(above, '/')) != NULL)
         *slash = '\0';
@@ -167,7 +167,7 @@ static bool is_limited(const struct run *run, int which)
 /* Where the group of a controller is, or would be. */
 static void find_group(int which)
 {
-    const char *hierarchy = xasprintf("%s/%s", HIERARCHIES, names[which]), *own = own_group(names[which]);
+    const char *hierarchy = xasprintf("%s/%s", CGROUPS, names[which]), *own = cgroup_own(names[which]);
     groups[which].unified = own == NULL;
     groups[which].above = own == NULL ? place_unified(names[which]) : mounted_group(hierarchy, own);
     if (groups[which].above != NULL && access(groups[which].above, W_OK) != 0)
@@ -183,19 +183,34 @@ static void make_one(const struct run *run, int which)
         groups[which].directory = -1;
 }
 
-void cgroup_make(struct run *run)
+static bool find_groups(const struct run *run)
 {
+    bool all = true;
     for (int which = 0; which < CONTROLLERS; which++) {
         if (!is_limited(run, which))
             continue;
         find_group(which);
+        all = all && groups[which].above != NULL;
+    }
+    return all;
+}
+
+void cgroup_make(struct run *run)
+{
+    if (!find_groups(run) && scope_enter(run))
+        find_groups(run);
+    for (int which = 0; which < CONTROLLERS; which++)
         if (groups[which].above != NULL)
             make_one(run, which);
-    }
     if (is_limited(run, CPU) && groups[CPU].directory < 0)
-        die("resources.cpus needs a cgroup, which this user cannot create here");
+        die("resources.cpus needs a cgroup, which only root or a user of systemd can create here");
     if (is_limited(run, PIDS) && groups[PIDS].directory < 0 && geteuid() == 0 && run->method == &bwrap_method)
         die("resources.pids needs a cgroup, which cannot be created here: RLIMIT_NPROC does not apply to root");
+}
+
+bool cgroup_enter(int directory)
+{
+    return write_limit(directory, "cgroup.procs", "0");
 }
 
 bool cgroup_limits_memory(void)
@@ -206,7 +221,7 @@ bool cgroup_limits_memory(void)
 void cgroup_join(void)
 {
     for (int which = 0; which < CONTROLLERS; which++)
-        if (groups[which].directory >= 0 && !write_limit(groups[which].directory, "cgroup.procs", "0"))
+        if (groups[which].directory >= 0 && !cgroup_enter(groups[which].directory))
             die_errno("cannot enter the run's cgroup");
 }
 

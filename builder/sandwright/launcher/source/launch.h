@@ -129,11 +129,17 @@ int end_relays(struct run *run, int status); /* launcher: all that was written i
 void keep_devices(void);
 
 /* ---- cgroup.c: a cgroup of the run's, for plan.memory, cpus and pids */
+#define CGROUPS "/sys/fs/cgroup"
+char *cgroup_own(const char *controller); /* our own one's path in its hierarchy; NULL. "" for version 2 */
+bool cgroup_enter(int directory);         /* this process; false: it may not */
 void cgroup_make(struct run *run);        /* monitor: as far as this user may; refuses where nothing else can hold a limit */
 bool cgroup_limits_memory(void);
 void cgroup_join(void);                   /* child */
 long cgroup_out_of_memory(long *peak);    /* processes that the kernel killed for it; the peak in bytes */
 void cgroup_remove(const struct run *run); /* monitor or launcher, after the last process */
+
+/* ---- scope.c, monitor: a scope of the user's systemd, in which cgroups can be created. False: there is none */
+bool scope_enter(const struct run *run);
 
 /* ---- memory.c, monitor: plan.memory without a cgroup */
 void memory_watch(const struct run *run);
