@@ -36,6 +36,7 @@ BENCHMARKS_TIMEOUT = 30 * 60
 HOURS_LONG = {"projects"}
 """Benchmarks that only run when they are named."""
 HOURS_LONG_TIMEOUT = 8 * 60 * 60
+LAB_TIMEOUT = 8 * 60 * 60
 TESTS_FAILED = 1
 """pytest's exit status for failed tests alone: other faults, like files left behind, have others."""
 RETRIED = 5
@@ -131,15 +132,29 @@ def bench(c: Context, only: str = "") -> None:
             _python(c, f"-m benchmarks.{name}", timeout=limit)
 
 
+@task(
+    help={
+        "platforms": "the platforms to boot, by name, comma-separated; absent: all of tests/lab/machines.py",
+        "keep": "keep the results for docs/platforms.md",
+    }
+)
+def lab(c: Context, platforms: str = "", keep: bool = False) -> None:
+    """Boot other platforms in QEMU, and prove every method on each as root and as a normal user."""
+    words = [*(each for each in platforms.split(",") if each), *(["--keep"] if keep else [])]
+    with c.prefix("export PYTHONPATH=tests"):
+        _python(c, f"-m lab.matrix {shlex.join(words)}", timeout=LAB_TIMEOUT)
+
+
 @task(help={"check": "write nothing; fail when a page is not what the code says"})
 def docs(c: Context, check: bool = False) -> None:  # noqa: ARG001
     """Write the tables of docs/ that come from the code: methods, probes, policy, commands."""
     from benchmarks.work import table  # noqa: PLC0415
 
+    from lab import table as platforms  # noqa: PLC0415
     from sandwright.cli import reference  # noqa: PLC0415
     from sandwright.reference import pages  # noqa: PLC0415
 
-    found = pages.stale(ROOT / "docs", pages.texts() | reference.texts() | table.texts())
+    found = pages.stale(ROOT / "docs", pages.texts() | reference.texts() | table.texts() | platforms.texts())
     if check and found:
         names = ", ".join(str(path.relative_to(ROOT)) for path in found)
         raise Exit(f"not what the code says, `invoke docs` writes it: {names}", 12)
@@ -196,7 +211,19 @@ def _pinned(package: dict[str, Any], *, hashed: bool) -> str:
 
 
 namespace = Collection(
-    *(style, pytest, test, bench, build_programs, docs, docs_site, constraints, release_build, release_sign)
+    *(
+        style,
+        pytest,
+        test,
+        bench,
+        lab,
+        build_programs,
+        docs,
+        docs_site,
+        constraints,
+        release_build,
+        release_sign,
+    )
 )
 for _task in product.tasks.values():
     namespace.add_task(_task)

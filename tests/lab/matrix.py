@@ -1,0 +1,152 @@
+"""What works on each platform of the lab: `doctor`, a run and `verify` of each method, as two users.
+
+`invoke lab` writes `build/lab/PLATFORM/`: `result.json` with a list of cells (`Cell`), and what was printed.
+A method that `doctor` reports as not ready is a cell `cannot`, with doctor's reason: nothing is skipped.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from lab import table
+from lab.machines import PLATFORMS, ROOT, USER, Machine, Platform, booted
+
+METHODS = ("bwrap", "landlock", "user", "podman", "oci", "docker", "gvisor", "vm")
+USERS = ("root", USER)
+POLICY = """schema: 1
+extends: [default]
+resources: {memory: 200MiB, cpus: 0.5, pids: 40}
+"""
+INSTALL = "python3 -m venv ~/v && ~/v/bin/pip install -q --no-index --find-links /opt/lab/wheels sandwright"
+PREPARE = """mkdir -p ~/project && cd ~/project && printf 'schema: 1\\nextends: [default]\\n' >sandbox.yaml"""
+HOG = "used = [bytearray(1 << 20) for _ in range(600)]"
+VERIFY_TIMEOUT = 1500.0
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One method for one user on one platform. `verdict`: `pass`, `fail`, or `cannot` with a reason.
+
+    `probes` are the numbers of probes by verdict. `limits` is `held` if `resources.memory` ended a program
+    that exceeded it.
+    """
+
+    platform: str
+    user: str
+    method: str
+    verdict: str
+    reason: str = ""
+    probes: dict[str, int] | None = None
+    limits: str = ""
+    seconds: float = 0.0
+
+
+def cells(platform: Platform, machine: Machine, output: Path) -> Iterator[Cell]:
+    """Prove every method for both users, and keep what was printed in `output`."""
+    for user in USERS:
+        machine.check(INSTALL, user=user, timeout=900)
+        machine.check(PREPARE, user=user)
+        found = machine.run("cd ~/project && ~/v/bin/sandwright doctor --json 2>/dev/null", user=user)
+        (output / f"doctor-{user}.json").write_text(found.output)
+        states = {each["method"]: each for each in json.loads(found.output)["methods"]}
+        for method in METHODS:
+            state = states[method]
+            if state["code"] == "ready":
+                yield _prove(platform, machine, user, method, output)
+            else:
+                yield Cell(platform.name, user, method, "cannot", state["message"].splitlines()[0])
+
+
+def _prove(platform: Platform, machine: Machine, user: str, method: str, output: Path) -> Cell:
+    base = "cd ~/project && export SANDWRIGHT_TRUST=1 && ~/v/bin/sandwright"
+    if method == "user":
+        machine.check(f"{base} account-setup --yes", user=user)
+    ran = machine.run(f"{base} run --quiet --method {method} -- sh -c 'echo started'", user=user)
+    if ran.status != 0 or "started" not in ran.output:
+        return Cell(
+            platform.name, user, method, "fail", _last_line(ran.output), seconds=round(ran.seconds, 1)
+        )
+    limits = _limits(machine, user, method)
+    proved = machine.run(
+        f"{base} verify --method {method} --json ~/{method}.json", user=user, timeout=VERIFY_TIMEOUT
+    )
+    (output / f"verify-{method}-{user}.txt").write_text(proved.output)
+    results = machine.run(f"cat ~/{method}.json", user=user)
+    probes = _counts(json.loads(results.output)) if results.status == 0 else None
+    verdict = "pass" if proved.status == 0 and probes and probes.get("pass") else "fail"
+    reason = "" if verdict == "pass" else _last_line(proved.output)
+    return Cell(platform.name, user, method, verdict, reason, probes, limits, round(proved.seconds, 1))
+
+
+def _limits(machine: Machine, user: str, method: str) -> str:
+    """`held`, or what was said instead."""
+    write = f"mkdir -p ~/limited && cd ~/limited && printf %s '{POLICY}' >sandbox.yaml"
+    run = f"~/v/bin/sandwright run --quiet --trust-policy --method {method} -- python3 -c '{HOG}'"
+    ended = machine.run(f"{write} && {run}", user=user)
+    if ended.status == 137 and "out of memory" in ended.output:
+        return "held"
+    return f"{ended.status}: {_last_line(ended.output)}"
+
+
+def _counts(results: Iterable[dict[str, str]]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for each in results:
+        found[each["verdict"]] = found.get(each["verdict"], 0) + 1
+    return found
+
+
+def _last_line(text: str) -> str:
+    return (text.strip().splitlines() or ["nothing was printed"])[-1]
+
+
+def prove(platform: Platform, output: Path) -> dict[str, Any]:
+    """Boot a platform and prove it: the entry of `results.json`, which is also written to `output`."""
+    output.mkdir(parents=True, exist_ok=True)
+    began = time.monotonic()
+    found: list[Cell] = []
+    with (
+        tempfile.TemporaryDirectory(prefix="sandwright-lab-") as scratch,
+        booted(platform, Path(scratch)) as machine,
+    ):
+        sys.stdout.write(f"{platform.name}: booted in {machine.boot:.1f} s\n")
+        kernel = machine.check("uname -sr").strip()
+        for cell in cells(platform, machine, output):
+            found.append(cell)
+            sys.stdout.write(f"  {cell.user} {cell.method}: {cell.verdict} {cell.limits} {cell.reason}\n")
+            sys.stdout.flush()
+    result = {
+        "date": datetime.now(UTC).date().isoformat(),
+        "kernel": kernel,
+        "boot": round(machine.boot, 1),
+        "seconds": round(time.monotonic() - began),
+        "cells": [asdict(each) for each in found],
+    }
+    (output / "result.json").write_text(json.dumps(result, indent=1) + "\n")
+    return result
+
+
+def main() -> None:
+    """Prove the platforms that the arguments name, or all; exit with 1 where a cell is `fail`.
+
+    With `--keep` the results go to `results.json`, from which `invoke docs` writes docs/platforms.md.
+    """
+    words = [each for each in sys.argv[1:] if each != "--keep"]
+    failed = 0
+    for name in words or PLATFORMS:
+        result = prove(PLATFORMS[name], ROOT / "build/lab" / name)
+        failed += sum(each["verdict"] == "fail" for each in result["cells"])
+        if "--keep" in sys.argv:
+            table.keep(name, result)
+    sys.exit(failed > 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,51 @@
+"""The table of docs/platforms.md, of the cells in `results.json`, which `invoke lab --keep` writes.
+
+A cell of a method that was not proved on a platform reads as not run, so that a missing run is seen.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from lab.machines import PLATFORMS
+from sandwright.reference.markdown import code, table
+
+RESULTS = Path(__file__).with_name("results.json")
+"""`{"date": ISO 8601, "seconds": NUMBER, "cells": [CELL, …]}` by platform."""
+
+
+def texts() -> dict[str, str]:
+    """The generated part `platforms` of the page."""
+    results = json.loads(RESULTS.read_text())
+    return {"platforms": "\n".join(_part(name, results.get(name)) for name in PLATFORMS)}
+
+
+def keep(platform: str, result: dict[str, Any]) -> None:
+    """Replace the result of a platform in `results.json`."""
+    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    results[platform] = result
+    RESULTS.write_text(json.dumps(dict(sorted(results.items())), indent=1) + "\n")
+
+
+def _part(name: str, result: dict[str, Any] | None) -> str:
+    title = f"### {code(name)}\n\n{PLATFORMS[name].shows}.\n"
+    if result is None:
+        return f"{title}\nNot run.\n"
+    times = f"{result['seconds']:.0f} s in all, of which {result['boot']:.0f} s to boot"
+    seen = f"{result['date']}, {result['kernel']}, {times}."
+    return f"{title}{seen}\n\n{_table(result['cells'])}"
+
+
+def _table(cells: Sequence[dict[str, Any]]) -> str:
+    rows = [
+        [each["method"], each["user"], each["verdict"], _probes(each), each["limits"], each["reason"]]
+        for each in cells
+    ]
+    return table(("method", "user", "result", "probes", "memory limit", "reason"), rows)
+
+
+def _probes(cell: dict[str, Any]) -> str:
+    return ", ".join(f"{count} {verdict}" for verdict, count in (cell["probes"] or {}).items())
