@@ -3,7 +3,8 @@
 Its words are a directory of artifacts, and the command. The command's streams come back as one, on standard
 output; it reads what comes on standard input. Where both are a terminal, it has one. It exits as the command
 does: with 124 when its time was up, and with 125 when it was not run as it was rendered, how it ended is not
-known, or it ended with 0 and not all that it wrote came back. A signal ends the Job first.
+known, or it ended with 0 and not all that it wrote came back. A signal ends the Job first. From a Pod whose
+time was up, or that was lost (evicted, deleted), no change comes back to the project.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Builds the layers of an image for one platform, from packages, scripts or a base."""
+"""Builds the layers of an image for one platform, from packages, scripts or a base; decides their order."""
 
 from __future__ import annotations
 

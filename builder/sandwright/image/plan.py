@@ -1,4 +1,4 @@
-"""Plans which images to build, and why, before anything changes.
+"""Decides which images are built again, and why, before anything changes.
 
 An image is up to date if its layout records the checksum that `input_checksum` computes now.
 """

@@ -1,4 +1,4 @@
-"""Layers come together: built-in → operator floor → user → project → this run. Later wins, field by field.
+"""Merges the layers of a policy field by field; later ones win: presets, managed policy, user, project, run.
 
 `FIELDS` says for each field which of four ways is meant:
 

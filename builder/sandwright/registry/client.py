@@ -1,4 +1,4 @@
-"""Sends requests to one registry: connects, authenticates, follows redirects, retries."""
+"""Sends requests to one registry: connects, logs in, follows redirects without the credentials, retries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fetches one blob into a file: verified, bounded, and resumed after an interruption.
+"""Pulls one blob into a file: verified against its digest, bounded, and resumed after an interruption.
 
 Range requests: RFC 9110, 14. A registry that does not do them sends all of it again.
 """

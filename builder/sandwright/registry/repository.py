@@ -1,4 +1,4 @@
-"""The operations on one repository of a registry: manifests and blobs.
+"""The operations on one repository of a registry: manifests and blobs, verified against their digests.
 
 Endpoints: distribution-spec 1.1, "Endpoints". Every document and blob is verified by the requested digest.
 For a tag the digest is computed here, and compared with the registry's header.

@@ -1,4 +1,4 @@
-"""An image as it is published: its parts, its documents, and its claims."""
+"""An image as it is published: its parts, documents and claims. Refuses one whose evidence is missing."""
 
 from __future__ import annotations
 

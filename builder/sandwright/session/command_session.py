@@ -1,4 +1,4 @@
-"""One session: writes its record and run document, and executes or starts its launcher."""
+"""One session: writes its record and run document, and executes its launcher, or starts it and stays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The user's word for policies that loosen what the preset `default` protects.
+"""The user's approval of policies that loosen what the preset `default` protects (`sandwright trust`).
 
 It is given once for a policy's file: for what its text says, and for what it lets through on this machine. It
 is kept in a file of the user's own, below `$XDG_CONFIG_HOME/sandwright/trust` (`~/.config` without that),

@@ -1,4 +1,4 @@
-"""What came of a probe, and how that is judged."""
+"""The verdict on a probe: pass, fail, or inconclusive, such as a denial whose control failed."""
 
 from __future__ import annotations
 
