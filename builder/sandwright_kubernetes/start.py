@@ -122,7 +122,7 @@ def _run_to_end(
     transfer: ProjectTransfer | None,
     follow: Callable[[JobRun, Callable[[bytes], None]], None],
 ) -> int:
-    """From its creation to its removal."""
+    """Run a Job to its removal; its changes come back unless the time was up or its Pod was lost."""
     try:
         running.create()
         running.await_start()

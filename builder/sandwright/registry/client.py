@@ -48,7 +48,7 @@ class RegistryRequest:
 
 
 class RegistryClient:
-    """The client of one registry, for all threads."""
+    """The client of one registry, for all threads. Credentials go to the registry's own origin only."""
 
     def __init__(self, host: str, settings: RegistrySettings) -> None:
         """`host` is the registry's name in references. Nothing is sent yet."""

@@ -38,7 +38,7 @@ class ByteProgress:
 
 
 class Download:
-    """The download of one blob, which overwrites `sink`."""
+    """The pull of one blob, which overwrites `sink`, and is verified against the descriptor's digest."""
 
     def __init__(
         self,

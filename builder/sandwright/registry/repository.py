@@ -90,7 +90,7 @@ class Repository:
         return self.client.send(request)
 
     def manifest(self, what: str) -> RawManifest:
-        """The manifest or index that a tag or digest names."""
+        """Pull the manifest or index that a tag or digest names, and verify its digest."""
         operation = self.operation(f"manifest {what}")
         headers = {"Accept": ", ".join(DOCUMENT_TYPES)}
         with self.send("GET", f"manifests/{what}", operation.what, headers=headers) as answer:

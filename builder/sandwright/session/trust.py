@@ -86,7 +86,7 @@ def _without(text: str, values: dict[str, str]) -> str:
 
 
 def require_approval(loosened: Loosened, *, word: bool = False) -> None:
-    """Raise UsageError when a policy needs the user's word and has it neither here nor in a record.
+    """Raise UsageError when a policy needs the user's approval and has it neither here nor in a record.
 
     `word`: it is given for this run.
     """

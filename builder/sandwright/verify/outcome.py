@@ -83,7 +83,7 @@ def judge(
     """The verdict on a probe from the answers to what it asked, in that order.
 
     A breach is a fail whatever the controls say. Where a control did not succeed, or there is none and no
-    step succeeded, a denial proves nothing.
+    step succeeded, a denial proves nothing: it is inconclusive.
     """
     if probe.skip:
         return skipped(probe, method, probe.skip, simulated=simulated, expectation=expectation)
