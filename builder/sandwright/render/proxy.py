@@ -1,7 +1,7 @@
 """Renders the proxy's configuration: squid's, from `network.allow`, and the pages that say why it refused.
 
-squid resolves each name, and refuses private addresses, this machine's and metadata services' (SSRF). With
-`private: true` a name may lead to a private address, also by DNS rebinding (docs/threats.md).
+squid resolves each name, and refuses private addresses, this machine's and metadata services' (SSRF), also
+when the answers for a name change (DNS rebinding). Names that are `private` may lead to private addresses.
 
 squid has no quoting that holds everywhere, so no value is quoted: each is a word of a few characters that
 mean nothing to squid, or it is refused. Facts about squid are from its documentation
