@@ -270,6 +270,16 @@ def test_all_code_that_decides_about_an_image_counts(monkeypatch: pytest.MonkeyP
     assert read == {module for room in rooms for module in room.rglob("*.py")}
 
 
+def test_a_changed_builder_builds_again_and_keeps_the_digests(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = world.build()
+    monkeypatch.setattr("sandwright.image.plan.builder_checksum", lambda: "another")
+    second = world.build()
+    assert second["base"].reason == "it was made from something else"
+    assert [each.digest for each in second.values()] == [each.digest for each in first.values()]
+
+
 def test_checks_decide_nothing_about_an_image(world: World) -> None:
     world.build()
     edit(world, "base", "smoke: {programs: [[thing]]}", "smoke: {programs: [[thing], [thing, again]]}")
