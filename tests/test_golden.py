@@ -1,4 +1,4 @@
-"""Every golden artifact, byte for byte: each method of each case, and each seccomp profile."""
+"""Golden artifacts, byte for byte: each change of a renderer or seccomp profile fails here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs are started without a shell, within a time limit, and leave no children."""
+"""Programs are started without a shell, within a time limit (timeout), and leave no children."""
 
 from __future__ import annotations
 

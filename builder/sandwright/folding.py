@@ -1,4 +1,4 @@
-"""Names as file systems take them that ignore case, normal form or some characters (HFS+, APFS, NTFS)."""
+"""Folds names as case-insensitive file systems do (HFS+, APFS, NTFS): case, Unicode normal form."""
 
 from __future__ import annotations
 

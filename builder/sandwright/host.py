@@ -1,4 +1,4 @@
-"""What this machine is like, collected once into a value that the rest of the work is given.
+"""The facts of this machine, collected once: kernel, user namespaces, cgroups, capabilities, programs.
 
 Collecting reads small files and looks for programs; it starts nothing and opens no connection. What a program
 says of itself is asked for by name, with `program_version`.

@@ -1,4 +1,4 @@
-"""What this host answered, recorded so that it can be asked again: by the native front, and here.
+"""Records every question to this host with its answer, and asks again: whether the render cache is stale.
 
 What was made of the answers holds while they are the same. docs/front.md describes every kind of question;
 `front/source/questions.c` compares the answers.

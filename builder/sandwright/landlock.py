@@ -1,4 +1,4 @@
-"""The kernel's Landlock, as far as Python asks for it; the C programs make the rules."""
+"""Asks the kernel for its version (ABI) of Landlock; the C programs make the rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one place that starts programs.
+"""The one place that starts programs, each with a time limit (timeout).
 
 There is no shell: each argument reaches the program as it is. Every start has a time limit, and what a
 program started dies with it: it leads a process group, which is killed as a whole.

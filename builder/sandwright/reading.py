@@ -1,4 +1,4 @@
-"""Reads files that another user may have put there: bounded, and without waiting for a pipe."""
+"""Reads files that another user may have put there: bounded, and without waiting for a pipe (FIFO)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes that are surely those that are meant: by the kernel's word, and signalled by a handle.
+"""Identifies and signals processes safely, by pidfd: a PID may be another process's by now (PID reuse).
 
 A number may be another process's by now. A name, a command line and an environment are what a process made of
 them, and so what a sandbox or another user wants them to be: they are hints only.

@@ -1,4 +1,4 @@
-"""The two directories of a user: what was rendered, kept between sessions, and what sessions run.
+"""The user's directories: what was rendered, by XDG_CACHE_HOME, and what sessions run, by XDG_RUNTIME_DIR.
 
 Only the user can write both. Their files decide what a sandbox is and how it is treated, so a directory
 that another user could write is not used: nothing is in /tmp, where others, and sandboxes, can make names.

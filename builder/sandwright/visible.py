@@ -1,4 +1,4 @@
-"""How text that others wrote is shown on a terminal."""
+"""Escapes text that others wrote, control sequences for one, before it is shown on a terminal."""
 
 from __future__ import annotations
 

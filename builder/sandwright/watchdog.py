@@ -1,4 +1,4 @@
-"""Ends what doesn't end by itself: programs that hang, flood or are called off, and all that they started.
+"""Ends programs that hang (timeout), flood or are called off, and all that they started.
 
 `process.run` waits for the pipes to close. What a container runtime started may outlive it and hold them,
 so the output goes to files here, and the wait is for the program alone.

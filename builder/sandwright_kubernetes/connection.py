@@ -1,4 +1,4 @@
-"""The way to a cluster's API server: through the official Python client, which reads kubeconfig and signs in.
+"""The way to a cluster's API server: through the official Python client, which reads kubeconfig and logs in.
 
 Objects are plain JSON data. An answer is read up to `MOST` bytes. What the server does not answer is asked
 again for `PATIENCE` seconds: it may be starting anew, while Pods run on.

@@ -1,4 +1,4 @@
-"""What the command reads: this process's standard input, sent through an attachment to its container.
+"""Standard input of a command in a Pod: this process's, sent through an attachment to its container.
 
 Output comes by the log, which nothing is lost of; so the attachment is for one stream and one way. Its end is
 the end of the command's input (`stdinOnce`).

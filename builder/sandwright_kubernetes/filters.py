@@ -1,4 +1,4 @@
-"""The filter of system calls of a Pod, and without a network one that makes no IP sockets.
+"""The seccomp profile of a Pod, and without a network one that makes no IP sockets.
 
 A NetworkPolicy closes nothing by itself: it needs a network plugin that enforces it, and it always leaves the
 way to the Pod's own node open. A filter is enforced by the kernel of the node, or the Pod doesn't start.

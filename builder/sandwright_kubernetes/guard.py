@@ -1,4 +1,4 @@
-"""What an operator installs beside a sandbox's namespace: who may make which Pods there. Pure.
+"""What an operator installs beside a sandbox's namespace: which Pods are admitted there, and whose. Pure.
 
 Pod Security, quota and NetworkPolicy hold for every Pod; a ValidatingAdmissionPolicy allows no
 other Pod than the rendered one, for every user with rights in the namespace.

@@ -1,4 +1,4 @@
-"""One Job in a cluster from its creation to its end: its Pod, its log, how it ended."""
+"""One Job in a cluster from its creation to its end: its Pod, log and status, or that its Pod was lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the objects of a policy are called in a cluster."""
+"""The names of a policy's objects in a cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Pod: what the Job starts in a cluster, and Podman on one machine.
+"""The Pod with its containers and security context: what the Job starts, and Podman on one machine.
 
 It meets the Pod Security profile `restricted`, and where the two differ is stricter.
 """

@@ -3,7 +3,8 @@
 Its words are a directory of artifacts, and the command. The command's streams come back as one, on standard
 output; it reads what comes on standard input. Where both are a terminal, it has one. It exits as the command
 does: with 124 when its time was up, and with 125 when it was not run as it was rendered, how it ended is not
-known, or it ended with 0 and not all that it wrote came back. A signal ends the Job first.
+known, or it ended with 0 and not all that it wrote came back. A signal ends the Job first. From a Pod whose
+time was up, or that was lost (evicted, deleted), no change comes back to the project.
 """
 
 from __future__ import annotations
@@ -121,7 +122,7 @@ def _run_to_end(
     transfer: ProjectTransfer | None,
     follow: Callable[[JobRun, Callable[[bytes], None]], None],
 ) -> int:
-    """From its creation to its removal."""
+    """Run a Job to its removal; its changes come back unless the time was up or its Pod was lost."""
     try:
         running.create()
         running.await_start()

@@ -1,4 +1,4 @@
-"""What a Pod has of files: the project, on a volume of the cluster, and a temporary directory.
+"""The volumes of a Pod: the project, on a volume of the cluster, and a temporary directory (emptyDir).
 
 Nothing of the host is there. The volume is assumed to hold the project as recorded in the facts: writable,
 read-only and hidden paths in it are separate mounts, as with other methods. For a missing path

@@ -1,4 +1,4 @@
-"""Names that others chose reach no terminal as they are: control characters and what turns text around."""
+"""A stranger's text controls no terminal: control characters, and what turns text around, are escaped."""
 
 from __future__ import annotations
 

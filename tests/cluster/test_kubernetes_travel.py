@@ -1,4 +1,4 @@
-"""How a project travels to a cluster: what is sent of it, and what may come back out of a hostile Pod."""
+"""What of a project is sent to a Pod, and that nothing comes back that the policy protects."""
 
 from __future__ import annotations
 

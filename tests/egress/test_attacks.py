@@ -1,4 +1,4 @@
-"""Attempts to reach through a real squid what the policy does not list: by spelling, and by moving names."""
+"""Attempts to reach through a real squid what the policy does not list: by spelling, and by DNS rebinding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a real squid makes of the rendered rules: each refusal beside what is let through, and witnesses."""
+"""The proxy leads to listed hosts only: each refusal of a real squid beside what is let through."""
 
 from __future__ import annotations
 

@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
+import sandwright
 from sandwright.errors import BuildError, FetchError, HostError, IntegrityError, LockError, UsageError
 from sandwright.image.assemble import share_out
 from sandwright.image.definition import ImageDefinition
 from sandwright.image.existing import read_layout
 from sandwright.image.lock import Lock, PackageGone
 from sandwright.image.packages import PackageSource
-from sandwright.image.plan import plan_build
+from sandwright.image.plan import builder_checksum, plan_build
 from support.debs import Member, deb, folder, promise
 from support.smallworld import EPOCH, World, contents, document, small_world
 
@@ -252,6 +253,31 @@ def test_a_change_on_top_leaves_the_base(world: World, change: Callable[[World],
     second = world.build()
     assert (second["base"].reason, second["app"].reason) == ("", "it was made from something else")
     assert second["app"].changed
+
+
+def test_all_code_that_decides_about_an_image_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each module of both rooms, in every folder: a base is merged by `rootfs/unpacking`, for one."""
+    read: set[Path] = set()
+    read_bytes = Path.read_bytes
+
+    def recorded(path: Path) -> bytes:
+        read.add(path)
+        return read_bytes(path)
+
+    monkeypatch.setattr(Path, "read_bytes", recorded)
+    builder_checksum.__wrapped__()
+    rooms = [Path(sandwright.__file__).parent / room for room in ("image", "rootfs")]
+    assert read == {module for room in rooms for module in room.rglob("*.py")}
+
+
+def test_a_changed_builder_builds_again_and_keeps_the_digests(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = world.build()
+    monkeypatch.setattr("sandwright.image.plan.builder_checksum", lambda: "another")
+    second = world.build()
+    assert second["base"].reason == "it was made from something else"
+    assert [each.digest for each in second.values()] == [each.digest for each in first.values()]
 
 
 def test_checks_decide_nothing_about_an_image(world: World) -> None:

@@ -1,4 +1,4 @@
-"""Locks: their text, what is refused in them, when they are stale, and what a new one changes."""
+"""Lock files: their text, what is refused in them, when they are stale, and what a new one changes."""
 
 from __future__ import annotations
 

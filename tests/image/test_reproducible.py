@@ -1,4 +1,4 @@
-"""The same lock gives the same bytes, whoever builds, where and how; whatever ends a build, the next runs."""
+"""Reproducible: one lock gives the same bytes, whoever builds, where and how, also after a killed build."""
 
 from __future__ import annotations
 

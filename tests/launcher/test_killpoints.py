@@ -1,4 +1,4 @@
-"""Whoever of a run is killed, and when; many runs at once. Each is a process that waits for children."""
+"""Nothing of a run remains, whichever of its processes is killed (SIGKILL), and when; many runs at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command of a container waits until the mounts of its sandbox are compared."""
+"""The command of a container never starts before the mounts of its sandbox are compared."""
 
 from __future__ import annotations
 

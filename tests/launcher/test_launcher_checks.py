@@ -1,4 +1,4 @@
-"""What a launcher looks at before anything is made: descriptors, programs, artifacts, paths, variables."""
+"""The command never starts without its sandbox, 125 instead: what a launcher checks before a start."""
 
 from __future__ import annotations
 

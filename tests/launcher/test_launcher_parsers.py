@@ -1,4 +1,4 @@
-"""What the launcher parses: plans of mounts and mountinfo are read, and hostile bytes do nothing."""
+"""C that parses survives any bytes (fuzz): plans of mounts, mountinfo, and more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The operator's floor: each field's order of strictness, and that nothing anybody writes loosens it."""
+"""The managed policy (floor): each field's order of strictness, and that no other layer loosens it."""
 
 # A row of a table is a line, however long.
 # ruff: noqa: E501

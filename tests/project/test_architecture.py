@@ -1,4 +1,4 @@
-"""The floors of the house: which room imports which, and what pure rooms never touch."""
+"""The floors of the package: which room imports which, import cycles, and what pure rooms never touch."""
 
 from __future__ import annotations
 

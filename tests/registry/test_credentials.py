@@ -1,4 +1,4 @@
-"""Logins: which one is found for which repository, and files and helpers that are not what they should be."""
+"""Logins to registries: which credentials go to which repository, and bad files and helpers."""
 
 from __future__ import annotations
 

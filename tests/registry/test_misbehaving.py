@@ -1,4 +1,4 @@
-"""Registries that lie, break off, refuse and mislead: a stand-in does it on demand."""
+"""Registries that lie, break off and redirect: credentials go nowhere else, wrong digests are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a request is tried again, of registries and of mirrors."""
+"""When a request to a registry or mirror is tried again: retries, backoff, Retry-After."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Publishing to a real registry: the order, what a second run sends, and being ended at any moment."""
+"""No tag moves before all is sent, signed and read back: with a real registry, ended at any moment."""
 
 from __future__ import annotations
 

@@ -1,9 +1,14 @@
-"""The table of methods: what can't be said is refused first, and what is declared as supported is live."""
+"""A feature that a method can't enforce is refused first; a feature that it declares changes its artifacts.
+
+`test_supported_features_are_live` fails when a renderer ignores a key of the policy, such as a new one.
+"""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -16,9 +21,11 @@ from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.policy.names import FEATURES
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.uses import uses
+from sandwright.reference.methods import probe_names
 from sandwright.render.artifact import Artifact
 from sandwright.render.rendered import render_with
 
+TESTS = Path(__file__).resolve().parent.parent
 DECLARATIONS = {name: registry.declaration(name).support for name in METHODS}
 
 DIRECTORY, FILE, SOCKET = HostEntry("directory"), HostEntry("file"), HostEntry("socket")
@@ -35,28 +42,51 @@ FACTS = HostFacts(
         **dict.fromkeys((f"{PROJECT}/b", f"{PROJECT}/.envrc", f"{PROJECT}/c"), FILE),
         "/run/user/1000": DIRECTORY,
         "/run/user/1000/agent": SOCKET,
+        f"{PROJECT}/link": HostEntry("symlink", "/srv/data"),
     },
     git_directories=(f"{PROJECT}/.git",),
     sockets=("/run/user/1000/agent",),
 )
 BASE = "filesystem: {read: [/srv], write: [$PROJECT]}\n"
+ELSEWHERE = "filesystem: {read: [/srv], write: [$PROJECT, /srv/data]}\n"
+
+
+def _network(text: str) -> str:
+    return f"{BASE}network: {{{text}}}"
+
 
 FLIPS: dict[str, tuple[str, str]] = {
+    "filesystem.read-all": (BASE, "filesystem: {read: [/], write: [$PROJECT]}"),
     "filesystem.read": (BASE, "filesystem: {read: [/srv, /tmp], write: [$PROJECT], tmp: shared}"),
-    "filesystem.write": (BASE, "filesystem: {read: [/srv], write: [$PROJECT, /srv/data]}"),
+    "filesystem.write": (BASE, ELSEWHERE),
     "filesystem.readonly": (BASE, "filesystem: {read: [/srv], write: [$PROJECT], readonly: [$PROJECT/c]}"),
     "filesystem.deny": (BASE, "filesystem: {read: [/srv], write: [$PROJECT], deny: [$PROJECT/b, /srv/data]}"),
     "filesystem.deny-inside": (BASE, "filesystem: {read: [/srv], write: [$PROJECT], deny: [$PROJECT/b]}"),
+    "filesystem.absent": (BASE, "filesystem: {read: [/srv], write: [$PROJECT], readonly: [$PROJECT/later]}"),
+    "filesystem.absent-elsewhere": (ELSEWHERE, ELSEWHERE.replace("}", ", deny: [/srv/data/later]}")),
     "filesystem.protect": (BASE, "filesystem: {read: [/srv], write: [$PROJECT], protect: [c]}"),
+    "filesystem.protect-elsewhere": (ELSEWHERE, ELSEWHERE.replace("}", ", protect: [later]}")),
+    "filesystem.links": (BASE, "filesystem: {read: [/srv], write: [$PROJECT], deny: [$PROJECT/link]}"),
     "filesystem.home": (BASE, "filesystem: {read: [/srv], write: [$PROJECT], home: throwaway}"),
+    "filesystem.tmp-private": ("filesystem: {read: [/srv], write: [$PROJECT], tmp: shared}", BASE),
     "filesystem.tmp-shared": (BASE, "filesystem: {read: [/srv], write: [$PROJECT], tmp: shared}"),
-    "network.host": (BASE, f"{BASE}network: {{mode: host}}"),
-    "network.unix-sockets": (BASE, f'{BASE}network: {{unix_sockets: ["${{SOCK}}"]}}'),
+    "network.none": (_network("mode: host"), BASE),
+    "network.proxy": (BASE, _network("mode: proxy, allow: [example.com]")),
+    "network.host": (BASE, _network("mode: host")),
+    "network.unix-sockets": (BASE, _network('unix_sockets: ["${SOCK}"]')),
+    "network.no-sockets": (_network('unix_sockets: ["${SOCK}"]'), BASE),
+    "network.own-sockets": (_network("own_sockets: false"), _network("own_sockets: true")),
+    "network.no-own-sockets": (_network("own_sockets: true"), _network("own_sockets: false")),
+    "network.localhost": (BASE, _network("localhost: [5432]")),
+    "network.expose": (BASE, _network("expose: [8080]")),
+    "network.ca": (_network("mode: host, ca: image"), _network("mode: host, ca: host")),
+    "process.unprivileged": (f"{BASE}process: {{sandbox_root: true}}", BASE),
     "process.sandbox-root": (BASE, f"{BASE}process: {{sandbox_root: true}}"),
     "process.seccomp": (BASE, f"{BASE}process: {{seccomp: strict}}"),
     "environment.pass": (BASE, f"{BASE}environment: {{pass: [EDITOR]}}"),
     "environment.set": (BASE, f"{BASE}environment: {{set: {{A: b}}}}"),
     "credentials.cloud": (BASE, f"{BASE}credentials: {{cloud: readonly}}"),
+    "credentials.shims": (BASE, f"{BASE}credentials: {{shims: {{git: {{allow: [status]}}}}}}"),
     "user.mapping": (BASE, f"{BASE}user: {{mapping: required}}"),
     "resources.memory": (BASE, f"{BASE}resources: {{memory: 3GiB}}"),
     "resources.cpus": (BASE, f"{BASE}resources: {{cpus: 2}}"),
@@ -64,21 +94,61 @@ FLIPS: dict[str, tuple[str, str]] = {
     "resources.files": (BASE, f"{BASE}resources: {{files: 100}}"),
     "resources.time": (BASE, f"{BASE}resources: {{time: 30m}}"),
     "image": (BASE, f"{BASE}image: other"),
+    "gvisor.engine": (BASE, f"{BASE}gvisor: {{engine: docker}}"),
     "macos": (BASE, f"{BASE}macos: [keychain]"),
 }
-"""By feature: two policies that differ in one field, the second of which uses it.
+"""By feature: two policies that differ in one field, the second of which uses it. Written by hand.
 
-Written by hand: a feature without a row here may be declared by a method that renders nothing of it.
+A method that declares a feature `exact`, and whose renderer ignores the key, has the same artifacts for both.
+A feature without a row is in `HELD_OTHERWISE`.
 """
+
+HELD_OTHERWISE = {
+    "filesystem.attributes": ("files/read-only", "every policy uses it, and has no key for it"),
+    "filesystem.git-links": ("links/git", "a writable Git directory uses it: that changes more than this"),
+    "network.private": (
+        "tests/egress/test_rules.py:test_one_private_address_among_others_is_enough",
+        "it is in squid's configuration, which is an artifact of the engines' methods only",
+    ),
+    "network.other-sockets": ("network/unix-socket", "it comes with a listed socket, and has no key"),
+    "network.later-sockets": ("network/later-socket", "every policy without a listed socket uses it"),
+    "network.other-later-sockets": (
+        "tests/evaluate/test_explain_methods.py:test_sockets_that_appear_later",
+        "it comes with a listed socket, and has no key",
+    ),
+    "network.abstract-sockets": (
+        "tests/session/test_abstract_sockets.py:test_the_launcher_connects_to_the_listed_one_alone",
+        "it comes with a listed socket and the host's network, and has no key",
+    ),
+    "process.root": ("processes/root", "the caller decides it, not the policy"),
+    "process.kernel": ("processes/kernel-hidden", "every policy uses it, and has no key for it"),
+}
+"""By feature that no two policies of one field show: the probe or test that holds it instead, and why."""
 
 
 @functools.cache  # one policy, and what methods make of it, is the first half of most flips
-def _resolve(text: str) -> ResolvedPolicy:
-    return Policy.from_text(f"schema: 1\nmethod: bwrap\n{text}").resolve(FACTS)
+def _resolve(text: str, system: str = "") -> ResolvedPolicy:
+    facts = replace(FACTS, os="darwin") if system == "darwin" else FACTS
+    return Policy.from_text(f"schema: 1\nmethod: bwrap\n{text}").resolve(facts)
 
 
-ALWAYS = {("alcless", each) for each in ("filesystem.tmp-shared", "network.host", "user.mapping")}
-"""What a method gives every policy, as it has nothing else: nothing of it is rendered."""
+ALWAYS = {
+    ("alcless", "filesystem.absent-elsewhere"),
+    ("alcless", "filesystem.tmp-shared"),
+    ("alcless", "network.host"),
+    ("alcless", "network.own-sockets"),
+    ("alcless", "user.mapping"),
+    ("kubernetes", "filesystem.absent-elsewhere"),
+    ("kubernetes", "filesystem.tmp-private"),
+    ("kubernetes", "network.no-sockets"),
+    *((each, "network.ca") for each in ("bwrap", "seatbelt", "user", "alcless", "landlock", "vm")),
+    *((each, "process.unprivileged") for each in ("seatbelt", "kubernetes", "user", "landlock")),
+    ("user", "network.no-own-sockets"),
+}
+"""What a method gives every policy, as it has nothing else: nothing of it is rendered.
+
+`network.ca`: the host's files are the sandbox's. The rest: the method can't do the opposite.
+"""
 
 
 def _flips() -> Iterator[tuple[str, str]]:
@@ -87,6 +157,23 @@ def _flips() -> Iterator[tuple[str, str]]:
             exact = DECLARATIONS[method][feature].level == "exact" and (method, feature) not in ALWAYS
             if exact and method != "noop":
                 yield method, feature
+
+
+def test_each_feature_is_flipped_or_held_otherwise() -> None:
+    assert sorted([*FLIPS, *HELD_OTHERWISE]) == sorted(FEATURES)
+
+
+@pytest.mark.parametrize(("held", "reason"), HELD_OTHERWISE.values(), ids=HELD_OTHERWISE)
+def test_what_holds_a_feature_otherwise_exists(held: str, reason: str) -> None:
+    path, _, name = held.partition(":")
+    exists = f"def {name}(" in (TESTS.parent / path).read_text() if name else held in probe_names("bwrap")
+    assert exists
+    assert reason
+
+
+def test_methods_that_always_give_a_feature_declare_it() -> None:
+    assert {DECLARATIONS[method][feature].level for method, feature in ALWAYS} == {"exact"}
+    assert ALWAYS.isdisjoint((method, feature) for method, feature in _flips())
 
 
 @pytest.mark.parametrize("feature", FLIPS)
@@ -104,7 +191,7 @@ def test_supported_features_are_live(method: str, feature: str) -> None:
 
 @functools.cache
 def _made(text: str, method: str) -> dict[str, bytes]:
-    return _contents(_resolve(text), method)
+    return _contents(_resolve(text, registry.properties(method).system), method)
 
 
 def _contents(policy: ResolvedPolicy, method: str) -> dict[str, bytes]:

@@ -1,4 +1,4 @@
-"""Archives broken at random: the reader ends, in time, with our errors or members that keep the rules."""
+"""Archives broken at random (fuzz): the reader ends in time, with our errors or members by the rules."""
 
 from __future__ import annotations
 

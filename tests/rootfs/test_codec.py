@@ -1,4 +1,4 @@
-"""Compression taken off: each codec whole, in several members, cut and flipped all over, and as a bomb."""
+"""Decompression: each codec whole, in several members, cut and flipped all over, and as a bomb."""
 
 from __future__ import annotations
 

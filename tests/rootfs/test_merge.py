@@ -1,4 +1,4 @@
-"""Layers on top of each other: tables of what must come out, a model that is written down here, and umoci."""
+"""Layers on top of each other: whiteouts, opaque directories, hard links; tables, a model, and umoci."""
 
 from __future__ import annotations
 

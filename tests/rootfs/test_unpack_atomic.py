@@ -1,4 +1,4 @@
-"""Nothing is visible before it is proved, nothing is left: wrong bytes, killed processes, two at once."""
+"""A root appears whole or not at all: wrong bytes, killed processes, two at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The audit log: what runs write, what no sandbox does to it, and how what was done to it is found."""
+"""The audit log: what runs write, that no sandbox changes it, and how a broken chain is found."""
 
 from __future__ import annotations
 

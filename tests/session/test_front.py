@@ -1,4 +1,4 @@
-"""The native command starts a cached sandbox only while all that it was made from is as it was.
+"""The native command uses an entry of the render cache only while all that it was made from is as it was.
 
 A wrapper in place of the interpreter notes when Python is started: at the start of a run, or for its report.
 """

@@ -1,4 +1,4 @@
-"""Another version of this program renders anew: its modules, its data, its packages, its interpreter."""
+"""An upgrade of this program makes the render cache stale: modules, data, packages, interpreter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys and jobs of a real shell, for each method, as root and as another user."""
+"""Job control: keys and jobs of a real shell, for each method, as root and as another user."""
 
 from __future__ import annotations
 

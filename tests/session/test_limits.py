@@ -1,4 +1,4 @@
-"""Limits of all processes together, where the launcher holds them: by a cgroup, or by watching."""
+"""Resource limits of all processes together, held by the launcher: by a cgroup, or by watching (OOM)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the next start of sandwright would load or run: nobody inside can plant it."""
+"""What the next start of sandwright would load or run: no sandbox can plant it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was rendered is kept, and rendered anew as soon as anything that decides it is another."""
+"""The render cache: an entry is used, and is stale as soon as anything that decides it is another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`sandwright run` on a terminal: keys, their signals, the window's size, and how the terminal is left."""
+"""`sandwright run` on a pseudo-terminal: keys, signals, the window's size (SIGWINCH), how it is left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The short way of `run`: what was rendered before is found, and used only while every answer is the same."""
+"""The short way of `run`, by the render cache: an entry is used only while every answer is the same."""
 
 from __future__ import annotations
 

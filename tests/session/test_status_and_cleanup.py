@@ -1,4 +1,4 @@
-"""What runs is shown; what was killed is cleared up, never what runs; the event of each session."""
+"""What runs is shown; leftovers of killed runs are removed, never what runs; the event of each session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A policy that loosens what `default` protects starts only after the user's word for it."""
+"""A project's policy that loosens what `default` protects starts only after the user's approval."""
 
 from __future__ import annotations
 

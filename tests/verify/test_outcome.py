@@ -1,4 +1,4 @@
-"""Verdicts: only the expected answer passes, a breach fails, and without a control nothing is proved."""
+"""A denial is never proved by accident: a breach fails, and without a control it is inconclusive."""
 
 from __future__ import annotations
 

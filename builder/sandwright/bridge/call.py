@@ -1,4 +1,4 @@
-"""One call from its first byte to its last: who asks, for what, whether it may, what came of it."""
+"""One call of a shim from its first byte to its last: who asks, for what, whether it may, what came of it."""
 
 from __future__ import annotations
 

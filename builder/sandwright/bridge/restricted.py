@@ -1,4 +1,4 @@
-"""git on the host, restricted while it parses what the sandbox wrote, and what a server answers."""
+"""git on the host, restricted by Landlock and seccomp while it parses what the sandbox and a server wrote."""
 
 from __future__ import annotations
 

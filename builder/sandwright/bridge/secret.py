@@ -1,4 +1,4 @@
-"""Secrets of the host: where they come from, and how they are kept out of what goes back to the sandbox.
+"""Secrets (tokens) of the host: where they come from; how they are masked in what goes back to the sandbox.
 
 A policy names a variable of the host, `${SANDBOX_GH_TOKEN}`. The secret is, in this order: what the command
 in SANDBOX_GH_TOKEN_COMMAND writes (its words as a shell would split them, but without a shell), what stands

@@ -1,4 +1,4 @@
-"""Builds the layers of an image for one platform, from packages, scripts or a base."""
+"""Builds the layers of an image for one platform, from packages, scripts or a base; decides their order."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def sources(packages: Sequence[LockedPackage], files: Mapping[str, Path]) -> lis
 
 
 def share_out(packages: Sequence[PackageSource], budget: int) -> list[list[PackageSource]]:
-    """Split packages into at most `budget` groups: the smaller ones together, big ones alone."""
+    """Split packages into at most `budget` layers, in a fixed order: small ones together, big ones alone."""
     by_size = sorted(packages, key=lambda each: (-each.promise.size, each.name))
     alone = by_size if len(by_size) <= budget else by_size[: budget - 1]
     rest = sorted(by_size[len(alone) :], key=lambda each: each.name)

@@ -1,4 +1,4 @@
-"""Compresses layers: gzip or Zstandard, the same bytes on every machine.
+"""Compresses layers reproducibly: gzip or Zstandard, the same bytes on every machine.
 
 Measurements (109 MB of Debian's files in chunks of 1 MiB, one thread of a busy 2-core Xeon; ratio is
 compressed/plain; other processors are qemu's Nehalem, Haswell, Skylake-Server, max and qemu64):

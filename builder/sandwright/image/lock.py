@@ -1,4 +1,4 @@
-"""The lock of an image: every package it is made of, by version and SHA-256, for each platform.
+"""The lock of an image: the locked version and SHA-256 of every package it is made of, for each platform.
 
 It is written by resolving the definition with apt, and read by everything else; reading needs no more than
 JSON. It decides the image's bytes, so it is checked like untrusted input.

@@ -1,4 +1,4 @@
-"""The file of a lock in an image's directory: read strictly, written whole or not at all."""
+"""The lock file of an image, `lock.json` in its directory: read strictly, written whole or not at all."""
 
 import contextlib
 import json

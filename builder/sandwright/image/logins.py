@@ -1,4 +1,4 @@
-"""Reads the credentials that this host's apt has for its sources: apt_auth.conf(5)."""
+"""Reads the credentials (logins) that this host's apt has for its sources: apt_auth.conf(5)."""
 
 from __future__ import annotations
 

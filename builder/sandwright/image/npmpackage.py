@@ -55,7 +55,7 @@ class _File:
 
 
 def install_npm(overlay: Overlay, found: NpmPackages, scratch: BinaryIO) -> list[str]:
-    """Add packages to an image; `scratch` is an empty file, kept until the image is written.
+    """Verify and add packages to an image; `scratch` is an empty file, kept until the image is written.
 
     Return the names of packages with scripts that npm would run to install them. Raise IntegrityError for an
     archive with another digest, BuildError for one that can't be installed, or has a path that is taken.

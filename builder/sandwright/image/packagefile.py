@@ -33,7 +33,7 @@ def open_package(
     advance: Callable[[int], object] = lambda _: None,
     copy: PlainCopy | None = None,
 ) -> Iterator[DebPackage | ApkPackage]:
-    """A package in a file, for the length of a `with` that ends by reading the rest of it.
+    """A package in a file, for the length of a `with` that ends by reading and verifying the rest of it.
 
     `advance` is called with the number of bytes of each read; `copy` receives the package without
     compression. Raise IntegrityError when size or digest differ from the lock; this error takes precedence

@@ -1,4 +1,4 @@
-"""Plans which images to build, and why, before anything changes.
+"""Decides which images are built again, and why, before anything changes.
 
 An image is up to date if its layout records the checksum that `input_checksum` computes now.
 """
@@ -175,13 +175,16 @@ def standing(
 
 @functools.cache
 def builder_checksum() -> str:
-    """The checksum of the code that builds, since the version stays the same during development."""
+    """The checksum of the code that builds, since the version stays the same during development.
+
+    It covers every module of `image` and `rootfs`. It is in `input_checksum` and in the provenance, never in
+    an image: a changed builder builds again, and content that stays the same keeps its digest.
+    """
     digest = hashlib.sha256(__version__.encode())
     package = Path(__file__).resolve().parents[1]
-    # packages are read by rootfs: ELF files, archives, digests
-    rooms = ("image", "image/apk", "rootfs", "rootfs/tar")
-    for path in (module for room in rooms for module in sorted((package / room).glob("*.py"))):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    for path in (module for room in ("image", "rootfs") for module in sorted((package / room).rglob("*.py"))):
+        name = path.relative_to(package).as_posix()
+        digest.update(name.encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()
 
 

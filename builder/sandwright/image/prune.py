@@ -1,4 +1,4 @@
-"""Removes unpacked root file systems that no built image and no bundle needs any more."""
+"""`sandwright prune-images`: removes unpacked root file systems that no image and no bundle needs."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class PythonWheels:
 
 
 def install_wheels(overlay: Overlay, found: PythonWheels) -> None:
-    """Add wheels to an image.
+    """Verify the SHA-256 of wheels, and add them to an image.
 
     Raise IntegrityError for a file with another digest, BuildError for one that is not a wheel, or has a path
     that is taken.

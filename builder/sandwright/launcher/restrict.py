@@ -1,6 +1,6 @@
-"""Words before a program of the host that parses what a sandbox sends: `launch-init --restrict` (restrict.c).
+"""Restricts programs of the host that parse what a sandbox sends: squid, git (`launch-init --restrict`).
 
-Landlock and a filter of system calls need no namespace and no rights, so that this starts where no sandbox
+Landlock and a seccomp filter need no namespace and no rights, so that this starts where no sandbox
 does. Where the kernel's Landlock is older or off, it holds what it can; the filter always holds.
 """
 

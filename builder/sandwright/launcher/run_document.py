@@ -1,4 +1,4 @@
-"""What one run's native launcher is started with, besides the plan that holds for all runs.
+"""The run document: what one run's launcher is started with, besides the launch plan that holds for all runs.
 
 `launch --run DESCRIPTOR COMMAND …` reads it from memory of ours: nothing of it is in an environment, which
 programs would inherit, or in words, which other users see. Its form is that of a launch plan;

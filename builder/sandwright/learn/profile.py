@@ -1,4 +1,4 @@
-"""Which of the shipped filters of system calls suffices."""
+"""Which of the shipped seccomp profiles suffices."""
 
 from __future__ import annotations
 

@@ -187,7 +187,7 @@ def _in_engine(policy: ResolvedPolicy, name: str) -> ResolvedPolicy:
 
 
 def render(policy: ResolvedPolicy, name: str) -> Rendered:
-    """The artifacts of a method or variant for a policy.
+    """Render a policy for a method or variant, and pass the artifacts through the gate.
 
     Raise RenderError that names each feature the method can't enforce and `accept_gaps` does not list,
     ArtifactsTooWide where the artifacts, read back, allow more than the policy; UsageError for a method that

@@ -1,4 +1,4 @@
-"""The host's certificates of authorities, as facts: an image's Java gets them in a key store."""
+"""The host's CA certificates, as facts: an image's Java gets them in a key store."""
 
 from __future__ import annotations
 

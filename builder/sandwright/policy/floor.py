@@ -1,4 +1,4 @@
-"""The operator's floor: what no later layer may loosen. For each field, when a value is at least as strict.
+"""The managed policy, `floor` in code, which no layer may loosen: when a value is at least as strict.
 
 A floor is a layer like any other, and each of its keys is a limit too:
 

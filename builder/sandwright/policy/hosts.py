@@ -1,4 +1,4 @@
-"""Names of hosts in one spelling, and the patterns that a policy allows.
+"""Names of hosts in one spelling, and the patterns (with `*.`) that a policy allows.
 
 The policy, its floor and the proxy read hosts through this one module, so that no spelling means two things:
 letters in lower case, one trailing dot dropped, international names as A-labels (IDNA 2008, RFC 5891),

@@ -1,4 +1,4 @@
-"""Layers come together: built-in → operator floor → user → project → this run. Later wins, field by field.
+"""Merges the layers of a policy field by field; later ones win: presets, managed policy, user, project, run.
 
 `FIELDS` says for each field which of four ways is meant:
 
@@ -103,7 +103,7 @@ class MergedSettings:
 
 
 def merged(layers: Iterable[Layer]) -> MergedSettings:
-    """What layers say together, the first lowest."""
+    """Layers merged into settings, the first lowest: each field in the way that `FIELDS` names."""
     into = _Merging()
     for layer in layers:
         for name, way in FIELDS.items():
@@ -131,7 +131,7 @@ def seccomp_file(settings: MergedSettings) -> str:
 
 
 def base_presets(layers: Sequence[Layer]) -> tuple[str, ...]:
-    """The presets that some layers start from: those of the last one that says, else `default`."""
+    """The presets that layers start from: those of the last one that has `extends`, else `default`."""
     extended = [layer.policy.extends for layer in layers if layer.policy.extends is not None]
     return extended[-1] if extended else ("default",)
 

@@ -1,4 +1,4 @@
-"""What a policy lets through that the preset `default` doesn't: what a stranger's policy needs a word for.
+"""What a policy lets through that the preset `default` doesn't, and what therefore needs the user's approval.
 
 Two whole policies on one host are compared, as `resolve` made them, so that it does not matter how something
 is spelled: by a link, by a variable, by leaving a preset out. Between two paths at which either side has a

@@ -1,4 +1,4 @@
-"""The operator's floor for files: nothing may be readable or writable that the floor does not let be.
+"""The managed policy's limits for files: nothing may be readable or writable that the floor does not let be.
 
 What the floor's lists mean as limits, each by itself: `read` given: nothing else may be read, but what a
 program needs to start and what the sandbox has for itself. `write` given: nothing else may be written.

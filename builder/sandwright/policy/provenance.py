@@ -1,4 +1,4 @@
-"""Where a value of a policy comes from."""
+"""The source of a policy's value: its layer, file, line and column."""
 
 from __future__ import annotations
 

@@ -298,6 +298,7 @@ def _process(settings: MergedSettings, resolver: PathResolver) -> tuple[Process,
 def _resolve_environment(
     settings: MergedSettings, facts: HostFacts, secrets: frozenset[str]
 ) -> EnvironmentRules:
+    """Which environment variables the command gets: those that are passed, and values that are set."""
     entries = settings.entries.get("environment.set", {})
     variables = {name: value for name, value in facts.variables.items() if name in spelling.VARIABLES}
     return EnvironmentRules(

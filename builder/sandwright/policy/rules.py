@@ -57,7 +57,7 @@ class PathRule:
 
     @property
     def strength(self) -> tuple[int, bool, int]:
-        """The order at the same path: the greater decides.
+        """The precedence at the same path: the greater decides, so deny beats readonly, and readonly write.
 
         Among equals the sandbox's own does, as it hides the host's; else the later layer's.
         """

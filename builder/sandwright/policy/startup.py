@@ -1,4 +1,4 @@
-"""What a program needs to be able to read to start at all: its loader, its libraries, a little configuration.
+"""What a program needs to read to start at all: its loader (ld.so), its libraries, a little configuration.
 
 These paths stay readable when a policy's `read` doesn't name them; what a policy denies stays denied.
 """

@@ -67,7 +67,7 @@ def uses(policy: ResolvedPolicy) -> tuple[Use, ...]:
 
 
 def check_expressible(policy: ResolvedPolicy, declaration: Declaration) -> tuple[RenderFinding, ...]:
-    """Everything that a method makes of a policy other than what it says.
+    """Refuse features that a method can't enforce; give its other differences from the policy.
 
     Raise RenderError that names each feature the method can't enforce and `accept_gaps` does not list, and
     each of sandwright's own paths that it can't hold, which `accept_gaps` never covers.

@@ -1,4 +1,4 @@
-"""Authenticates to a registry: Basic, or a token of its token server (Bearer).
+"""Logs in to a registry (authentication): Basic, or a token of its token server (Bearer).
 
 Protocol: "Docker Registry v2 authentication" of the distribution project, token and OAuth 2. Only the
 registry itself can name its token server (the realm), not a server that it redirects to (CVE-2020-15157). A

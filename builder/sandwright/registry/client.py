@@ -1,4 +1,4 @@
-"""Sends requests to one registry: connects, authenticates, follows redirects, retries."""
+"""Sends requests to one registry: connects, logs in, follows redirects without the credentials, retries."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class RegistryRequest:
 
 
 class RegistryClient:
-    """The client of one registry, for all threads."""
+    """The client of one registry, for all threads. Credentials go to the registry's own origin only."""
 
     def __init__(self, host: str, settings: RegistrySettings) -> None:
         """`host` is the registry's name in references. Nothing is sent yet."""

@@ -1,4 +1,4 @@
-"""Finds the credentials of `docker login` and `podman login`.
+"""Finds the login of a registry: the credentials of `docker login`, `podman login` and credential helpers.
 
 Files: config.json of the docker command (`auths`, `credsStore`, `credHelpers`) and containers-auth.json(5). A
 helper is the program `docker-credential-NAME` (protocol: docker/docker-credential-helpers). Credentials are

@@ -1,4 +1,4 @@
-"""Fetches one blob into a file: verified, bounded, and resumed after an interruption.
+"""Pulls one blob into a file: verified against its digest, bounded, and resumed after an interruption.
 
 Range requests: RFC 9110, 14. A registry that does not do them sends all of it again.
 """
@@ -38,7 +38,7 @@ class ByteProgress:
 
 
 class Download:
-    """The download of one blob, which overwrites `sink`."""
+    """The pull of one blob, which overwrites `sink`, and is verified against the descriptor's digest."""
 
     def __init__(
         self,

@@ -87,7 +87,7 @@ def fetch_blobs(
     jobs: int = JOBS,
     progress: Progress = SILENT,
 ) -> None:
-    """Fetch the blobs that a store lacks."""
+    """Pull the blobs that a store lacks, each verified against its digest."""
     missing = [blob for blob in blobs if not store.has(blob)]
     if not missing:
         return

@@ -1,4 +1,4 @@
-"""Attaches documents to images and lists them: referrers, with or without the registry's API.
+"""Attaches documents to images and lists them: referrers, by the registry's API or under the fallback tag.
 
 Protocol: distribution-spec 1.1, "Listing Referrers" and "Referrers Tag Schema". Requesting the list shows
 whether a registry has the API: one registry acknowledged a subject (`OCI-Subject`) without listing it.

@@ -1,4 +1,4 @@
-"""The operations on one repository of a registry: manifests and blobs.
+"""The operations on one repository of a registry: manifests and blobs, verified against their digests.
 
 Endpoints: distribution-spec 1.1, "Endpoints". Every document and blob is verified by the requested digest.
 For a tag the digest is computed here, and compared with the registry's header.
@@ -90,7 +90,7 @@ class Repository:
         return self.client.send(request)
 
     def manifest(self, what: str) -> RawManifest:
-        """The manifest or index that a tag or digest names."""
+        """Pull the manifest or index that a tag or digest names, and verify its digest."""
         operation = self.operation(f"manifest {what}")
         headers = {"Accept": ", ".join(DOCUMENT_TYPES)}
         with self.send("GET", f"manifests/{what}", operation.what, headers=headers) as answer:

@@ -1,4 +1,4 @@
-"""When an HTTP request is tried again, for registries and mirrors alike: statuses, pauses, Retry-After."""
+"""When an HTTP request is tried again (retries): statuses such as 429, backoff, Retry-After."""
 
 from __future__ import annotations
 

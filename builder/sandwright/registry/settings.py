@@ -1,4 +1,4 @@
-"""Settings for registries: trust, credentials, retries."""
+"""Settings for registries: CA certificates, credentials, token servers, retries, plain HTTP."""
 
 from __future__ import annotations
 

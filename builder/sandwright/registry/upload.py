@@ -1,4 +1,4 @@
-"""Uploads one blob: mounts it, sends it in one request, or streams it and resumes after interruptions.
+"""Uploads one blob: mounts it, sends it in one request, or streams it in chunks and resumes.
 
 Protocol: distribution-spec 1.1, "Pushing blobs". Registries differ. Some refuse chunks: the blob is sent as a
 whole. Some, or their front-ends, limit bodies of requests (413): chunks get shorter until they pass. Some

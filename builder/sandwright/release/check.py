@@ -1,4 +1,4 @@
-"""Checks a published image with nothing but a public key: `verify-image`.
+"""Checks a published image, first its signature, with nothing but a public key: `verify-image`.
 
 The registry is not trusted. The signature names the image and its platforms; the signed provenance names by
 digest all that it was made of and all documents published with it; those must be there,

@@ -1,4 +1,4 @@
-"""in-toto statements, version 1: a predicate about things named by their digests. Pure.
+"""in-toto statements (attestations), version 1: a predicate about things named by their digests. Pure.
 
 Format: in-toto attestation framework, spec/v1/statement.md. Ours are canonical JSON, so that the same claim
 is the same bytes, and a second publication can tell that nothing is to be said anew.

@@ -1,4 +1,4 @@
-"""An image as it is published: its parts, its documents, and its claims."""
+"""An image as it is published: its parts, documents and claims. Refuses one whose evidence is missing."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def prepare(
     attestations: bool = False,
     progress: Progress = SILENT,
 ) -> Release:
-    """Get a built image ready. Nothing is sent anywhere. With `store`, its packages are published, too.
+    """Get a built image ready, or refuse it. Nothing is sent. With `store`, its packages are published, too.
 
     With `attestations`, its index gets SBOM and provenance of each platform as BuildKit has them.
 

@@ -1,4 +1,4 @@
-"""Where an image's root gets the host's certificates of authorities, so that TLS is trusted as outside.
+"""Where an image's root gets the host's CA certificates, so that TLS is trusted as outside.
 
 A company's proxy signs with the company's authority, which its machines know and no image does. The launcher
 copies the host's bundle when a run starts (`launcher/source/authorities.c`), and mounts the copy read-only

@@ -1,4 +1,4 @@
-"""The filter of system calls that a policy asks for, as every Linux method renders it.
+"""The seccomp filter that a policy asks for, as every Linux method renders it.
 
 `process.seccomp` names a shipped profile or a file, whose text is among the facts. `oci_filter`,
 `gvisor_filter` and `bpf_filter` render either.

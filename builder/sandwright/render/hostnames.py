@@ -1,4 +1,4 @@
-"""The files with which programs look up host names, for a sandbox with a separate network.
+"""Files by which programs look up host names, /etc/hosts and /etc/resolv.conf, in a separate network.
 
 The host's files may name hosts that no policy lists, and an image's files are unknown.
 """

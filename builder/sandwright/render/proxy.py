@@ -1,5 +1,8 @@
 """Renders the proxy's configuration: squid's, from `network.allow`, and the pages that say why it refused.
 
+squid resolves each name, and refuses private addresses, this machine's and metadata services' (SSRF), also
+when the answers for a name change (DNS rebinding). Names that are `private` may lead to private addresses.
+
 squid has no quoting that holds everywhere, so no value is quoted: each is a word of a few characters that
 mean nothing to squid, or it is refused. Facts about squid are from its documentation
 (squid.conf.documented, 5.7 and 6) and were tried with 5.7.
@@ -27,7 +30,7 @@ PRIVATE = (
     # IPv6: documentation (RFC 3849, RFC 9637), unique local (RFC 4193)
     "2001:db8::/32", "3fff::/20", "fc00::/7",
 )  # fmt: skip
-"""Addresses that no public host has, and hosts of one network may: what names lead to that are `private`."""
+"""Private addresses, which no public host has: names that a policy lists as `private` may lead to them."""
 
 INSIDE = (
     *PRIVATE,
@@ -42,9 +45,9 @@ INSIDE = (
     "::/96", "::ffff:0:0:0/96", "64:ff9b:1::/48", "100::/64", "2001::/23", "2002::/16", "5f00::/16",
     "fe80::/10", "fec0::/10", "ff00::/8",
 )  # fmt: skip
-"""What no other name may lead to. In it are the metadata services of clouds: 169.254.169.254, fd00:ec2::254,
-100.100.100.200, 168.63.129.16. IPv4-mapped IPv6 is IPv4 to squid. `64:ff9b::/96` (NAT64, RFC 6052) is
-refused where it embeds one of these: on networks with DNS64, public hosts have such addresses."""
+"""What no other name may lead to (SSRF). In it are the metadata services of clouds: 169.254.169.254,
+fd00:ec2::254, 100.100.100.200, 168.63.129.16. IPv4-mapped IPv6 is IPv4 to squid. `64:ff9b::/96` (NAT64, RFC
+6052) is refused where it embeds one of these: on networks with DNS64, public hosts have such addresses."""
 
 NEVER = (
     "0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "100.100.100.200/32", "168.63.129.16/32",

@@ -1,4 +1,4 @@
-"""What `launch-init --restrict` takes on one processor: the launcher, and the filter of system calls."""
+"""What `launch-init --restrict` takes on one processor: the launcher, and its seccomp filter."""
 
 from __future__ import annotations
 

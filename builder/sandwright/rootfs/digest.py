@@ -1,4 +1,4 @@
-"""Verifies streams by size and digest."""
+"""Verifies streams, such as blobs of layers, by size and digest."""
 
 from __future__ import annotations
 

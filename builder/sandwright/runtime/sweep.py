@@ -1,4 +1,4 @@
-"""Cleans up after a run that was killed: its containers, processes, mounts and directories."""
+"""Removes the leftovers of a killed smoke run: its containers, processes, mounts and directories."""
 
 from __future__ import annotations
 

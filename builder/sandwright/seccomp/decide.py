@@ -1,4 +1,4 @@
-"""Says what a seccomp profile answers to one call, and which rule it is."""
+"""Says what a seccomp profile answers to one call (allow, EPERM, ENOSYS), and which rule it is."""
 
 from __future__ import annotations
 

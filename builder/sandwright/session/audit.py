@@ -1,4 +1,4 @@
-"""An audit log of runs that no sandbox can touch: lines of JSON, each with the SHA-256 of the line before it.
+"""An audit log of runs that no sandbox can touch: a hash chain, by the SHA-256 of the line before.
 
 | field | what |
 |---|---|

@@ -1,4 +1,4 @@
-"""Finds what killed sessions left behind, and removes it; never what still runs, or isn't ours.
+"""`sandwright cleanup`: removes the leftovers of killed sessions; never what still runs, or isn't ours.
 
 Nearly all goes by itself: sandboxes die with their launcher, and a watching process outlives both and
 cleans up. Leftovers exist only when that was killed too, or the machine lost power.

@@ -1,4 +1,4 @@
-"""One session: writes its record and run document, and executes or starts its launcher."""
+"""One session: writes its record and run document, and executes its launcher, or starts it and stays."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class CommandSession:
         return [*(prepared.start.terminal_argv if self.relays_terminal() else prepared.argv), *self.command()]
 
     def can_exec_launcher(self) -> bool:
-        """Whether no process of ours has to run beside the launcher."""
+        """Whether Python can execute the launcher, as no process of ours has to stay beside it."""
         supervised = is_traced() or self.log is not None or self.request.recording is not None
         supervised = supervised or bool(self.request.session or self.request.denials)  # written while it runs
         return self.prepared.runs_alone and not supervised and can_exec_post_run(state.directory())

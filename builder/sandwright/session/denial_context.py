@@ -1,4 +1,4 @@
-"""The types with which a session record says why its policy refuses: `session.denial_sources` fills them."""
+"""The types by which a session record says why the policy denies: `session.denial_sources` fills them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

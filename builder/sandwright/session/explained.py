@@ -1,4 +1,4 @@
-"""Which paths a run was refused, by what its launcher recorded of it (`launcher/source/recorded.c`).
+"""The paths that a run was denied (`--explain-denials`), by what its launcher recorded (`recorded.c`).
 
 The record has the accesses of programs to each path, and the path's kind. A path is reported as refused where
 the policy's rules deny the access, the rule is not about one of the sandbox's private directories, and this

@@ -1,4 +1,4 @@
-"""What to say of a command of Git's that can't do its work inside."""
+"""Hints for commands of Git that can't do their work inside a sandbox."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What preflights found, kept for as long as what they depend on is the same."""
+"""Caches the results of preflights (trial sandboxes) until something that they depend on changes."""
 
 from __future__ import annotations
 

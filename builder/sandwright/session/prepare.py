@@ -433,7 +433,7 @@ def start_bridge(request: RunRequest, stack: contextlib.ExitStack, digest: str) 
 
 
 def _ask_program(inputs: LiveHost) -> None:
-    """Which version of this program it is, with data and methods of others: another renders otherwise."""
+    """Ask about our own code and data, and methods of others: an upgrade makes cached renderings stale."""
     package, ours = Path(__file__).parents[1], ("sandwright", *registry.packages())
     files = [
         str(getattr(each, "__file__", None) or "")

@@ -1,8 +1,9 @@
-"""The render cache: entries of earlier renderings, and whether each is still current.
+"""The render cache: finds the entry of an earlier rendering, and decides whether it is current or stale.
 
 An entry belongs to a request (`RunRequest.identity`). It holds the prepared sandbox and the fingerprint:
 every question to this machine that decided the rendering, with its answer. While all answers are the same,
-rendering would give the same bytes, and is skipped. The native command reads the same entries
+rendering would give the same bytes, and is skipped. Our own code and data are asked about, too: an upgrade of
+sandwright makes every entry stale. The native command reads the same entries
 (docs/front.md). Python looks here for the runs that it has to attend, such as those with options or a proxy.
 
 The first line of an entry is the HMAC-SHA256 in hexadecimal of its file's name, a NUL, and the bytes after

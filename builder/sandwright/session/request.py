@@ -1,4 +1,4 @@
-"""What one run asks for."""
+"""The request of one run: its command, policy and options, which name its entry in the render cache."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sessions that ended without clearing up: their records, and the processes and placeholders that they left.
+"""Stale sessions, which were killed: removes their records, orphaned processes and placeholders.
 
 A session that has ended never runs again, and one that runs may have begun a moment ago: so whether it has
 ended is asked where something of it is removed, while the record is locked, and never before.

@@ -1,4 +1,4 @@
-"""What runs: a file for each session in a directory of the user's own.
+"""The records of running sessions: a file for each, in a directory of the user's own.
 
 A session is identified by its process and the start time of that process, since the PID
 alone may belong to another process by now.

@@ -1,4 +1,4 @@
-"""One event for each session: what ran where, under which policy, and how it ended.
+"""Telemetry: one event for each session: what ran where, under which policy, and how it ended.
 
 The event is a line of JSON, appended to a file that the caller names, and a span where OpenTelemetry's API
 is in use. It holds no argument of the command and no variable: of the command only its name.

@@ -1,4 +1,4 @@
-"""The user's word for policies that loosen what the preset `default` protects.
+"""The user's approval of policies that loosen what the preset `default` protects (`sandwright trust`).
 
 It is given once for a policy's file: for what its text says, and for what it lets through on this machine. It
 is kept in a file of the user's own, below `$XDG_CONFIG_HOME/sandwright/trust` (`~/.config` without that),
@@ -86,7 +86,7 @@ def _without(text: str, values: dict[str, str]) -> str:
 
 
 def require_approval(loosened: Loosened, *, word: bool = False) -> None:
-    """Raise UsageError when a policy needs the user's word and has it neither here nor in a record.
+    """Raise UsageError when a policy needs the user's approval and has it neither here nor in a record.
 
     `word`: it is given for this run.
     """

@@ -1,4 +1,4 @@
-"""What came of a probe, and how that is judged."""
+"""The verdict on a probe: pass, fail, or inconclusive, such as a denial whose control failed."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def judge(
     """The verdict on a probe from the answers to what it asked, in that order.
 
     A breach is a fail whatever the controls say. Where a control did not succeed, or there is none and no
-    step succeeded, a denial proves nothing.
+    step succeeded, a denial proves nothing: it is inconclusive.
     """
     if probe.skip:
         return skipped(probe, method, probe.skip, simulated=simulated, expectation=expectation)

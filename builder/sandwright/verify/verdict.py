@@ -1,4 +1,4 @@
-"""What comes of a check, and of many."""
+"""The verdicts, such as pass, fail and inconclusive, and how many become one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a project may travel: the policy's rules for paths in it, as an artifact, and read back for a run.
+"""Which paths of a project go to a Pod, and which changes come back: the policy's rules, as an artifact.
 
 A path is shown in the Pod where the Job mounts the project there and the rules let it be read; what was
 changed there comes back where the mount is writable and the rules let it be written. Names are compared

@@ -1,4 +1,4 @@
-"""One run's project on its way: into a registry before the run, and out of the Pod after it."""
+"""Uploads one run's project into a registry before the run; downloads the changes from the Pod after it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A kernel of its own: what crosses the line to it, what it holds, and what holds its process."""
+"""The guest kernel of vm: what crosses the line to it, what it holds, and what holds its process."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class Isolation:
 
 
 def refuse_unknown(position: ArtifactPosition) -> DocumentError:
-    """The error for a word that no reader knows: what it opens can't be said, so the artifact is not used."""
+    """The error for an unknown option or key: what it opens can't be said, so the artifact is not used."""
     problem = Problem(
         position.line, position.column, "", f"{position.text!r} is unknown: the artifact is not used"
     )

@@ -1,4 +1,4 @@
-/* Asks the host what a recording asks, and compares the answers. questions.py has the same kinds; docs/front.md describes them. */
+/* Decides whether an entry of the render cache is stale: asks the host its recorded questions, and compares the answers. questions.py has the same kinds; docs/front.md describes them. */
 #define _GNU_SOURCE
 
 #include <sys/syscall.h>

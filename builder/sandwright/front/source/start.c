@@ -1,4 +1,5 @@
-/* sandwright: starts a cached sandbox if all that it was made from is as it was, and Python for everything else (docs/front.md). */
+/* The installed command `sandwright`: starts a sandbox from the render cache if its entry is not stale, as no answer of
+ * the host changed, and Python for everything else (docs/front.md). */
 #define _GNU_SOURCE
 #include <sys/random.h>
 

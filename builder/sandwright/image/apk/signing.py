@@ -38,7 +38,7 @@ def read_keys(paths: list[Path]) -> dict[str, bytes]:
 
 
 def verify_signature(member: SignedMember, keys: Mapping[str, bytes], what: str) -> str:
-    """The name of a key that signed a member.
+    """Verify the signature of a member, and give the name of the key that signed it.
 
     Raise IntegrityError, which begins with `what`, when none did.
     """

@@ -1,4 +1,4 @@
-/* The second wall (backstop.c), inside: rules for what the sandbox makes for itself. */
+/* Enters the second wall (Landlock, backstop.c) inside, after rules for what the sandbox makes for itself. */
 #define _GNU_SOURCE
 
 #include "landlock.h"

@@ -1,4 +1,4 @@
-/* The bundle of a run (runtime.c): `config.json` as it was rendered, with what the run brings in its holes, and a root of its
+/* Makes the OCI bundle of a run (runtime.c): `config.json` as it was rendered, with what the run brings in its holes, and a root of its
  * own that the image's directories are mounted on. */
 #define _GNU_SOURCE
 #include "bundle.h"

@@ -1,4 +1,5 @@
-/* bubblewrap: makes the sandbox, and waits until it is seen to be the one that was rendered. */
+/* Starts bubblewrap, which makes the namespaces and mounts and then waits (--block-fd) until the watch has compared the
+ * mounts with the plan. Before that, no program of the sandbox runs. */
 #define _GNU_SOURCE
 #include <poll.h>
 #include <sys/mman.h>

@@ -1,4 +1,4 @@
-/* Bytes on their way. */
+/* Buffers of bytes: what was read and is not written yet, on descriptors that don't block, and JSON texts. */
 #define _GNU_SOURCE
 #include <stdarg.h>
 

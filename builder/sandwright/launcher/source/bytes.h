@@ -1,4 +1,4 @@
-/* Bytes on their way. */
+/* Buffers of bytes (bytes.c). */
 #ifndef BYTES_H
 #define BYTES_H
 

@@ -1,7 +1,10 @@
 /* The cgroup of a run, for limits on all its processes together (cgroups(7)): memory, processors, number of processes. In version 1
  * there is one in the hierarchy of each controller, below our own. In version 2 it is beside our own, because a cgroup that contains
  * processes cannot have others below it. The launcher holds a lock on it during the run. The next run removes those without a lock,
- * which killed launchers left. */
+ * which killed launchers left.
+ *
+ * Where no cgroup can be made, resources.cpus is refused, and resources.pids for root under bwrap, as RLIMIT_NPROC does
+ * not bound root; memory.c then limits the memory. */
 #define _GNU_SOURCE
 #include <sys/file.h>
 

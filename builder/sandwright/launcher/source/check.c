@@ -1,4 +1,5 @@
-/* Checks the host against the plan before a start: artifacts by digest, paths, descriptors, programs. A difference ends it. */
+/* Checks the host against the plan before a start: artifacts by digest, paths, descriptors, programs. After a difference
+ * nothing is started (exit status 125): the command never runs without its sandbox. */
 #define _GNU_SOURCE
 #include <limits.h>
 #include <sys/resource.h>

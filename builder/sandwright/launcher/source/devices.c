@@ -1,4 +1,5 @@
-/* The host's devices, which bubblewrap, runc and crun bind. */
+/* Makes /dev/null and five other devices of the host read-only bind mounts before root starts bubblewrap, runc or crun,
+ * which bind them: a program inside can't change their mode or owner. */
 #define _GNU_SOURCE
 #include <sched.h>
 #include <sys/mount.h>

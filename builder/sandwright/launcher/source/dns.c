@@ -1,4 +1,4 @@
-/* Names of hosts for programs that know of no proxy. Inside, a resolver gives each name that the policy lists an address of
+/* DNS: names of hosts for programs that know of no proxy. Inside, a resolver gives each name that the policy lists an address of
  * 127.77.0.0/16. Who connects there is led through the proxy to that name, on the same port. All others don't exist, so that
  * a name that the proxy would refuse fails at once; the proxy, not this, enforces the policy. */
 #define _GNU_SOURCE

@@ -1,4 +1,5 @@
-/* Reads a document of named fields. */
+/* Reads a launch plan or run document (document.h), strictly: an unknown field, one that is there twice, or another
+ * version is an error. */
 
 #include "document.h"
 

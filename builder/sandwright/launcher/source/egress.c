@@ -1,4 +1,4 @@
-/* The way to the proxy, which the session runs: its supervisor listens on the proxy's port in a network namespace that
+/* Leads the sandbox to its proxy (squid), which the session runs: the proxy's supervisor listens on the proxy's port in a network namespace that
  * has nothing else. */
 #define _GNU_SOURCE
 

@@ -1,5 +1,6 @@
 /*
- * Docker and Podman: the child is their client, which a container hangs on that is no descendant of ours.
+ * Docker and Podman: starts and ends a run's container by their client, `docker run` or `podman run`, which is our
+ * child; the container is no descendant of ours. Gives 125 where no container was started, else the command's status.
  *
  * The container has a unique name, run->name, and is removed by it, however we end. Variables that are passed on are
  * named to the client, which takes their values from its own environment: none is an argument.

@@ -1,4 +1,6 @@
-/* Docker and Podman: the checks before anything is created. */
+/* Docker and Podman: refuses a run, before anything is created, that this engine can't keep: limits without a cgroup
+ * (rootless Podman), user.mapping or network.expose with a remote engine, user.mapping with Docker's userns-remap, a
+ * writable mount below a read-only path. */
 #define _GNU_SOURCE
 #include <sys/utsname.h>
 

@@ -1,4 +1,5 @@
-/* Docker's daemon is asked by its socket, where that is known: a client costs more than all the rest of us. */
+/* Asks Docker's daemon over its socket (docker.sock), where that is known: to start the client `docker` takes longer
+ * than all the rest of the launcher. */
 #define _GNU_SOURCE
 #include <sys/socket.h>
 #include <sys/un.h>

@@ -1,4 +1,5 @@
-/* Docker and Podman: the client's arguments, what of them depends on the run. */
+/* The arguments of `docker run` and `podman run` that depend on the run: files of accounts, hidden paths, limits of open
+ * files and processes, variables, the host's CA certificates, the first process. The others were rendered. */
 #define _GNU_SOURCE
 #include <sys/resource.h>
 

@@ -1,4 +1,4 @@
-/* The variables that the policy passes on. */
+/* Chooses the command's environment variables: the values of the host's that the policy passes on. */
 #define _GNU_SOURCE
 #include <ctype.h>
 

@@ -1,4 +1,5 @@
-/* Becomes a command, as a shell would, and tells why it can't. */
+/* Executes a command, looked up on PATH as by a shell (execvp(3)). Exits with 127 if it isn't found, with 126 if it can't
+ * be executed, and says why. */
 #define _GNU_SOURCE
 
 #include "launch.h"

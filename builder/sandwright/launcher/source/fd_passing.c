@@ -1,4 +1,4 @@
-/* Descriptors between processes (unix(7)). */
+/* Passes file descriptors between processes through a Unix socket (SCM_RIGHTS, unix(7)). */
 #define _GNU_SOURCE
 #include <sys/socket.h>
 

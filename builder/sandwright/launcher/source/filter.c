@@ -1,4 +1,5 @@
-/* Programs of seccomp: read, evaluated, and joined so that refusals become questions to a listener. */
+/* seccomp filters, programs of classic BPF: reads and evaluates them, and joins them so that refusals
+ * (SECCOMP_RET_ERRNO, but not ENOSYS) become notifications to a listener (SECCOMP_RET_USER_NOTIF). */
 #define _GNU_SOURCE
 
 #include "filter.h"

@@ -1,4 +1,4 @@
-/* Programs of seccomp. */
+/* seccomp filters, programs of classic BPF (filter.c). */
 #ifndef FILTER_H
 #define FILTER_H
 

@@ -1,4 +1,5 @@
-/* The files that cover those of an unpacked image in a run: accounts, host names, the host's authorities. */
+/* The files that are mounted over those of an unpacked image (runc, crun, runsc): /etc/passwd, /etc/group, /etc/hosts,
+ * /etc/resolv.conf, and the host's CA certificates. */
 #define _GNU_SOURCE
 
 #include "launch.h"

@@ -3,8 +3,9 @@
  * bubblewrap's sandboxes with a terminal or Unix sockets of their own.
  *
  * It leads the session and starts the command as a job of it, as a shell does (credentials(7)), so that the suspend key
- * stops the command: the kernel stops no group whose members have no parent in their session. It waits for every process
- * that has lost its parent, hands signals on, and is never ended by one, as process 1 is not (pid_namespaces(7)).
+ * stops the command: the kernel stops no group whose members have no parent in their session (job control). It reaps
+ * orphans, as tini and catatonit do, forwards signals, and is never ended by one, as process 1 is not
+ * (pid_namespaces(7)).
  *
  * STOP_FD is how it tells outside that the command has stopped: a descriptor that it writes a byte to, or a file that it
  * reads, which is seen there by inotify(7); `-` without. With `+` before it, it tells that the command was executed

@@ -1,4 +1,6 @@
-/* Messages on standard error begin with "sandbox: "; other than printable ASCII is shown as ?. */
+/* Messages on standard error begin with "sandbox: "; other than printable ASCII is shown as ?. The exit statuses of the
+ * launcher itself: 124 when the time limit ended the run, 125 when no command was started, 137 when the sandbox was
+ * killed. The others are the command's: 128 + n when signal n ended it (utils.c, `exit_status`), 126 and 127 (exec.c). */
 #ifndef LOG_H
 #define LOG_H
 

@@ -1,6 +1,7 @@
-/* Limits the memory of all processes where there is no cgroup. The monitor adds it up, more often when less is left, and kills the
- * largest process, as the kernel would. Programs can exceed the limit for milliseconds. The sum includes the sandbox's tmpfs mounts,
- * but neither files in memory that no process maps (memfd_create(2)) nor swap. */
+/* Limits the memory of all processes where there is no cgroup, in place of the kernel's OOM killer. The monitor adds it
+ * up, more often when less is left, and kills the largest process when memory runs out. Programs can exceed the limit
+ * for milliseconds. The sum includes the sandbox's tmpfs mounts, but neither files in memory that no process maps
+ * (memfd_create(2)) nor swap. */
 #define _GNU_SOURCE
 #include <poll.h>
 #include <signal.h>

@@ -1,4 +1,6 @@
-/* The monitor, the launcher's child: makes placeholders, starts the sandbox, forwards signals, keeps the time limit, cleans up. */
+/* The monitor, the launcher's child: makes placeholders, starts the sandbox, forwards signals, keeps the time limit (a
+ * timerfd; exit status 124), gives the command's exit status (128 + n for signal n), and cleans up, also when the
+ * launcher was killed (kill -9). */
 #define _GNU_SOURCE
 #include <sys/prctl.h>
 #include <sys/signalfd.h>

@@ -1,4 +1,5 @@
-/* Reads /proc/PID/mountinfo (proc_pid_mountinfo(5)), and finds the visible mount at a path. */
+/* Parses /proc/PID/mountinfo (proc_pid_mountinfo(5)), whatever names a sandbox has put there, and finds the visible mount
+ * at a path. */
 #define _GNU_SOURCE
 
 #include "utils.h"

@@ -1,4 +1,4 @@
-/* What the plan of mounts lets a kernel of the sandbox's own do with a path, and the paths that it names (paths.c). */
+/* What the plan of mounts lets the guest kernel (method vm) do with a path, and the paths that it names (paths.c). */
 #define _GNU_SOURCE
 #include <limits.h>
 #include <linux/magic.h>

@@ -1,4 +1,4 @@
-/* The files of a kernel of the sandbox's own (vm.c), where Landlock is the wall around it.
+/* The host's files for the guest kernel (method vm), where Landlock is the wall around it: the supervisor opens them.
  *
  * That kernel finds files of the host by their names (hostfs), and its mounts don't hold a program that takes it over. Landlock
  * takes nothing away inside of a directory that may be written. So the kernel's process opens, makes, moves and removes

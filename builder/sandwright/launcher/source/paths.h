@@ -1,5 +1,5 @@
-/* What notify.c, landlock.c, vm.c, paths.c and pathnames.c share: the files of a kernel of the sandbox's own, where Landlock is the wall
- * around it. */
+/* What notify.c, landlock.c, vm.c, paths.c and pathnames.c share: the host's files for the guest kernel (method vm), where Landlock is the
+ * wall around it. */
 #ifndef PATHS_H
 #define PATHS_H
 

@@ -1,4 +1,4 @@
-/* The launcher's plan. */
+/* Reads `launch.plan` by the table of fields.h; another version than 2 is an error. */
 
 #include "plan.h"
 

@@ -1,4 +1,4 @@
-/* Giving rights up (capabilities(7)). */
+/* Drops privileges: capabilities(7), no_new_privs, and a change to the account of the command. */
 #define _GNU_SOURCE
 #include <grp.h>
 #include <linux/capability.h>

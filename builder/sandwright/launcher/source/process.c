@@ -1,4 +1,5 @@
-/* Processes: their signals, their children, those that we start and end. */
+/* Processes of the launcher: catches the signals that are forwarded to the command, forks children with a pidfd, and ends
+ * everything below itself, also orphans (it is their subreaper). */
 #define _GNU_SOURCE
 #include <sys/mman.h>
 #include <sys/prctl.h>

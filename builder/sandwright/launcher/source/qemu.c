@@ -1,5 +1,5 @@
 /*
- * QEMU as the machine of a kernel of the sandbox's own (vm_kernel.c), in bubblewrap's sandbox as User-Mode Linux is.
+ * QEMU as the machine of the guest kernel (method vm; vm_kernel.c), in bubblewrap's sandbox as User-Mode Linux is.
  *
  * launch-vm --snapshot QEMU ACCELERATOR MEMORY KERNEL INITRAMFS
  *

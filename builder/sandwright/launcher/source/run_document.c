@@ -1,4 +1,4 @@
-/* The run document. */
+/* Reads the run document (run_document.h) from a descriptor; another version than 1 is an error. */
 
 #include "launch.h"
 

@@ -1,4 +1,5 @@
-/* The directories of runs. No other user can write there, as runtimes obey the files in them. */
+/* Chooses, makes and removes the directory of a run, <state>/runs/<name>. No other user can write there, as runtimes obey
+ * the files in it. */
 #define _GNU_SOURCE
 #include <linux/openat2.h>
 #include <sys/random.h>

@@ -1,4 +1,5 @@
-/* A terminal of the command's own, which the launcher relays: the sandbox can't type into ours (CVE-2017-5226). */
+/* The command's pseudo-terminal (pty(7)), which the launcher relays together with the window's size (SIGWINCH): the
+ * sandbox can't type into ours by TIOCSTI (CVE-2017-5226). */
 #define _GNU_SOURCE
 #include <sys/ioctl.h>
 #include <termios.h>

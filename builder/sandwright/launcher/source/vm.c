@@ -1,4 +1,5 @@
-/* A guest kernel for the command: its start, in the sandbox that bubblewrap makes or under Landlock (vm_relay.c). */
+/* The method vm, a guest kernel for the command: how it is started in the sandbox that bubblewrap makes, or under
+ * Landlock (vm_relay.c). */
 #define _GNU_SOURCE
 
 #include "broker.h"

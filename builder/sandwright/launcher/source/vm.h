@@ -1,4 +1,4 @@
-/* What the parts of the relay to a kernel of the sandbox's own share. */
+/* What the parts of the relay to the guest kernel (method vm) share. */
 #ifndef VM_H
 #define VM_H
 

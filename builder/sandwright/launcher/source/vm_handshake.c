@@ -1,4 +1,5 @@
-/* The first messages to the first process of the guest kernel (vm.c): all its settings. */
+/* The settings of a run, sent to the first process of the guest kernel (guest.c) before the command: user, limits,
+ * terminal, filter, mounts. */
 #define _GNU_SOURCE
 #include <limits.h>
 #include <linux/capability.h>

@@ -1,4 +1,5 @@
-/* The kernel of the sandbox's own: User-Mode Linux, a process, and what it says on its console (vm.c). */
+/* Starts the guest kernel of the method vm, User-Mode Linux as a process (or QEMU: qemu.c), with its command line and
+ * memory, and reads its console. methods/vm/ says which kernel: backend.py, for QEMU machine.py. */
 #define _GNU_SOURCE
 #include <sched.h>
 #include <sys/prctl.h>

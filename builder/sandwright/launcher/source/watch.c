@@ -1,4 +1,4 @@
-/* Compares the mounts before the command is let go, and again whenever something happens. A separate process: it says when
+/* The mount watch: compares the mounts with the plan before the command starts, and again whenever something happens. A separate process: it says when
  * all is as it should be, ends the sandbox when something is replaced, and ends when the other end of `over` is closed. */
 #define _GNU_SOURCE
 #include <poll.h>

@@ -1,4 +1,5 @@
-/* Holds what the plan protects on the host, and watches the names on the way to it (inotify(7)). */
+/* Holds the files of the host that the plan protects, and watches for their replacement (inotify(7) on each name that
+ * leads to them). */
 #define _GNU_SOURCE
 #include <sys/inotify.h>
 

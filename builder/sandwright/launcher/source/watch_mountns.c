@@ -1,4 +1,5 @@
-/* The steps inside: by a child, which enters the namespaces of users and of mounts and ends (setns(2)). */
+/* Changes mounts inside a running sandbox: by a child, which enters its user namespace and mount namespace (setns(2)) and
+ * ends. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

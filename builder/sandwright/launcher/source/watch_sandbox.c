@@ -1,4 +1,4 @@
-/* The first process of a sandbox: held so that its number can't mean another. */
+/* The first process of a sandbox, held by a pidfd so that its PID can't mean another (PID reuse). */
 #define _GNU_SOURCE
 #include <signal.h>
 #include <sys/syscall.h>

@@ -1,4 +1,4 @@
-"""An account of the project's own, on macOS, through alcless."""
+"""Whether a project's account on macOS, through alcless, works here (preflight), and how a run is started."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""bubblewrap: namespaces of the kernel, without a daemon and without root."""
+"""Whether bubblewrap works here (preflight), and how it is started: rootless, without a daemon."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Docker, through its command line."""
+"""Whether Docker works here (preflight), and how a container is started through its command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""gVisor's runsc on an unpacked image."""
+"""Whether gVisor's runsc works here on an unpacked image (preflight), and how it is started."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Landlock and seccomp, by the launcher alone."""
+"""Whether Landlock and seccomp work here (preflight), and how the launcher is started."""
 
 from __future__ import annotations
 

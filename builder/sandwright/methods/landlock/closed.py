@@ -1,4 +1,4 @@
-"""The filter of what Landlock doesn't hold, beside the policy's own: the kernel takes the stricter answer.
+"""The seccomp filter of what Landlock doesn't hold, beside the policy's own: the stricter answer counts.
 
 It lets through all but what it names, each with its reason. What Landlock holds is in the kernel's
 documentation (userspace-api/landlock, "Current limitations"), and was measured on Linux 6.18.

@@ -1,4 +1,4 @@
-"""runc and crun on an unpacked image."""
+"""Whether runc or crun works here on an unpacked image (preflight), and how it is started."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Podman, through its command line."""
+"""Whether Podman works here, rootless or as root (preflight), and how a container is started."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Seatbelt: macOS' own sandbox, through sandbox-exec."""
+"""Whether Seatbelt works here, macOS' own sandbox (preflight), and how sandbox-exec is started."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Versions of runtimes with known escapes from their containers, by the output of `--version`."""
+"""Versions of runtimes with known escapes from their containers (CVEs), by the output of `--version`."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def how_to_build(image: str, platform: str) -> str:
 
 
 def rootfs(policy: ResolvedPolicy, inputs: LiveHost, *, notify: Notify = quiet) -> Path:
-    """The root file system of a policy's image, unpacked if it has not been.
+    """The image that a run takes: the root file system of the policy's, unpacked if it has not been.
 
     Raise HostError when the image is missing, with the command that builds it; when the sandbox could
     write there, since the image decides what the next sandbox sees; and when it may come from a stranger.

@@ -1,4 +1,4 @@
-"""The trial of a method: a sandbox with a rendered policy, which must show one file and hide another."""
+"""The trial sandbox of a preflight: rendered from a policy, it must show one file and hide another."""
 
 from __future__ import annotations
 

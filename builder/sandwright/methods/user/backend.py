@@ -1,4 +1,4 @@
-"""An account of the project's own, on Linux."""
+"""Whether a project's account on Linux works here (preflight), and how a run is started under it."""
 
 from __future__ import annotations
 

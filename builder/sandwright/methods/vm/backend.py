@@ -1,4 +1,4 @@
-"""User-Mode Linux, inside bubblewrap's sandbox or under Landlock."""
+"""Whether vm's guest kernel (User-Mode Linux) works here, in bubblewrap's sandbox or under Landlock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The form with QEMU and KVM: a machine of the processor's, in the same sandbox of bubblewrap's."""
+"""The method vm with QEMU and KVM: a virtual machine, in the same sandbox of bubblewrap's."""
 
 from __future__ import annotations
 

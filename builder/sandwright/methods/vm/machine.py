@@ -1,4 +1,4 @@
-"""Makes the machines that QEMU restores: a kernel of this host's, started once and copied when it is ready.
+"""Makes the snapshots that QEMU restores: the host's newest kernel, started once and copied when it is ready.
 
 A machine lies in a directory that is the user's alone, named by the digest of all that went into it. It has
 seen nothing of the host or of any policy: the host's files are mounted after each restoring.

@@ -1,4 +1,4 @@
-"""Turns an image's configuration into a runtime's, by the rules of the image-spec (conversion.md). Pure.
+"""Turns an image's configuration (entrypoint, user) into a runtime's by the image-spec, conversion.md. Pure.
 
 What the image says is kept to the letter where the rules say so: arguments, environment, working
 directory, annotations. What it must not decide comes from the baseline in `oci/`: capabilities, mounts,

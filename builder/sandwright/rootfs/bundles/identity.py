@@ -1,8 +1,8 @@
 """Resolves `USER` of an image's config in the image's own passwd and group files.
 
-The files are not trusted. They are read through `inroot` (CVE-2024-9676), never by libc, whose NSS would
-load libraries by the image's configuration (CVE-2019-14271). A number is a number: one out of range is an
-error and is not looked up as a name (CVE-2024-40635, CVE-2026-46680).
+The files are not trusted. They are read through `rootfs.securejoin` (CVE-2024-9676), never by libc, whose NSS
+would load libraries by the image's configuration (CVE-2019-14271). A number is a number: one out of range is
+an error and is not looked up as a name (CVE-2024-40635, CVE-2026-46680).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Limits of archives, beyond which they are refused."""
+"""Limits of archives, beyond which they are refused: bytes, entries, ratio (zip bombs), names, memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes tar archives, the same bytes for the same members on every machine."""
+"""Writes tar archives reproducibly: the same bytes for the same members on every machine."""
 
 from __future__ import annotations
 

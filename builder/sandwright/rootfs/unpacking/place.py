@@ -1,4 +1,4 @@
-"""Puts the members of an archive into a tree: content, owner, mode, xattrs, times.
+"""Puts the members of an archive into a tree: content, owner, mode, xattrs, times, hard links.
 
 Everything is done to open descriptors, or to one name in an open directory without following it; so a hard
 link to a symbolic link changes nothing outside (CVE-2021-32760). An existing file is removed first,

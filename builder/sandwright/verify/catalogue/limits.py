@@ -1,4 +1,4 @@
-"""The policy's limits: each is run into, and what lies below it works."""
+"""The policy's resource limits: each is run into, and what lies below it works."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who one is inside, what one may become, and whom one can touch."""
+"""Who one is inside, what one may become (set-user-ID, capabilities, namespaces), and whom one can touch."""
 
 from __future__ import annotations
 

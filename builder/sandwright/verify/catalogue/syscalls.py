@@ -1,4 +1,4 @@
-"""What the filter of system calls refuses, whatever rights one has.
+"""What the seccomp filter refuses, whatever rights one has.
 
 Each call is made with arguments for which the kernel itself would return another error, which tells a
 filter's EPERM from the kernel's. Numbers and expected errors are constants here, not read from a profile.

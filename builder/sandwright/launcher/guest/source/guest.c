@@ -1,5 +1,5 @@
 /*
- * guest [FILE | --machine]: the first process of a kernel of the sandbox's own (vm.c of the launcher starts that). FILE is the one
+ * guest [FILE | --machine]: the first process (init) of the guest kernel of the method vm (vm.c starts that). FILE is the one
  * beside the line, without which all goes by the line; `--machine`: it is QEMU's.
  *
  * This is its loop; what the machine has is guestsystem.c's, the command guestcommand.c's. The root is what the host's

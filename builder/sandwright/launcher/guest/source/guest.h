@@ -1,4 +1,4 @@
-/* What the parts of the first process of a kernel of the sandbox's own share: guest.c, guestsystem.c, guestmachine.c,
+/* What the parts of the first process of the guest kernel (method vm) share: guest.c, guestsystem.c, guestmachine.c,
  * guestcommand.c. */
 #ifndef GUEST_H
 #define GUEST_H

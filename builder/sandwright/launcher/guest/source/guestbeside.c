@@ -1,4 +1,4 @@
-/* What comes to a kernel of the sandbox's own beside the line (line.h). */
+/* What comes to the guest kernel (method vm) beside the line (line.h). */
 #define _GNU_SOURCE
 
 #include "guest.h"

@@ -1,4 +1,4 @@
-/* The command in the sandbox's kernel: its settings before it begins, and its start (guest.c). */
+/* Starts the command in the guest kernel (method vm), after its user, limits and seccomp filter are set (guest.c). */
 #define _GNU_SOURCE
 #include <linux/seccomp.h>
 #include <sys/prctl.h>

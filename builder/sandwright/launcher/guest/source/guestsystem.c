@@ -1,4 +1,5 @@
-/* What a kernel of the sandbox's own has beside the host's files: devices, /proc and /sys, mounts, limits, the line (guest.c). */
+/* Sets up the guest kernel (method vm) before the command: devices, /proc and /sys, mounts, limits of processes,
+ * processors and files, the line to the relay (guest.c). */
 #define _GNU_SOURCE
 #include <linux/capability.h>
 #include <linux/random.h>

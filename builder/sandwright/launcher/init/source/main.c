@@ -1,4 +1,6 @@
 /* launch-init: the first program inside a sandbox. It restricts itself as its words say, and starts the command.
+ * The walls are raised in this order: mounts, by the sandbox's maker, as Landlock refuses mount(2) from then on; Landlock;
+ * the filter with its listener, last, so that no call of this program's own is reported as a denial.
  *   --backstop RULES OWN ... --      enters the second wall (backstop.c): a descriptor of its rules, and the sandbox's private directories
  *   --confine MODE CHANNEL FILTER    loads the filter; its listener goes to the supervisor (confine.c): connects or counts, and
  *                                    `,links` behind it where that makes links; descriptors

@@ -1,4 +1,4 @@
-/* launch-vm: the first process of bubblewrap's sandbox for method vm, which starts a kernel of the command's own (vm_relay.c).
+/* launch-vm: the first process of bubblewrap's sandbox for method vm, which starts the guest kernel (vm_relay.c).
  * --confine MODE CHANNEL FILTER comes before its words where the supervisor makes the links of that kernel (confine.c).
  * launch-vm --snapshot ...: a machine that QEMU restores from then on (qemu.c). */
 #define _GNU_SOURCE

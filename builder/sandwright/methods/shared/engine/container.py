@@ -155,7 +155,10 @@ def _network(policy: ResolvedPolicy) -> Literal["none", "host"]:
 
 
 def _container_user(policy: ResolvedPolicy, engine: EngineName) -> tuple[int, int] | None:
-    """Root inside for what may gain rights, which is the caller already where Podman runs without root."""
+    """The uid and gid inside: the caller's, or root's with `sandbox_root`; None for the image's user.
+
+    In a rootless Podman, root inside is the caller already.
+    """
     facts = policy.facts
     if policy.process.sandbox_root and (policy.mapping != "required" or engine == "podman"):
         return None if policy.mapping == "off" else (0, 0)

@@ -310,7 +310,10 @@ def _linux_section(
 
 
 def _mappings(policy: ResolvedPolicy) -> dict[str, Any]:
-    """One id, the caller's; root's namespace has all, as what it mounts may lie in directories of others."""
+    """The uid and gid mappings (idmap) of the user namespace: root inside is the caller; no more ids.
+
+    A namespace that root makes has all ids, as what it mounts may lie in directories of others.
+    """
     facts = policy.facts
     size = _ALL_IDS if facts.uid == 0 else 1
     return {

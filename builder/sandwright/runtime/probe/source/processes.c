@@ -1,4 +1,4 @@
-/* Attempts on processes, rights and system calls, and questions about the process itself. */
+/* Attempts on processes, capabilities, namespaces, chroot and mounts, and system calls; questions about the process. */
 #include "probe.h"
 
 #include <errno.h>
