@@ -2,7 +2,8 @@
 
 Two whole policies on one host are compared, as `resolve` made them, so that it does not matter how something
 is spelled: by a link, by a variable, by leaving a preset out. Between two paths at which either side has a
-rule nothing changes, so comparing them at those paths compares them everywhere.
+rule nothing changes, so comparing them at those paths compares them everywhere. What `default` alone allows
+needs no approval where the user's own policy restricts it, except for limits (`trusted_layers`).
 
 These need no approval: hosts that a shipped preset lists, images, the system call profiles `default` and
 `strict`, fragments of presets for macOS, and this project's persistent directories (`$CACHE`).
