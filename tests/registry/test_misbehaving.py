@@ -1,4 +1,4 @@
-"""Registries that lie, break off and redirect: credentials go nowhere else, wrong digests are refused."""
+"""Registries that lie, break off and redirect: no credentials elsewhere, no wrong digest, uploads go on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Makes grants of what was needed: few, each one thing, none beyond what the current policy lets through."""
+"""Makes the grants that `learn` proposes: few, each one thing, and none that opens a secret.
+
+None goes beyond what the current policy lets through.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The source of a policy's value: its layer, file, line and column."""
+"""The provenance of a policy's value: its layer, file, line and column, for errors and `explain`."""
 
 from __future__ import annotations
 
