@@ -26,6 +26,7 @@ VALUE = {
     "image.own": "a preset's rule is about the host's file, and its device and inode are looked for",
     "variable.image": "the value is the image's, and never that of the host's variable",
     "kernel.hidden": "what is read is nothing",
+    "kernel.memory": "what is read is nothing",
     "device.own": "it has not the device and inode of the host's",
     "privilege.bound": "the set that is read is empty",
     "inside": "the namespace's number is not the host's",

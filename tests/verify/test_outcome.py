@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from sandwright.runtime.probe.protocol import NO_ANSWER, ProbeAnswer, attempt
+from sandwright.verify.catalogue.processes import kernel_memory
 from sandwright.verify.expected import claims, expected
 from sandwright.verify.outcome import judge
 from sandwright.verify.probe import Family, Probe, ProbeStep
@@ -43,6 +44,20 @@ def test_a_denial_without_a_control_proves_nothing() -> None:
     assert (outcome.verdict, "there is no control" in outcome.evidence) == (Verdict.INCONCLUSIVE, True)
     assert judge(_probe(DENIED, CONTROL), "bwrap", (EROFS, OK)).verdict is Verdict.PASS
     assert judge(_probe(DENIED), "bwrap", (OK,)).verdict is Verdict.FAIL
+
+
+@pytest.mark.parametrize(
+    ("answer", "verdict"),
+    [
+        pytest.param(EACCES, Verdict.PASS, id="a device that can't be opened covers it"),
+        pytest.param(OK, Verdict.PASS, id="an empty file covers it"),
+        pytest.param(ProbeAnswer("ok", value=b"\x7fELF"), Verdict.FAIL, id="it can be read"),
+    ],
+)
+def test_kernel_memory(answer: ProbeAnswer, verdict: Verdict) -> None:
+    """On a host that has /proc/kcore, unlike many containers."""
+    answers = (OK, answer, ProbeAnswer("errno", "ENOENT"))
+    assert judge(kernel_memory(has_core=True), "bwrap", answers).verdict is verdict
 
 
 @pytest.mark.parametrize(

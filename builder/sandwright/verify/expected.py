@@ -319,7 +319,11 @@ _TABLE: Mapping[str, _Row] = {
     "kernel.interface": _Row(
         "process.kernel", "network devices of the host do not exist inside", "ENOENT EACCES"
     ),
-    "kernel.memory": _Row("", "kernel memory needs a capability", "EPERM"),
+    "kernel.memory": _Row(
+        "",
+        "kernel memory belongs to root and needs a capability, or an empty file covers it",
+        "ok EACCES EPERM ENOENT",
+    ),
     "kernel.absent": _Row("", "this kernel does not have it", "ENOENT"),
     "kernel.no-order": _Row("", "this kernel does not have the interface", "ENOENT"),
     "process.environ": _Row("", "variables of the init process", "ok"),

@@ -209,11 +209,16 @@ def _kernel() -> Iterator[Probe]:
         ),
         controls=(step("works", "read", "/proc/self/stat"),),
     )
-    kcore = Path("/proc/kcore").exists()
-    yield _probe(
+    yield kernel_memory(has_core=Path("/proc/kcore").exists())
+
+
+def kernel_memory(*, has_core: bool) -> Probe:
+    """The probe of the kernel's memory, on a host that has /proc/kcore or does not."""
+    core = attempt("read", "/proc/kcore")
+    return _probe(
         "kernel-memory",
         "kernel memory is unreadable",
-        step("kernel.memory" if kcore else "kernel.absent", "read", "/proc/kcore"),
+        ProbeStep(core, "kernel.memory", value=b"") if has_core else ProbeStep(core, "kernel.absent"),
         step("device.none", "read", "/dev/mem"),
         controls=(step("works", "read", "/proc/self/stat"),),
     )
