@@ -54,7 +54,7 @@ def _found(
         str(each)
         for each in loosenings(
             without_command_line(policy).resolve(facts),
-            [each.resolve(facts) for each in trusted_layers(policy)],
+            [trusted_layers(policy).resolve(facts)],
             remote={"kubernetes"},
         )
     ]
@@ -161,6 +161,29 @@ def test_what_the_user_and_the_operator_say_needs_no_word() -> None:
     assert _found(operator, floor=operator) == []
     assert _found("", user=loose) == []
     assert _found("network: {unix_sockets: ['...', /srv/y.sock]}", user=loose) == ["connects to /srv/y.sock"]
+
+
+STRICTER = {
+    "a denied directory": (
+        "filesystem: {deny: [~/x]}",
+        "filesystem: {deny: [], read: [..., ~/x/y]}",
+        ["reads ~/x/y"],
+    ),
+    "a preset": ("extends: [strict]", "extends: [default]\nprocess: {seccomp: default}", ["reads /"]),
+    "a smaller write": (
+        "filesystem: {write: [$PROJECT/build]}",
+        "filesystem: {write: [$PROJECT]}",
+        ["writes $PROJECT"],
+    ),
+}
+"""What the user's own policy restricts and the preset `default` doesn't, and a project's file lifts."""
+
+
+@pytest.mark.parametrize(("own", "project", "found"), STRICTER.values(), ids=STRICTER.keys())
+def test_restrictions_of_the_user_are_not_lifted(own: str, project: str, found: list[str]) -> None:
+    assert set(found) <= set(_found(project, user=own))
+    assert _found(project) == []
+    assert _found(own, user=own) == []
 
 
 def test_limits_are_not_lifted() -> None:
@@ -315,7 +338,7 @@ def test_nothing_is_overlooked(entries: list[tuple[str, str]], bare: bool) -> No
         resolved = without_command_line(policy).resolve(FACTS)
     except DocumentError:
         reject()  # what can't be is no policy
-    default = trusted_layers(policy)[0].resolve(FACTS)
+    default = trusted_layers(policy).resolve(FACTS)
     found = loosenings(resolved, [default], remote=())
     told = {
         name: [expand_path(each.subject, FACTS.variables) for each in found if each.what in verbs]

@@ -1,9 +1,10 @@
-"""What a policy lets through that the preset `default` doesn't, and what therefore needs the user's approval.
+"""What a policy lets through that the user's own policy doesn't, and what therefore needs the user's approval.
+
+Without a policy of the user's and a managed one, it is compared with the preset `default`, on which they build.
 
 Two whole policies on one host are compared, as `resolve` made them, so that it does not matter how something
 is spelled: by a link, by a variable, by leaving a preset out. Between two paths at which either side has a
-rule nothing changes, so comparing them at those paths compares them everywhere. What `default` alone allows
-needs no approval where the user's own policy restricts it, except for limits (`trusted_layers`).
+rule nothing changes, so comparing them at those paths compares them everywhere.
 
 These need no approval: hosts that a shipped preset lists, images, the system call profiles `default` and
 `strict`, fragments of presets for macOS, and this project's persistent directories (`$CACHE`).
@@ -56,10 +57,9 @@ def without_command_line(policy: MergedPolicy) -> MergedPolicy:
     )
 
 
-def trusted_layers(policy: MergedPolicy) -> tuple[MergedPolicy, ...]:
-    """What holds without the project's file: the preset `default`, and what the floor and the user say."""
-    own = [layer for layer in policy.layers if layer.kind in ("floor", "user")]
-    return (MergedPolicy.unchecked([]), *([MergedPolicy.unchecked(own)] if own else []))
+def trusted_layers(policy: MergedPolicy) -> MergedPolicy:
+    """What holds without the project's file: what the managed policy and the user say, or else `default`."""
+    return MergedPolicy.unchecked([layer for layer in policy.layers if layer.kind in ("floor", "user")])
 
 
 def loosenings(
@@ -67,7 +67,7 @@ def loosenings(
 ) -> tuple[Loosening, ...]:
     """What a policy lets through that none of `allowed` does, what matters most first.
 
-    A limit counts against the last of `allowed`, the most that holds without the policy.
+    A limit counts against the last of `allowed`.
     `remote` names the methods that run a sandbox on another machine.
     """
     found = [
@@ -237,7 +237,7 @@ def _decided(policy: ResolvedPolicy) -> Iterator[str]:
 def _limits(policy: ResolvedPolicy, allowed: Sequence[ResolvedPolicy]) -> Iterator[Loosening]:
     for name in _LIMITS:
         given = getattr(policy.resources, name)
-        limit = getattr(allowed[-1].resources, name)  # the user's own policy stands above the preset alone
+        limit = getattr(allowed[-1].resources, name)
         if limit is None:
             continue
         if given is None:

@@ -1,14 +1,12 @@
-"""Finds what a policy lets through that the preset `default` doesn't, on this machine."""
+"""Finds what a policy lets through that the user's own policy doesn't, on this machine."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 
-from sandwright.errors import DocumentError
 from sandwright.inputs import LiveHost
 from sandwright.methods import registry
 from sandwright.policy.collect import collect_facts
@@ -37,27 +35,14 @@ def loosened(
         facts = collect_facts(each, project=project, cwd=cwd, inputs=inputs, compared=mine)
         return resolve(each.settings, facts, compared=each is not mine)
 
-    mine, others = without_command_line(policy), trusted_layers(policy)
+    mine, baseline = without_command_line(policy), trusted_layers(policy)
     found: tuple[Loosening, ...] = ()
-    if all(mine.layers != each.layers for each in others):  # nothing is looser than itself
+    if mine.layers != baseline.layers:  # nothing is looser than itself
         ours = here(mine)
-        found = loosenings(ours, _resolve_all(others, here), remote=registry.remote(ours.methods))
+        found = loosenings(ours, [here(baseline)], remote=registry.remote(ours.methods))
     project_data = [layer.document.data for layer in policy.layers if layer.kind == "project"]
     digest = hashlib.sha256(
         json.dumps(project_data, sort_keys=True).encode("utf-8", "surrogateescape")
     ).hexdigest()
     policy_path = os.path.join(os.path.realpath(project), Path(file).name)  # noqa: PTH118 - not where it leads
     return Loosened(policy_path, digest, tuple(one_line(str(each)) for each in found))
-
-
-def _resolve_all(
-    policies: tuple[MergedPolicy, ...], here: Callable[[MergedPolicy], ResolvedPolicy]
-) -> list[ResolvedPolicy]:
-    """The policies on this machine. Faults in the user's policy are reported where it is used."""
-    found = []
-    for each in policies:
-        try:
-            found.append(here(each))
-        except DocumentError:
-            continue
-    return found
