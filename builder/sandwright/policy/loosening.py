@@ -1,6 +1,7 @@
-"""What a policy lets through that the user's own policy doesn't, and what therefore needs the user's approval.
+"""What a policy lets through that the user's own policy doesn't, and what therefore needs approval.
 
-Without a policy of the user's and a managed one, it is compared with the preset `default`, on which they build.
+Without a policy of the user's and a managed one, it is compared with the preset `default`, on which both
+build.
 
 Two whole policies on one host are compared, as `resolve` made them, so that it does not matter how something
 is spelled: by a link, by a variable, by leaving a preset out. Between two paths at which either side has a
