@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 import pytest
 from benchmarks.work import table
 
+from lab import table as platforms
 from sandwright import process
 from sandwright.cli import reference
 from sandwright.cli.commands.table import command_of
@@ -175,7 +176,7 @@ def test_what_is_only_shown_has_a_reason() -> None:
 
 
 def test_the_tables_are_what_the_code_says() -> None:
-    found = pages.stale(ROOT / "docs", pages.texts() | reference.texts() | table.texts())
+    found = pages.stale(ROOT / "docs", pages.texts() | reference.texts() | table.texts() | platforms.texts())
     assert [path.name for path in found] == [], "run `invoke docs`"
 
 
