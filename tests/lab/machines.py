@@ -1,7 +1,7 @@
 """The machines of the lab: whole systems of our own image definitions, booted in QEMU without a network.
 
-A machine has two disks: the root file system of its image, and a tar with the agent and wheels. Changes to
-the disks are lost when it stops. Commands go to `agent.py` in it through a virtio port.
+A machine has two disks: the root file system of its image, and a tar with agent, wheels and an image. Changes
+to the disks are lost when it stops. Commands go to `agent.py` in it through a virtio port.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ DISK = 6 << 30
 AMD64 = ("qemu-system-x86_64", "-machine", "q35,accel=tcg", "-cpu", "max")
 ARM64 = ("qemu-system-aarch64", "-machine", "virt,accel=tcg", "-cpu", "max,pauth-impdef=on")
 USER = "lab"
+IMAGE = "debian"
 
 
 @dataclass(frozen=True)
@@ -170,6 +171,14 @@ def disk(platform: Platform) -> Path:
     return made
 
 
+def shipped_image(platform: Platform) -> Path:
+    """The layout of the shipped image `debian`, which methods with an image use."""
+    output = cache() / "shipped" / platform.architecture
+    options = ("--output", output, "--platform", f"linux/{platform.architecture}")
+    _sandwright("build-images", IMAGE, *options, "--no-smoke")
+    return output / "images" / IMAGE
+
+
 def _make_disk(platform: Platform, target: Path, options: Sequence[str | Path]) -> None:
     bundle = target / "bundle"
     target.mkdir(parents=True)
@@ -205,6 +214,7 @@ def _write_tar(platform: Platform, target: Path, scratch: Path) -> None:
     with tarfile.open(target, "w") as tar:
         tar.add(HERE / "agent.py", "agent.py")
         tar.add(scratch / "wheels", "wheels")
+        tar.add(shipped_image(platform), f"build/images/{IMAGE}")
 
 
 @contextmanager

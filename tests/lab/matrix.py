@@ -29,6 +29,8 @@ INSTALL = "python3 -m venv ~/v && ~/v/bin/pip install -q --no-index --find-links
 PREPARE = """mkdir -p ~/project && cd ~/project && printf 'schema: 1\\nextends: [default]\\n' >sandbox.yaml"""
 HOG = "used = [bytearray(1 << 20) for _ in range(600)]"
 VERIFY_TIMEOUT = 1500.0
+KILLED = 137
+"""Exit status of a program that was killed for its memory."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ def cells(platform: Platform, machine: Machine, output: Path) -> Iterator[Cell]:
     for user in USERS:
         machine.check(INSTALL, user=user, timeout=900)
         machine.check(PREPARE, user=user)
-        found = machine.run("cd ~/project && ~/v/bin/sandwright doctor --json 2>/dev/null", user=user)
+        found = machine.run(f"{_at('project')} doctor --json 2>/dev/null", user=user, timeout=900)
         (output / f"doctor-{user}.json").write_text(found.output)
         states = {each["method"]: each for each in json.loads(found.output)["methods"]}
         for method in METHODS:
@@ -65,8 +67,15 @@ def cells(platform: Platform, machine: Machine, output: Path) -> Iterator[Cell]:
                 yield Cell(platform.name, user, method, "cannot", state["message"].splitlines()[0])
 
 
+def _at(directory: str) -> str:
+    """The beginning of a command of sandwright in a directory of the user's home."""
+    return (
+        f"cd ~/{directory} && export SANDWRIGHT_TRUST=1 SANDWRIGHT_BUILD=/opt/lab/build && ~/v/bin/sandwright"
+    )
+
+
 def _prove(platform: Platform, machine: Machine, user: str, method: str, output: Path) -> Cell:
-    base = "cd ~/project && export SANDWRIGHT_TRUST=1 && ~/v/bin/sandwright"
+    base = _at("project")
     if method == "user":
         machine.check(f"{base} account-setup --yes", user=user)
     ran = machine.run(f"{base} run --quiet --method {method} -- sh -c 'echo started'", user=user)
@@ -88,10 +97,12 @@ def _prove(platform: Platform, machine: Machine, user: str, method: str, output:
 
 def _limits(machine: Machine, user: str, method: str) -> str:
     """`held`, or what was said instead."""
-    write = f"mkdir -p ~/limited && cd ~/limited && printf %s '{POLICY}' >sandbox.yaml"
-    run = f"~/v/bin/sandwright run --quiet --trust-policy --method {method} -- python3 -c '{HOG}'"
-    ended = machine.run(f"{write} && {run}", user=user)
-    if ended.status == 137 and "out of memory" in ended.output:
+    machine.check(f"mkdir -p ~/limited && cd ~/limited && printf %s '{POLICY}' >sandbox.yaml", user=user)
+    if method == "user":
+        machine.check(f"{_at('limited')} account-setup --yes", user=user)
+    run = f"{_at('limited')} run --quiet --method {method} -- python3 -c '{HOG}'"
+    ended = machine.run(run, user=user)
+    if ended.status == KILLED:
         return "held"
     return f"{ended.status}: {_last_line(ended.output)}"
 
