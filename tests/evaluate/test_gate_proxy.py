@@ -110,3 +110,12 @@ def test_a_session_s_proxy_is_checked_before_it_is_planned(monkeypatch: pytest.M
     monkeypatch.setattr(plan, "render_proxy", rendered)
     with pytest.raises(ArtifactsTooWide, match=r"connect h\.example at 169\.254\.169\.254"):
         plan.plan_proxy(proxied(method="bwrap"))
+
+
+@pytest.mark.parametrize("engine", ["docker", "podman"])
+def test_an_engine_s_own_network_beside_the_proxy_is_refused(
+    engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The launcher puts the container on a network that leads to the proxy alone."""
+    change = ("--rm\0", "--network=host\0")
+    check_planted(proxied(method=engine), engine, "launch.plan", change, "connect 192.0.2.1:443", monkeypatch)
