@@ -20,7 +20,7 @@ from sandwright.evaluate.explain.own import own_answer
 from sandwright.evaluate.explain.reading import ReadBack
 from sandwright.evaluate.explain.verdict import Asked, MethodVerdict
 from sandwright.evaluate.isolation import Exposure, exposures
-from sandwright.evaluate.proxied import proxy_exposures, unlisted_hosts
+from sandwright.lazy import load
 from sandwright.policy.declaration import Declaration
 from sandwright.policy.explain import explain
 from sandwright.policy.paths import ancestors, below, canonical_with_links, is_inside, parent
@@ -250,10 +250,11 @@ def _through_proxy(policy: ResolvedPolicy, sandbox: ReadBack) -> Iterator[Excess
     squid = sandbox.proxy() if isinstance(sandbox, Enclosure) and sandbox.proxy is not None else None
     if policy.network.mode != "proxy" or squid is None:
         return
-    for host, port, answer, verdict in unlisted_hosts(policy, squid):
+    hosts = load("sandwright.evaluate.proxied:unlisted_hosts")
+    for host, port, answer, verdict in hosts(policy, squid):
         case = Asked("connect", answer.subject, host=host, port=port)
         yield Excess(case, f"{answer.ground.text} ({answer.ground.source})", verdict)
-    yield from proxy_exposures(policy, squid)
+    yield from load("sandwright.evaluate.proxied:proxy_exposures")(policy, squid)
 
 
 def _denied_resources(policy: ResolvedPolicy) -> Iterator[Asked]:

@@ -33,17 +33,17 @@ def check_proxy(policy: ResolvedPolicy, configuration: str, *, client: str) -> N
     """
     squid = Squid(configuration, client=client)
     found = [
-        _exposure(f"connect {host}:{port}", f"{answer.ground.text} ({answer.ground.source})", verdict)
+        _proxy_exposure(f"connect {host}:{port}", f"{answer.ground.text} ({answer.ground.source})", verdict)
         for host, port, answer, verdict in unlisted_hosts(policy, squid)
     ]
     found += proxy_exposures(policy, squid)
     if found:
         raise ArtifactsTooWide(
-            "the proxy would allow more than the policy, so it is not used:", *_shown(found)
+            "the proxy would allow more than the policy, so it is not used:", *_case_lines(found)
         )
 
 
-def _shown(found: list[Exposure]) -> Iterator[str]:
+def _case_lines(found: list[Exposure]) -> Iterator[str]:
     yield from (f"  {each}" for each in found[:_MOST])
     if len(found) > _MOST:
         yield f"  and {len(found) - _MOST} more"
@@ -63,37 +63,39 @@ def unlisted_hosts(
 
 def proxy_exposures(policy: ResolvedPolicy, squid: Squid) -> Iterator[Exposure]:
     """Addresses that a listed name must not lead to, and requests that are no client's or not for a host."""
-    names = [each for each in policy.network.allow if _network(each.host) is None]
+    names = [each for each in policy.network.allow if _network_or_none(each.host) is None]
     addresses = {private: _refused_addresses(policy, private=private) for private in (False, True)}
     for pattern in names[:1]:
-        yield from _other_requests(_request(pattern), squid)
+        yield from _other_requests(_request_for(pattern), squid)
     for pattern in names:
         # Names are many: all addresses are asked about for the first of a kind.
         for address in addresses[pattern.private]:
-            verdict = squid.answer(replace(_request(pattern), address=address))
+            verdict = squid.answer(replace(_request_for(pattern), address=address))
             if verdict.allowed:
-                yield _exposure(f"connect {pattern} at {address}", "what no listed name may lead to", verdict)
+                yield _proxy_exposure(
+                    f"connect {pattern} at {address}", "what no listed name may lead to", verdict
+                )
         addresses[pattern.private] = [each for each in addresses[pattern.private] if each in _EACH_NAME]
 
 
-def _request(pattern: HostPattern) -> ProxyRequest:
+def _request_for(pattern: HostPattern) -> ProxyRequest:
     """One for a host that a pattern lists."""
     host = "any.example" if pattern.host == "*" else pattern.host.replace("*.", "x.", 1)
     return ProxyRequest(host, min(pattern.ports or {443}))
 
 
-def _other_requests(asked: ProxyRequest, squid: Squid) -> Iterator[Exposure]:
+def _other_requests(usual: ProxyRequest, squid: Squid) -> Iterator[Exposure]:
     others = [
-        ("TRACE", replace(asked, method="TRACE", scheme="HTTP")),
-        ("FTP", replace(asked, method="GET", scheme="FTP")),
-        ("the proxy's own pages", replace(asked, method="GET", scheme=CACHE_OBJECT)),
+        ("TRACE", replace(usual, method="TRACE", scheme="HTTP")),
+        ("FTP", replace(usual, method="GET", scheme="FTP")),
+        ("the proxy's own pages", replace(usual, method="GET", scheme=CACHE_OBJECT)),
     ]
     if not squid.serves_all():
-        others += [(f"requests of {each}", replace(asked, client=each)) for each in (GATEWAY, STRANGER)]
+        others += [(f"requests of {each}", replace(usual, client=each)) for each in (GATEWAY, STRANGER)]
     for name, request in others:
         verdict = squid.answer(request)
         if verdict.allowed:
-            yield _exposure(name, "the proxy, which serves the sandbox's http and CONNECT", verdict)
+            yield _proxy_exposure(name, "the proxy, which serves the sandbox's http and CONNECT", verdict)
 
 
 def _refused_addresses(policy: ResolvedPolicy, *, private: bool) -> list[str]:
@@ -101,32 +103,32 @@ def _refused_addresses(policy: ResolvedPolicy, *, private: bool) -> list[str]:
 
     Of each network the first and the last. Addresses that the policy lists may be reached.
     """
-    never, may_be = (_networks(each) for each in (NEVER, PRIVATE if private else ()))
-    listed = _networks(each.host for each in policy.network.allow)
-    ends = (address for each in _networks((*NEVER, *INSIDE)) for address in (each[0], each[-1]))
+    never, may_be = (_valid_networks(each) for each in (NEVER, PRIVATE if private else ()))
+    listed = _valid_networks(each.host for each in policy.network.allow)
+    ends = (address for each in _valid_networks((*NEVER, *INSIDE)) for address in (each[0], each[-1]))
     found = map(ipaddress.ip_address, dict.fromkeys((*_EACH_NAME, *map(str, ends))))
     return [
         str(each)
         for each in found
-        if not _is_in(each, listed) and (_is_in(each, never) or not _is_in(each, may_be))
+        if not _is_in_any(each, listed) and (_is_in_any(each, never) or not _is_in_any(each, may_be))
     ]
 
 
-def _networks(texts: Iterable[str]) -> list[_Network]:
+def _valid_networks(texts: Iterable[str]) -> list[_Network]:
     """Those that are networks or addresses."""
-    return [each for each in map(_network, texts) if each is not None]
+    return [each for each in map(_network_or_none, texts) if each is not None]
 
 
-def _network(text: str) -> _Network | None:
+def _network_or_none(text: str) -> _Network | None:
     try:
         return ipaddress.ip_network(text)
     except ValueError:
         return None
 
 
-def _is_in(address: ipaddress.IPv4Address | ipaddress.IPv6Address, networks: Iterable[_Network]) -> bool:
+def _is_in_any(address: ipaddress.IPv4Address | ipaddress.IPv6Address, networks: Iterable[_Network]) -> bool:
     return any(address in each for each in networks)
 
 
-def _exposure(subject: str, denied_by: str, verdict: MethodVerdict) -> Exposure:
+def _proxy_exposure(subject: str, denied_by: str, verdict: MethodVerdict) -> Exposure:
     return Exposure(subject, denied_by, verdict.position or ArtifactPosition("", verdict.because))

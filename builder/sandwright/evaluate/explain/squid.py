@@ -76,10 +76,10 @@ class _Matched:
     """A request. `entries` are the values of the lists of hosts that match its host, `lists` those lists."""
 
     def __init__(self, request: ProxyRequest, entries: list[_Entry]) -> None:
-        self.asked = request
+        self.request = request
         self.entries = entries
         self.lists = frozenset(each.name for each in entries)
-        self.address = _parse_address(request.address or request.host)
+        self.address = _address_or_none(request.address or request.host)
 
 
 class _HostLists:
@@ -131,10 +131,10 @@ class Squid:
         self._hosts = _HostLists()
         self._rules: list[_Rule] = []
         for number, line in enumerate(text.splitlines(), start=1):
-            self._read_line(line.split(), number, line.strip())
+            self._read_directive(line.split(), number, line.strip())
         self._members = {name: self._members_of(items) for name, items in self._lists.items()}
 
-    def _read_line(self, words: list[str], number: int, line: str) -> None:
+    def _read_directive(self, words: list[str], number: int, line: str) -> None:
         match words[:1]:
             case ["acl"]:
                 self._add_acl(words, number)
@@ -164,9 +164,9 @@ class Squid:
         """Whether a host can be reached through the proxy, and by which line."""
         return self.answer(ProxyRequest(host, port))
 
-    def answer(self, asked: ProxyRequest) -> MethodVerdict:
+    def answer(self, query: ProxyRequest) -> MethodVerdict:
         """What a request comes to, and by which line."""
-        request = _Matched(asked, self._hosts.matching(asked.host))
+        request = _Matched(query, self._hosts.matching(query.host))
         for rule in self._rules:
             if all(self._acl_holds(name, request) for name in rule.lists):
                 listing = self._listing_line(request) if rule.allows else None
@@ -237,16 +237,16 @@ class Squid:
             case "dst":
                 return item.value == "all" or _is_in_network(request.address, item.value)
             case "src":
-                client = request.asked.client or self._client
-                return item.value in ("all", client) or _is_in_network(_parse_address(client), item.value)
+                client = request.request.client or self._client
+                return item.value in ("all", client) or _is_in_network(_address_or_none(client), item.value)
             case "port":
-                return int(item.value) == request.asked.port
+                return int(item.value) == request.request.port
             case "method":
-                return item.value == request.asked.method
+                return item.value == request.request.method
             case "proto":
-                return item.value == request.asked.scheme
+                return item.value == request.request.scheme
             case "manager":
-                return request.asked.scheme == CACHE_OBJECT
+                return request.request.scheme == CACHE_OBJECT
             case _:
                 return item.kind in ("all", "annotate_transaction")
 
@@ -281,7 +281,7 @@ def _is_in_network(address: _Address | None, network: str) -> bool:
     return net is not None and address.version == net.version and address in net
 
 
-def _parse_address(text: str) -> _Address | None:
+def _address_or_none(text: str) -> _Address | None:
     try:
         return ipaddress.ip_address(text)
     except ValueError:

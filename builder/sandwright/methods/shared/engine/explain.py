@@ -50,7 +50,7 @@ def read_container(rendered: Rendered) -> Enclosure:
         environment={
             value.partition("=")[0]: at for name, value, at in options if name == "--env" and "=" in value
         },
-        passing=_passing(read, options),
+        passing=_client_variables(read, options),
         calls=filter_of(rendered, [value for name, value, _ in options if name == "--cap-add"]),
         isolated=isolation_of(options, ArtifactPosition(options[0][2].artifact, "the options of `run`")),
         absent=read.absent(),
@@ -102,12 +102,12 @@ def _own_network(read: ReadPlan, options: Sequence[Option]) -> ArtifactPosition 
     return next((at for _, at in read.words_of("sw_proxied")), None)
 
 
-def _passing(read: ReadPlan, options: Sequence[Option]) -> Passing:
+def _client_variables(read: ReadPlan, options: Sequence[Option]) -> Passing:
     """The client passes a variable without a value on, unless the launcher has taken it away."""
     gone = {word for word, _ in read.words_of("engine.unset")}
-    named = {value: at for name, value, at in options if name == "--env" and "=" not in value}
+    bare = {value: at for name, value, at in options if name == "--env" and "=" not in value}
     passing = read.passing()
-    passed = {name: at for name, at in named.items() if name not in gone}
+    passed = {name: at for name, at in bare.items() if name not in gone}
     return replace(passing, passed={**passing.passed, **passed})
 
 
