@@ -200,7 +200,7 @@ def test_no_restriction_can_be_left_out_of_the_artifacts(method: str) -> None:
         ("bwrap", "launch.plan", "NO_COLOR\0", "AWS_PROFILE\0", "env AWS_PROFILE: denied by pass"),
         ("docker", "launch.plan", "NO_COLOR\0", "AWS_*\0", "env AWS_GATE_VARIABLE: denied by pass"),
         ("docker", "launch.plan", "--read-only\0", "--mount=type=bind,src=/opt,dst=/x\0", "write /x: denied by read /"),
-        ("oci", "config.json", '"mounts": [', '"mounts": [{"destination": "/x", "source": "/opt", "type": "bind", "options": ["rbind", "rprivate"]},', "write /x: denied by read /"),
+        ("oci", "config.json", '"mounts": [', '"mounts": [{"destination": "/x", "source": "/opt", "type": "bind", "options": ["rbind", "rprivate", "nosuid", "nodev"]},', "write /x: denied by read /"),
     ],
 )  # fmt: skip
 def test_changed_artifacts_are_refused(

@@ -92,6 +92,12 @@ ENGINES = [
         *((option, "--rm", case) for option, case in DROPPED.items()),
     )
 ]
+ENGINES += [
+    ("docker", "launch.plan", "nosuid,nodev,mode=1777", "mode=1777", KNOWN),
+    ("podman", "launch.plan", "nosuid,nodev,mode=1777", "nosuid,mode=1777", KNOWN),
+    ("docker", "launch.plan", "--rm\0", "--env=AWS_SECRET_ACCESS_KEY\0", "env AWS_SECRET_ACCESS_KEY"),
+    ("docker", "compose.yaml", "nosuid,nodev,mode=1777", "mode=1777", KNOWN),
+]
 _ROOT, _SECCOMP = "    read_only: true\n    ipc", '    - "seccomp:./seccomp.json"\n'
 COMPOSE = [
     (
@@ -278,6 +284,39 @@ def test_less_isolation_is_refused(
 ) -> None:
     policy = faulty_policy(registry.find(method)[0])
     check_planted(policy, method, artifact, (old, new), case, monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("artifact", "old", "new"),
+    [
+        ("launch.plan", "--memory-swap=", "--memory-swap=9"),
+        ("launch.plan", "--memory-swap=1073741824b", "--rm"),
+        ("compose.yaml", "memswap_limit: ", "memswap_limit: 9"),
+        ("config.json", '"swap": ', '"swap": 9'),
+    ],
+)
+def test_a_limit_of_memory_that_leaves_swap_is_refused(
+    artifact: str, old: str, new: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    method = "oci" if artifact == "config.json" else "docker"
+    policy = Policy.from_text(f"method: {method}\nresources: {{memory: 1GiB}}\n").resolve(
+        dataclasses.replace(FACTS, uid=0)
+    )
+    check_planted(policy, method, artifact, (old, new), KNOWN, monkeypatch)
+
+
+@pytest.mark.parametrize("option", ["nosuid", "nodev"])
+@pytest.mark.parametrize("method", ["oci", "gvisor"])
+def test_a_mount_with_devices_or_set_user_id_programs_is_refused(
+    method: str, option: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change = (f'"{option}"', '"rw"')
+    check_planted(policy_for(method), method, "config.json", change, f"no {option}' is unknown", monkeypatch)
+
+
+def test_root_s_bundle_without_the_rule_for_devices_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    policy = Policy.from_text("method: oci\n").resolve(dataclasses.replace(FACTS, uid=0))
+    check_planted(policy, "oci", "config.json", ('"access": "rwm"', '"access": "m"'), KNOWN, monkeypatch)
 
 
 OUTER = {

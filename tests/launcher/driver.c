@@ -4,6 +4,7 @@
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,6 +56,25 @@ static void run_command(void)
     exit(end_relays(&run, WIFEXITED(ended) ? WEXITSTATUS(ended) : 128 + WTERMSIG(ended)));
 }
 
+/* Prints whether a helper is one while it runs, and whether a process is one that gets its number afterwards. */
+static void number_again(void)
+{
+    pid_t helper = fork_helper(NULL), other = 0;
+    if (helper == 0)
+        _exit(pause());
+    bool was = is_helper(helper);
+    kill(helper, SIGKILL);
+    waitpid(helper, NULL, 0);
+    usleep(20000); /* processes begin at ticks of 10 ms (proc_pid_stat(5)) */
+    FILE *last = fopen("/proc/sys/kernel/ns_last_pid", "w");
+    if (last == NULL || fprintf(last, "%d", (int)helper - 1) < 0 || fclose(last) != 0)
+        exit(4);
+    if ((other = fork()) == 0)
+        _exit(pause());
+    printf("%s %d %d\n", other == helper ? "same" : "another", was, is_helper(other));
+    kill(other, SIGKILL);
+}
+
 static void call(const char *operation, const char *argument)
 {
     char line[16];
@@ -96,7 +116,9 @@ static void call(const char *operation, const char *argument)
         fflush(stdout);
         if (fgets(line, sizeof line, stdin) == NULL)
             exit(3);
-    } else if (IS("run"))
+    } else if (IS("number"))
+        number_again();
+    else if (IS("run"))
         run_command();
     else {
         fprintf(stderr, "no such operation: %s\n", operation);

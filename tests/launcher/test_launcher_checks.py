@@ -317,3 +317,14 @@ def test_a_deep_tree_is_removed(tmp_path: Path, drive: Drive) -> None:
     (tmp_path / "tree").joinpath(*["d"] * 600).mkdir(parents=True)
     drive(f"tree={tmp_path}/tree")
     assert not (tmp_path / "tree").exists()
+
+
+def test_the_number_of_a_helper_that_has_ended_is_no_helper_s(driver: Path, environ: dict[str, str]) -> None:
+    """Programs inside can get it: the memory of a helper, and of what it starts, does not count."""
+    apart = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc"]
+    ended = subprocess.run(
+        [*apart, driver, "number"], capture_output=True, text=True, timeout=WAIT, env=environ, check=False
+    )
+    if "unshare failed" in ended.stderr or ended.returncode == 4:
+        pytest.skip("processes can't be given a number here")
+    assert (ended.stdout, ended.returncode) == ("same 1 0\n", 0), ended.stderr

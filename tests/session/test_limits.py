@@ -48,6 +48,17 @@ for _ in range(4):
         os._exit(0)
 print(sum(os.wait()[1] for _ in range(4)))
 """
+TABLES = """
+import mmap, sys, time
+apart = 2 << 20  # one page table each, all of whose pages are the same page of zeros
+size = int(sys.argv[1]) * 256 * apart
+memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANON | 0x4000, prot=mmap.PROT_READ)
+memory.madvise(mmap.MADV_NOHUGEPAGE)
+for at in range(0, size, apart):
+    memory[at]
+time.sleep(3)
+print('used')
+"""
 FORK = """
 import os, time
 made = 0
@@ -161,6 +172,12 @@ def test_memory_of_many_processes(memory: Project) -> None:
     assert ended.returncode in (0, 137), ended.stderr.decode()
     if ended.returncode == 0:
         assert 1 <= int(ended.stdout) < 20
+    peak(ended.stderr)
+
+
+def test_page_tables_count(memory: Project) -> None:
+    ended = memory.run("python3", "-c", TABLES, str(LIMIT * 2))
+    assert (ended.returncode, ended.stdout) == (137, b""), ended.stderr.decode()
     peak(ended.stderr)
 
 

@@ -12,6 +12,8 @@ from sandwright.egress.proxy_plan import ProxyPlan, SquidAccount
 from sandwright.egress.squid_settings import InstalledSquid, find_squid, squid_account, squid_restriction
 from sandwright.egress.start import Proxy, start_proxy
 from sandwright.errors import HostError, UsageError
+from sandwright.evaluate.explain.squid import CLIENT
+from sandwright.evaluate.proxied import check_proxy
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.proxy import ProxyPlace, render_proxy
 from sandwright.render.proxyfacts import DIRECTORY, LISTEN, RELAY, SECCOMP
@@ -24,7 +26,8 @@ def plan_proxy(
     """The plan of a policy's proxies.
 
     `hosts_file` and `nameservers` take the place of the machine's own. Raise ToolMissing without squid,
-    HostError when it can't be run here, and UsageError for a policy whose network has another mode.
+    HostError when it can't be run here, UsageError for a policy whose network has another mode, and
+    ArtifactsTooWide for a configuration that lets more through.
     """
     if policy.network.mode != "proxy":
         raise UsageError(f"network.mode is {policy.network.mode}: there is nothing for a proxy to do")
@@ -45,6 +48,7 @@ def plan_proxy(
     )
     files = {each.name: each.content.decode() for each in render_proxy(policy, settings)}
     configuration = files.pop("squid.conf")
+    check_proxy(policy, configuration, client=RELAY if relayed else CLIENT)
     before, seccomp = _restricted(policy, squid, account) if relayed else _unrestricted(account)
     return ProxyPlan(configuration, files, (*before, squid.program), account, names, seccomp.hex())
 

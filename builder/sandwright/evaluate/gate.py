@@ -12,13 +12,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from sandwright.errors import ArtifactsTooWide
-from sandwright.evaluate.boundary import CHILD, KERNEL_CALLS, boundary_hosts, boundary_paths, refused_calls
+from sandwright.evaluate.boundary import CHILD, KERNEL_CALLS, boundary_paths, refused_calls
 from sandwright.evaluate.explain.calls import architecture_named
+from sandwright.evaluate.explain.enclosure import Enclosure
 from sandwright.evaluate.explain.known import is_own, why_looser
 from sandwright.evaluate.explain.own import own_answer
 from sandwright.evaluate.explain.reading import ReadBack
 from sandwright.evaluate.explain.verdict import Asked, MethodVerdict
 from sandwright.evaluate.isolation import Exposure, exposures
+from sandwright.lazy import load
 from sandwright.policy.declaration import Declaration
 from sandwright.policy.explain import explain
 from sandwright.policy.paths import ancestors, below, canonical_with_links, is_inside, parent
@@ -243,14 +245,16 @@ def _passed(policy: ResolvedPolicy, sandbox: ReadBack) -> Iterator[Excess]:
             yield Excess(case, f"{answer.ground.text} ({answer.ground.source})", verdict)
 
 
-def _through_proxy(policy: ResolvedPolicy, sandbox: ReadBack) -> Iterator[Excess]:
-    """Hosts that the rendered proxy lets through, and the policy doesn't list."""
-    for host, port in boundary_hosts(policy) if policy.network.mode == "proxy" else ():
-        answer = explain(policy, "connect", f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
-        verdict = None if answer.allowed else sandbox.through_proxy(host, port)
-        if verdict is not None and verdict.allowed:
-            case = Asked("connect", answer.subject, host=host, port=port)
-            yield Excess(case, f"{answer.ground.text} ({answer.ground.source})", verdict)
+def _through_proxy(policy: ResolvedPolicy, sandbox: ReadBack) -> Iterator[Excess | Exposure]:
+    """What the rendered proxy lets through, and the policy doesn't list."""
+    squid = sandbox.proxy() if isinstance(sandbox, Enclosure) and sandbox.proxy is not None else None
+    if policy.network.mode != "proxy" or squid is None:
+        return
+    hosts = load("sandwright.evaluate.proxied:unlisted_hosts")
+    for host, port, answer, verdict in hosts(policy, squid):
+        case = Asked("connect", answer.subject, host=host, port=port)
+        yield Excess(case, f"{answer.ground.text} ({answer.ground.source})", verdict)
+    yield from load("sandwright.evaluate.proxied:proxy_exposures")(policy, squid)
 
 
 def _denied_resources(policy: ResolvedPolicy) -> Iterator[Asked]:

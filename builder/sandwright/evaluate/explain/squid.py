@@ -2,7 +2,8 @@
 
 An `acl` line adds a value to a list, and any value of a list is enough; `any-of` and `all-of` join lists; an
 `http_access` line holds when each of its lists does (`!`: does not), and the first that holds decides
-(squid.conf.documented, 5.7). A name's addresses are unknown here: they are assumed to be public.
+(squid.conf.documented, 5.7). A name's addresses are unknown here: they are assumed to be public, but where a
+question names one. A line that is not known here is refused, as it may decide something.
 """
 
 from __future__ import annotations
@@ -10,10 +11,13 @@ from __future__ import annotations
 import functools
 import ipaddress
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sandwright.errors import DocumentError, Problem
+from sandwright.evaluate.explain.isolation import refuse_unknown
 from sandwright.evaluate.explain.reading import ReadBack
+from sandwright.evaluate.explain.squid_lines import BELOW, is_known_line, is_known_value
 from sandwright.evaluate.explain.verdict import ArtifactPosition, Asked, MethodVerdict
 from sandwright.policy.hosts import HostIndex
 from sandwright.policy.resolved import ResolvedPolicy
@@ -21,9 +25,11 @@ from sandwright.render.proxy import ProxyPlace, squid_configuration
 
 FILE = "squid.conf"
 CLIENT = "127.0.0.1"
+GATEWAY, STRANGER = "192.0.2.1", "192.0.2.2"
+"""The host's address in the sandbox's network, and that of another machine: no clients."""
+
 PLACE = ProxyPlace(log="/run/proxy/access.log", cache_log="/run/proxy/cache.log", errors="/run/proxy/errors")
 """Where a proxy could run: the allowed requests don't depend on it."""
-_CLIENT = ipaddress.ip_address(CLIENT)
 _OF_HOSTS = frozenset(("dstdomain", "dstdom_regex"))
 _JOINED = frozenset(("any-of", "all-of"))
 
@@ -50,17 +56,30 @@ class _Rule:
     text: str
 
 
-class _Request:
-    """A CONNECT. `entries` are the values of the lists of hosts that match its host, `lists` those lists."""
+@dataclass(frozen=True)
+class ProxyRequest:
+    """A request. `address` is what the host's name leads to, where that is known; `scheme` that of its URL.
 
-    def __init__(self, host: str, port: int, entries: list[_Entry]) -> None:
-        self.port = port
+    The scheme of CONNECT is none of squid's.
+    """
+
+    host: str
+    port: int
+    address: str = ""
+    method: str = "CONNECT"
+    scheme: str = ""
+    client: str = ""
+    """Absent: the sandbox."""
+
+
+class _Matched:
+    """A request. `entries` are the values of the lists of hosts that match its host, `lists` those lists."""
+
+    def __init__(self, request: ProxyRequest, entries: list[_Entry]) -> None:
+        self.request = request
         self.entries = entries
         self.lists = frozenset(each.name for each in entries)
-        try:
-            self.address: _Address | None = ipaddress.ip_address(host)
-        except ValueError:
-            self.address = None
+        self.address = _address_or_none(request.address or request.host)
 
 
 class _HostLists:
@@ -74,13 +93,18 @@ class _HostLists:
     def add(self, name: str, kind: str, value: str, line: int) -> None:
         """Add a value of a list of kind `dstdomain` or `dstdom_regex`."""
         entry = _Entry(name, kind, value, line)
-        below = _BELOW.fullmatch(value) if kind == "dstdom_regex" else None
+        below = BELOW.fullmatch(value) if kind == "dstdom_regex" else None
         if kind == "dstdomain":
             self._exact.setdefault(value, []).append(entry)
         elif below:
             self._below.setdefault(below[1].replace("\\.", "."), []).append(entry)
         else:
             self._regexes.append(entry)
+
+    def examples(self) -> Iterator[str]:
+        """A host for each name, and for all names below one."""
+        yield from self._exact
+        yield from (f"x.{base}" for base in self._below)
 
     def matching(self, host: str) -> list[_Entry]:
         """The values that match a host, those of no two lists in any order."""
@@ -94,32 +118,55 @@ class _HostLists:
         return found
 
 
-_BELOW = re.compile(r"\^\.\+\\\.((?:[a-z0-9-]+\\\.)*[a-z0-9-]+)\$")
-"""The regular expression of all names below one, as `sandwright.render.proxy.quote_below` writes it."""
-
-
 class Squid:
     """A configuration, and what it answers to CONNECT."""
 
-    def __init__(self, text: str, *, file: str = FILE) -> None:
-        """Raise DocumentError for a kind of list that isn't known here."""
-        self._file = file
-        self._lists: dict[str, list[_Entry]] = {"all": [_Entry("all", "all", "", 0)], "manager": []}
+    def __init__(self, text: str, *, file: str = FILE, client: str = CLIENT) -> None:
+        """`client` is the sandbox's address, or what stands for it.
+
+        Raise DocumentError for a line, or a kind of list, that isn't known here.
+        """
+        self._file, self._client = file, client
+        self._lists = {name: [_Entry(name, name, "", 0)] for name in ("all", "manager")}
         self._hosts = _HostLists()
         self._rules: list[_Rule] = []
         for number, line in enumerate(text.splitlines(), start=1):
-            words = line.split()
-            if words[:1] == ["acl"]:
-                self._add_acl(words, number)
-            elif words[:1] == ["include"]:  # the launcher writes there which network the sandbox is in
-                self._lists["sw_clients"] = [_Entry("sw_clients", "src", "all", number)]
-            elif words[:1] == ["http_access"]:
-                self._rules.append(_Rule(words[1] == "allow", tuple(words[2:]), number, line.strip()))
+            self._read_directive(line.split(), number, line.strip())
         self._members = {name: self._members_of(items) for name, items in self._lists.items()}
+
+    def _read_directive(self, words: list[str], number: int, line: str) -> None:
+        match words[:1]:
+            case ["acl"]:
+                self._add_acl(words, number)
+            case ["include"]:  # the launcher writes there which network the sandbox is in
+                clients = [_Entry("sw_clients", "src", each, number) for each in (CLIENT, GATEWAY)]
+                self._lists["sw_clients"] = clients
+                self._lists["sw_gateway"] = [_Entry("sw_gateway", "src", GATEWAY, number)]
+            case ["http_access"]:
+                self._rules.append(_Rule(words[1] == "allow", tuple(words[2:]), number, line))
+            case [_] if not is_known_line(line):
+                raise refuse_unknown(ArtifactPosition(self._file, line, number, 1))
+
+    def hosts(self) -> Iterator[tuple[str, int]]:
+        """Hosts that the lists name, an example for each value, with each port that is in a list."""
+        values = [each for items in self._lists.values() for each in items]
+        ports = dict.fromkeys(int(each.value) for each in values if each.kind == "port")
+        networks = (_parse_network(each.value) for each in values if each.kind == "dst")
+        addresses = (str(each.network_address) for each in networks if each is not None)
+        for host in (*self._hosts.examples(), *dict.fromkeys(addresses)):
+            yield from ((host, port) for port in ports or (443,))
+
+    def serves_all(self) -> bool:
+        """Whether any machine is a client."""
+        return any(each.value == "0.0.0.0/0" for each in self._lists.get("sw_clients", ()))
 
     def verdict(self, host: str, port: int) -> MethodVerdict:
         """Whether a host can be reached through the proxy, and by which line."""
-        request = _Request(host, port, self._hosts.matching(host))
+        return self.answer(ProxyRequest(host, port))
+
+    def answer(self, query: ProxyRequest) -> MethodVerdict:
+        """What a request comes to, and by which line."""
+        request = _Matched(query, self._hosts.matching(query.host))
         for rule in self._rules:
             if all(self._acl_holds(name, request) for name in rule.lists):
                 listing = self._listing_line(request) if rule.allows else None
@@ -129,7 +176,7 @@ class Squid:
             allowed=False, because="no rule of the proxy holds", position=ArtifactPosition(self._file, "")
         )
 
-    def _because(self, rule: _Rule, request: _Request) -> str:
+    def _because(self, rule: _Rule, request: _Matched) -> str:
         if not rule.allows:
             return "the proxy refuses"
         if self._acl_holds("sw_private", request):
@@ -141,6 +188,8 @@ class Squid:
         if kind not in _KINDS:
             raise DocumentError(self._file, [Problem(number, 1, "", f"lists of kind {kind} are not known")])
         for value in (value for value in values if value != "-n"):
+            if not is_known_value(kind, value):
+                raise refuse_unknown(ArtifactPosition(self._file, " ".join(words), number, 1))
             self._lists.setdefault(name, []).append(_Entry(name, kind, value, number))
             if kind in _OF_HOSTS:
                 self._hosts.add(name, kind, value, number)
@@ -166,7 +215,7 @@ class Squid:
                 found.setdefault(name, []).append(each)
         return found
 
-    def _acl_holds(self, name: str, request: _Request) -> bool:
+    def _acl_holds(self, name: str, request: _Matched) -> bool:
         bare = name.lstrip("!")
         items = self._lists.get(bare, [])
         kind = items[0].kind if items else ""
@@ -181,22 +230,27 @@ class Squid:
             held = joined(self._entry_matches(each, request) for each in items)
         return held is not name.startswith("!")
 
-    def _entry_matches(self, item: _Entry, request: _Request) -> bool:
+    def _entry_matches(self, item: _Entry, request: _Matched) -> bool:
         match item.kind:
             case "any-of" | "all-of":
                 return self._acl_holds(item.value, request)
             case "dst":
                 return item.value == "all" or _is_in_network(request.address, item.value)
             case "src":
-                return item.value == "all" or _is_in_network(_CLIENT, item.value)
+                client = request.request.client or self._client
+                return item.value in ("all", client) or _is_in_network(_address_or_none(client), item.value)
             case "port":
-                return int(item.value) == request.port
-            case "method" | "proto":
-                return item.value == "CONNECT"  # the protocol of CONNECT is none of squid's
+                return int(item.value) == request.request.port
+            case "method":
+                return item.value == request.request.method
+            case "proto":
+                return item.value == request.request.scheme
+            case "manager":
+                return request.request.scheme == CACHE_OBJECT
             case _:
                 return item.kind in ("all", "annotate_transaction")
 
-    def _listing_line(self, request: _Request) -> ArtifactPosition | None:
+    def _listing_line(self, request: _Matched) -> ArtifactPosition | None:
         """The line that lists a host, which says more than the rule that lets all listed ones by."""
         found = [
             each for each in request.entries if each.kind == "dstdomain" or each.name.startswith("sw_below")
@@ -210,6 +264,9 @@ class Squid:
         return ArtifactPosition(self._file, f"{first.name} {first.kind} {first.value}", first.line, 1)
 
 
+CACHE_OBJECT = "CACHE_OBJECT"
+"""The scheme of squid's pages about itself."""
+
 _KINDS = frozenset((
     "src", "method", "proto", "dstdomain", "dstdom_regex", "dst", "port", "any-of", "all-of",
     "annotate_transaction",
@@ -222,6 +279,13 @@ def _is_in_network(address: _Address | None, network: str) -> bool:
         return False
     net = _parse_network(network)
     return net is not None and address.version == net.version and address in net
+
+
+def _address_or_none(text: str) -> _Address | None:
+    try:
+        return ipaddress.ip_address(text)
+    except ValueError:
+        return None
 
 
 @functools.lru_cache(maxsize=4096)

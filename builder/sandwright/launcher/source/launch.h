@@ -228,7 +228,7 @@ bool end_descendants(void);               /* kills all below this process; false
 /* Forks; with a pidfd, or -1 before Linux 5.3. 0 in the child, which is killed when we end and can't go on without
  * `leave`; it has the signals of the caller, and standard descriptors of ours. */
 pid_t fork_child(int *handle);
-pid_t fork_helper(int *handle);           /* the same, for a part of this program, of which is_helper is true from then on */
+pid_t fork_helper(int *handle);           /* the same, for a part of this program, of which is_helper is true until its end */
 bool is_helper(pid_t process);
 /* `time` in milliseconds. Closes `handle`; the exit status, -1: killed, as it took longer. */
 int wait_for(pid_t child, int handle, long time);

@@ -1,7 +1,7 @@
 /* Limits the memory of all processes where there is no cgroup, in place of the kernel's OOM killer. The monitor adds it
  * up, more often when less is left, and kills the largest process when memory runs out. Programs can exceed the limit
  * for milliseconds. The sum includes the sandbox's tmpfs mounts, but neither files in memory that no process maps
- * (memfd_create(2)) nor swap. */
+ * (memfd_create(2)) nor swap nor what pipes and sockets hold. */
 #define _GNU_SOURCE
 #include <poll.h>
 #include <signal.h>
@@ -40,24 +40,33 @@ static pid_t monitor; /* below which all are */
 static struct strv temporary; /* where its temporary file systems are, by /proc, if it alone has them */
 static long looked, look_again = OFTEN; /* for them, when and after how many milliseconds */
 
-/* By /proc/PID/statm, which waits for nothing that the process holds. */
+/* Bytes, from a file that has kilobytes. */
+static long kilobytes(const char *content, const char *key)
+{
+    const char *found = content == NULL ? NULL : strstr(content, key);
+    return found == NULL ? 0 : strtol(found + strlen(key), NULL, 10) * 1024;
+}
+
+/* By files that wait for nothing that the process holds. Its page tables can be larger than what it uses. */
 static long resident(pid_t process)
 {
     char path[64];
-    snprintf(path, sizeof path, "/proc/%d/statm", (int)process);
-    _cleanup_free_ char *content = read_file(AT_FDCWD, path, 4096, NULL);
-    const char *second = content == NULL ? NULL : strchr(content, ' ');
-    return second == NULL ? 0 : strtol(second, NULL, 10) * sysconf(_SC_PAGESIZE);
+    snprintf(path, sizeof path, "/proc/%d/status", (int)process);
+    _cleanup_free_ char *content = read_file(AT_FDCWD, path, 1 << 16, NULL);
+    return kilobytes(content, "\nVmRSS:") + kilobytes(content, "\nVmPTE:");
 }
 
 /* Memory that several processes map is divided among them. A program inside can make this wait. */
 static long proportional(pid_t process)
 {
     char path[64];
+    snprintf(path, sizeof path, "/proc/%d/status", (int)process);
+    _cleanup_free_ char *status = read_file(AT_FDCWD, path, 1 << 16, NULL);
     snprintf(path, sizeof path, "/proc/%d/smaps_rollup", (int)process);
     _cleanup_free_ char *content = read_file(AT_FDCWD, path, 1 << 16, NULL);
-    const char *found = content == NULL ? NULL : strstr(content, "\nPss:");
-    return found == NULL ? resident(process) : strtol(found + strlen("\nPss:"), NULL, 10) * 1024;
+    if (content == NULL || strstr(content, "\nPss:") == NULL)
+        return resident(process);
+    return kilobytes(content, "\nPss:") + kilobytes(status, "\nVmPTE:");
 }
 
 static bool has_other_mounts(pid_t process)

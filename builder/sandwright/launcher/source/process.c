@@ -93,14 +93,22 @@ size_t children_of(pid_t process, pid_t *found, size_t most)
     return count;
 }
 
-pid_t parent_of(pid_t process)
+/* A number in /proc/PID/stat: `field` as proc_pid_stat(5) counts, after the name. 0 for a process that has gone. */
+static unsigned long long stat_field(pid_t process, int field)
 {
-    char path[64], *end;
+    char path[64];
     size_t length;
     snprintf(path, sizeof path, "/proc/%d/stat", (int)process);
-    char *content = read_file(AT_FDCWD, path, 1 << 16, &length);
-    end = content == NULL ? NULL : strrchr(content, ')'); /* a name may hold anything */
-    return end != NULL && strlen(end) > 4 ? (pid_t)strtol(end + 4, NULL, 10) : 0;
+    _cleanup_free_ char *content = read_file(AT_FDCWD, path, 1 << 16, &length);
+    const char *at = content == NULL ? NULL : strrchr(content, ')'); /* a name may hold anything */
+    for (int passed = 2; at != NULL && passed < field; passed++)
+        at = strchr(at + 1, ' ');
+    return at == NULL ? 0 : strtoull(at, NULL, 10);
+}
+
+pid_t parent_of(pid_t process)
+{
+    return (pid_t)stat_field(process, 4);
 }
 
 bool descends_from(pid_t process, pid_t ancestor)
@@ -167,13 +175,18 @@ static _Noreturn void leave_child(int status)
     _exit(status);
 }
 
-static pid_t helpers[256]; /* the last ones */
+enum { START_TIME = 22 /* in /proc/PID/stat */ };
+
+static struct {
+    pid_t process;
+    unsigned long long began; /* once it has ended, a program inside can get its number */
+} helpers[256];               /* the last ones */
 static size_t helper_count;
 
 bool is_helper(pid_t process)
 {
     for (size_t index = 0; index < helper_count && index < sizeof helpers / sizeof *helpers; index++)
-        if (helpers[index] == process)
+        if (helpers[index].process == process && helpers[index].began == stat_field(process, START_TIME))
             return true;
     return false;
 }
@@ -181,8 +194,11 @@ bool is_helper(pid_t process)
 pid_t fork_helper(int *handle)
 {
     pid_t child = fork_child(handle);
-    if (child > 0)
-        helpers[helper_count++ % (sizeof helpers / sizeof *helpers)] = child;
+    if (child > 0) {
+        size_t index = helper_count++ % (sizeof helpers / sizeof *helpers);
+        helpers[index].process = child;
+        helpers[index].began = stat_field(child, START_TIME);
+    }
     return child;
 }
 

@@ -10,7 +10,7 @@ from sandwright.evaluate.explain.calls import UNLISTED, only
 from sandwright.evaluate.explain.enclosure import Enclosure, Passing
 from sandwright.evaluate.explain.plans import Placed
 from sandwright.methods.gvisor.outer.render import FLAGS, HOST, grant
-from sandwright.methods.shared.engine.explain import engine_options, read_engine, read_launch
+from sandwright.methods.shared.engine.explain import engine_options, read_container, read_launch
 from sandwright.methods.shared.runtime_spec.explain import read_config, read_runsc
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.mounts import Mount
@@ -41,7 +41,7 @@ def read_outer(rendered: Rendered, policy: ResolvedPolicy) -> tuple[Enclosure, .
     """
     if policy.gvisor_engine == "none":
         return ()
-    read = read_engine(rendered, policy)
+    read = read_container(rendered)
     granted_to_runsc = grant(rootless=policy.facts.uid != 0)
     below_host = (
         (replace(mount, target=mount.target.removeprefix(HOST)), position)

@@ -15,6 +15,7 @@ from sandwright.evaluate.explain.verdict import ArtifactPosition, Asked
 from sandwright.methods.shared.engine.compose import ABSENT_NAMES, SERVICE
 from sandwright.methods.shared.engine.explain import (
     PlacedMount,
+    check_tmpfs,
     filter_of,
     in_order,
     masks_of,
@@ -78,6 +79,8 @@ def read_compose(rendered: Rendered, _policy: ResolvedPolicy) -> tuple[ComposeSa
     service = data["services"][SERVICE]
     options = list(_service_options(document, service))
     check_options(options, filters=True)
+    for text, at in _service_list(document, "tmpfs"):
+        check_tmpfs(text, at)
     mode, environment = service["network_mode"], list(_service_list(document, "environment"))
     filtered = is_filtered(service["security_opt"], "seccomp:./seccomp.json")
     return (
@@ -95,7 +98,13 @@ def read_compose(rendered: Rendered, _policy: ResolvedPolicy) -> tuple[ComposeSa
 
 
 _LISTS = {"cap_drop": "--cap-drop", "cap_add": "--cap-add", "security_opt": "--security-opt"}
-_WORDS = {"ipc": "--ipc", "cgroup": "--cgroupns", "userns_mode": "--userns"}
+_WORDS = {
+    "ipc": "--ipc",
+    "cgroup": "--cgroupns",
+    "userns_mode": "--userns",
+    "mem_limit": "--memory",
+    "memswap_limit": "--memory-swap",
+}
 
 
 def _service_options(document: Document, service: dict[str, Any]) -> Iterator[Option]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from sandwright.evaluate.explain import calls
-from sandwright.evaluate.explain.enclosure import Calls, Enclosure
+from sandwright.evaluate.explain.enclosure import Calls, Enclosure, Passing
 from sandwright.evaluate.explain.isolation import refuse_unknown
 from sandwright.evaluate.explain.plans import ReadPlan, read_plan
 from sandwright.evaluate.explain.squid import Squid, parse_squid
@@ -21,9 +21,18 @@ from sandwright.render.rendered import Rendered
 from sandwright.render.shell import VARIABLES
 
 PlacedMount = tuple[Mount, ArtifactPosition]
+_NETWORKS = ("--network", "--net")
 
 
 def read_engine(rendered: Rendered, _policy: ResolvedPolicy) -> Enclosure:
+    """The container that `docker run` or `podman run` makes for the command."""
+    for name, value, at in engine_options(read_launch(rendered)):
+        if name == "--tmpfs":
+            check_tmpfs(value, at)
+    return read_container(rendered)
+
+
+def read_container(rendered: Rendered) -> Enclosure:
     """The container that `docker run` or `podman run` makes.
 
     With a proxy the launcher makes a network that leads nowhere, and puts the sandbox and the proxy on it.
@@ -37,11 +46,11 @@ def read_engine(rendered: Rendered, _policy: ResolvedPolicy) -> Enclosure:
     return Enclosure(
         "image",
         tuple(mounts_of([*options, *hidden])),
-        network=network_of(options) or next((at for _, at in read.words_of("sw_proxied")), None),
+        network=_own_network(read, options),
         environment={
             value.partition("=")[0]: at for name, value, at in options if name == "--env" and "=" in value
         },
-        passing=read.passing(),
+        passing=_client_variables(read, options),
         calls=filter_of(rendered, [value for name, value, _ in options if name == "--cap-add"]),
         isolated=isolation_of(options, ArtifactPosition(options[0][2].artifact, "the options of `run`")),
         absent=read.absent(),
@@ -86,9 +95,25 @@ def filter_of(rendered: Rendered, capabilities: Sequence[str]) -> Calls:
     return calls.of_json(rendered.artifact("seccomp.json").content, "seccomp.json", caps=caps)
 
 
+def _own_network(read: ReadPlan, options: Sequence[Option]) -> ArtifactPosition | None:
+    """The position of what says that the network leads nowhere: with a proxy the launcher chooses it."""
+    if any(name in _NETWORKS for name, _, _ in options):
+        return network_of(options)
+    return next((at for _, at in read.words_of("sw_proxied")), None)
+
+
+def _client_variables(read: ReadPlan, options: Sequence[Option]) -> Passing:
+    """The client passes a variable without a value on, unless the launcher has taken it away."""
+    gone = {word for word, _ in read.words_of("engine.unset")}
+    bare = {value: at for name, value, at in options if name == "--env" and "=" not in value}
+    passing = read.passing()
+    passed = {name: at for name, at in bare.items() if name not in gone}
+    return replace(passing, passed={**passing.passed, **passed})
+
+
 def network_of(options: Sequence[Option]) -> ArtifactPosition | None:
     """The position of the setting that turns the network off."""
-    named = [(value, at) for name, value, at in options if name in ("--network", "--net")]
+    named = [(value, at) for name, value, at in options if name in _NETWORKS]
     return named[-1][1] if named and named[-1][0] == "none" else None
 
 
@@ -148,6 +173,12 @@ def tmpfs_of(value: str) -> Mount:
     """The mount of `PATH:OPTIONS`."""
     target, _, options = value.partition(":")
     return Mount(target, "tmpfs", writable="ro" not in options.split(","))
+
+
+def check_tmpfs(value: str, position: ArtifactPosition) -> None:
+    """Raise DocumentError for a mount with devices, or set-user-ID programs."""
+    if not {"nosuid", "nodev"}.issubset(value.partition(":")[2].split(",")):
+        raise refuse_unknown(position)
 
 
 _FIELDS = frozenset(

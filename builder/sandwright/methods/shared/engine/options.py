@@ -39,13 +39,17 @@ _PRIVATE: Mapping[str, Namespace] = {"--ipc": "ipc", "--cgroupns": "cgroup"}
 
 
 def check_options(options: Iterable[Option], *, filters: bool = False) -> None:
-    """Raise DocumentError for an unknown option or value.
+    """Raise DocumentError for an unknown option or value, and for a limit of memory that leaves swap.
 
     `filters`: one may name a filter of system calls, which the caller looks at; else the launcher does.
     """
+    options = list(options)
+    limits = {name: value for name, value, _ in options}
     for name, value, position in options:
         values = _KNOWN.get(name, ())
         if values is not None and value not in values:
+            raise refuse_unknown(position)
+        if name == "--memory" and limits.get("--memory-swap") != value:
             raise refuse_unknown(position)
         if name == "--security-opt" and not _is_known(value, filters=filters):
             raise refuse_unknown(position)

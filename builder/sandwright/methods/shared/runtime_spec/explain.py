@@ -58,7 +58,8 @@ _RUNSC_FLAGS = frozenset(
 def read_runc(rendered: Rendered, policy: ResolvedPolicy) -> Enclosure:
     """The container that runc or crun makes of `config.json`.
 
-    Raise DocumentError also for a read-only directory that leaves the mounts below it writable.
+    Raise DocumentError also for a read-only directory that leaves the mounts below it writable, and for
+    root's without the rule that closes devices.
     """
     read = read_config(rendered, None)
     document = parse_json(rendered.artifact("config.json").content, file="config.json")
@@ -68,6 +69,9 @@ def read_runc(rendered: Rendered, policy: ResolvedPolicy) -> Enclosure:
         is_shallow = of_host and not {"rw", RECURSIVE}.intersection(each["options"])
         if is_shallow and policy.facts.kind(each["source"]) == "directory":
             raise refuse_unknown(_position(document, ("mounts", index), f"no {RECURSIVE}"))
+    rules = config["linux"].get("resources", {}).get("devices", [])
+    if policy.facts.uid == 0 and rules[:1] != [{"allow": False, "access": "rwm"}]:
+        raise refuse_unknown(_position(document, ("linux",), f"devices: {rules}"))
     return read
 
 
@@ -88,6 +92,9 @@ def read_config(rendered: Rendered, flags: Sequence[Placed] | None) -> Enclosure
     for flag, position in flags or ():
         if flag not in _RUNSC_FLAGS:
             raise refuse_unknown(position)
+    memory = config["linux"].get("resources", {}).get("memory", {})
+    if memory.get("limit") != memory.get("swap"):
+        raise refuse_unknown(_position(document, ("linux", "resources", "memory"), f"memory: {memory}"))
     words = {flag for flag, _ in flags or ()}
     launch = read_plan(rendered)
     kinds = [each["type"] for each in config["linux"]["namespaces"]]
@@ -154,8 +161,8 @@ def _mounts(document: Document, config: Any) -> Iterator[tuple[Mount, ArtifactPo
         for option in each["options"]:
             if option.partition("=")[0] not in _MOUNT_OPTIONS:
                 raise refuse_unknown(_position(document, ("mounts", index), option))
-        if each["type"] == "bind" and "rprivate" not in each["options"]:
-            raise refuse_unknown(_position(document, ("mounts", index), "no rprivate"))
+        for option in sorted(_required_options(each).difference(each["options"])):
+            raise refuse_unknown(_position(document, ("mounts", index), f"no {option}"))
         mount = _mount(each)
         text = f"{each['type']} {each['source']} on {mount.target}, {'rw' if mount.writable else 'ro'}"
         yield mount, _position(document, ("mounts", index), text)
@@ -163,6 +170,13 @@ def _mounts(document: Document, config: Any) -> Iterator[tuple[Mount, ArtifactPo
         for index, path in enumerate(config["linux"].get(key, ())):
             found: MountKind = "mask" if kind == "mask" else "proc"
             yield Mount(path, found), _position(document, ("linux", key, index), path)
+
+
+def _required_options(each: dict[str, Any]) -> set[str]:
+    """No mount has set-user-ID programs, and none but the runtime's own has devices."""
+    devices = each["destination"] in ("/dev", "/dev/pts") and each["type"] != "bind"
+    of_bind = {"rprivate"} if each["type"] == "bind" else set()
+    return {"nosuid"} | of_bind | ({"nodev"} if not devices else set())
 
 
 def _mount(each: dict[str, Any]) -> Mount:

@@ -1,0 +1,134 @@
+"""What a proxy among the artifacts lets through, and the policy does not."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import chain
+
+from sandwright.errors import ArtifactsTooWide
+from sandwright.evaluate.boundary import boundary_hosts
+from sandwright.evaluate.explain.squid import CACHE_OBJECT, GATEWAY, STRANGER, ProxyRequest, Squid
+from sandwright.evaluate.explain.verdict import ArtifactPosition, MethodVerdict
+from sandwright.evaluate.isolation import Exposure
+from sandwright.policy.explain import Explanation, explain
+from sandwright.policy.hosts import HostPattern
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.render.proxy import INSIDE, NEVER, PRIVATE
+
+_EACH_NAME = ("169.254.169.254", "10.0.0.1")
+"""Addresses that are asked about for every name."""
+
+_MOST = 5
+"""Cases that an error lists."""
+
+_Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+def check_proxy(policy: ResolvedPolicy, configuration: str, *, client: str) -> None:
+    """Raise ArtifactsTooWide where the proxy of a session would let more through than the policy.
+
+    `client` stands in the configuration for the sandbox. Raise DocumentError for a line that is not known.
+    """
+    squid = Squid(configuration, client=client)
+    found = [
+        _proxy_exposure(f"connect {host}:{port}", f"{answer.ground.text} ({answer.ground.source})", verdict)
+        for host, port, answer, verdict in unlisted_hosts(policy, squid)
+    ]
+    found += proxy_exposures(policy, squid)
+    if found:
+        raise ArtifactsTooWide(
+            "the proxy would allow more than the policy, so it is not used:", *_case_lines(found)
+        )
+
+
+def _case_lines(found: list[Exposure]) -> Iterator[str]:
+    yield from (f"  {each}" for each in found[:_MOST])
+    if len(found) > _MOST:
+        yield f"  and {len(found) - _MOST} more"
+
+
+def unlisted_hosts(
+    policy: ResolvedPolicy, squid: Squid
+) -> Iterator[tuple[str, int, Explanation, MethodVerdict]]:
+    """Hosts that it lets through and the policy doesn't list: neighbours of those, and what it names."""
+    for host, port in dict.fromkeys(chain(boundary_hosts(policy), squid.hosts())):
+        verdict = squid.verdict(host, port)
+        if verdict.allowed:
+            answer = explain(policy, "connect", f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
+            if not answer.allowed:
+                yield host, port, answer, verdict
+
+
+def proxy_exposures(policy: ResolvedPolicy, squid: Squid) -> Iterator[Exposure]:
+    """Addresses that a listed name must not lead to, and requests that are no client's or not for a host."""
+    names = [each for each in policy.network.allow if _network_or_none(each.host) is None]
+    addresses = {private: _refused_addresses(policy, private=private) for private in (False, True)}
+    for pattern in names[:1]:
+        yield from _other_requests(_request_for(pattern), squid)
+    for pattern in names:
+        # Names are many: all addresses are asked about for the first of a kind.
+        for address in addresses[pattern.private]:
+            verdict = squid.answer(replace(_request_for(pattern), address=address))
+            if verdict.allowed:
+                yield _proxy_exposure(
+                    f"connect {pattern} at {address}", "what no listed name may lead to", verdict
+                )
+        addresses[pattern.private] = [each for each in addresses[pattern.private] if each in _EACH_NAME]
+
+
+def _request_for(pattern: HostPattern) -> ProxyRequest:
+    """One for a host that a pattern lists."""
+    host = "any.example" if pattern.host == "*" else pattern.host.replace("*.", "x.", 1)
+    return ProxyRequest(host, min(pattern.ports or {443}))
+
+
+def _other_requests(usual: ProxyRequest, squid: Squid) -> Iterator[Exposure]:
+    others = [
+        ("TRACE", replace(usual, method="TRACE", scheme="HTTP")),
+        ("FTP", replace(usual, method="GET", scheme="FTP")),
+        ("the proxy's own pages", replace(usual, method="GET", scheme=CACHE_OBJECT)),
+    ]
+    if not squid.serves_all():
+        others += [(f"requests of {each}", replace(usual, client=each)) for each in (GATEWAY, STRANGER)]
+    for name, request in others:
+        verdict = squid.answer(request)
+        if verdict.allowed:
+            yield _proxy_exposure(name, "the proxy, which serves the sandbox's http and CONNECT", verdict)
+
+
+def _refused_addresses(policy: ResolvedPolicy, *, private: bool) -> list[str]:
+    """The machine's, its link's, those of clouds' metadata and, where a name is not `private`, private ones.
+
+    Of each network the first and the last. Addresses that the policy lists may be reached.
+    """
+    never, may_be = (_valid_networks(each) for each in (NEVER, PRIVATE if private else ()))
+    listed = _valid_networks(each.host for each in policy.network.allow)
+    ends = (address for each in _valid_networks((*NEVER, *INSIDE)) for address in (each[0], each[-1]))
+    found = map(ipaddress.ip_address, dict.fromkeys((*_EACH_NAME, *map(str, ends))))
+    return [
+        str(each)
+        for each in found
+        if not _is_in_any(each, listed) and (_is_in_any(each, never) or not _is_in_any(each, may_be))
+    ]
+
+
+def _valid_networks(texts: Iterable[str]) -> list[_Network]:
+    """Those that are networks or addresses."""
+    return [each for each in map(_network_or_none, texts) if each is not None]
+
+
+def _network_or_none(text: str) -> _Network | None:
+    try:
+        return ipaddress.ip_network(text)
+    except ValueError:
+        return None
+
+
+def _is_in_any(address: ipaddress.IPv4Address | ipaddress.IPv6Address, networks: Iterable[_Network]) -> bool:
+    return any(address in each for each in networks)
+
+
+def _proxy_exposure(subject: str, denied_by: str, verdict: MethodVerdict) -> Exposure:
+    return Exposure(subject, denied_by, verdict.position or ArtifactPosition("", verdict.because))
