@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Callable
 
 from sandwright.nested import reversed_components
-from sandwright.policy.facts import FIRMLINKS, HostFacts
+from sandwright.policy.facts import FIRMLINKS, Followed, HostFacts
 
 MAX_LINKS = 40
 """Links that the kernel follows in one path (MAXSYMLINKS; macOS follows 32)."""
@@ -23,11 +23,30 @@ def canonical(path: str, facts: HostFacts) -> str:
     return follow(path, facts)[0]
 
 
-def follow(path: str, facts: HostFacts) -> tuple[str, tuple[tuple[str, str], ...]]:
-    """The canonical form of a path, and each link on the way: where it is (canonical) and its text."""
-    pending = reversed_components(path)
-    current = ""
-    links: list[tuple[str, str]] = []
+def follow(path: str, facts: HostFacts) -> Followed:
+    """The canonical form of a path, and each link on the way. Raise ValueError when they form a loop.
+
+    A directory is followed once for all that is asked about in it.
+    """
+    known = facts.followed
+    found = known.get(path)
+    if found is None:
+        above, _, name = path.rpartition("/")
+        if name in ("", ".", ".."):
+            found = _walk(path, ("", ()), path, facts)
+        else:
+            start = known.get(above)
+            if start is None:
+                start = known[above] = _walk(above, ("", ()), path, facts)
+            found = _walk(name, start, path, facts)
+        known[path] = found
+    return found
+
+
+def _walk(rest: str, start: Followed, path: str, facts: HostFacts) -> Followed:
+    """Follow the rest of `path` from where its beginning led."""
+    pending = reversed_components(rest)
+    current, links = "" if start[0] == "/" else start[0], list(start[1])
     text_at, darwin = facts.link, facts.os == "darwin"
     while pending:
         part = pending.pop()
