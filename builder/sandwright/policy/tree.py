@@ -29,7 +29,11 @@ class PathTree(Generic[T]):
         """Put a value at a path, after those that are there."""
         node = self._root
         for name in components(path):
-            node = node.children.setdefault(self._key(name), _Node())
+            key = self._key(name)
+            inner = node.children.get(key)
+            if inner is None:
+                inner = node.children[key] = _Node()
+            node = inner
         node.values.append(value)
 
     def prefixes(self, path: str) -> Iterator[tuple[int, list[T]]]:
