@@ -16,6 +16,7 @@ MAX_LINKS = 40
 """Links that the kernel follows in one path (MAXSYMLINKS; macOS follows 32)."""
 
 _DATA = "/System/Volumes/Data"
+_ROOT: Followed = ("/", ())
 
 
 def canonical(path: str, facts: HostFacts) -> str:
@@ -29,27 +30,24 @@ def follow(path: str, facts: HostFacts) -> Followed:
     A directory is followed once for all that is asked about in it.
     """
     known = facts.followed
-    found = known.get(path)
-    if found is None:
-        above, _, name = path.rpartition("/")
-        if name in ("", ".", ".."):
-            found = _walk(path, ("", ()), path, facts)
-        else:
-            start = known.get(above)
-            if start is None:
-                start = known[above] = _walk(above, ("", ()), path, facts)
-            found = _walk(name, start, path, facts)
-        known[path] = found
-    return found
+    if path not in known:
+        for each in (path.rpartition("/")[0], path):
+            above, pending = each, list[str]()
+            while above and above not in known:
+                above, _, name = above.rpartition("/")
+                pending.append(name)
+            known[each] = _walk(pending, known.get(above, _ROOT), path, facts)
+    return known[path]
 
 
-def _walk(rest: str, start: Followed, path: str, facts: HostFacts) -> Followed:
-    """Follow the rest of `path` from where its beginning led."""
-    pending = reversed_components(rest)
-    current, links = "" if start[0] == "/" else start[0], list(start[1])
+def _walk(pending: list[str], start: Followed, path: str, facts: HostFacts) -> Followed:
+    """Follow the rest of `path`, its last name first, from where its beginning led."""
+    current, links = "" if start[0] == "/" else start[0], [*start[1]]
     text_at, darwin = facts.link, facts.os == "darwin"
     while pending:
         part = pending.pop()
+        if part in ("", "."):
+            continue
         if part == "..":
             current = current.rpartition("/")[0]
             continue
