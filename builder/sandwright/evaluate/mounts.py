@@ -114,15 +114,15 @@ class Mounts:
         """Where the links of a path lead inside; None where they form a loop."""
         above, _, name = path.rpartition("/")
         if name in ("", ".", ".."):
-            found = self._follow(path, ("", 0))
+            found = self._follow_inside(path, ("", 0))
         else:
             if above not in self._directories:
-                self._directories[above] = self._follow(above, ("", 0))
+                self._directories[above] = self._follow_inside(above, ("", 0))
             start = self._directories[above]
-            found = start and self._follow(name, start)
+            found = start and self._follow_inside(name, start)
         return found and (found[0] or "/")
 
-    def _follow(self, rest: str, start: tuple[str, int]) -> tuple[str, int] | None:
+    def _follow_inside(self, rest: str, start: tuple[str, int]) -> tuple[str, int] | None:
         """Where the rest of a path leads from a canonical directory, and how many links that took in all."""
         pending = reversed_components(rest)
         current, links = start

@@ -29,18 +29,18 @@ def follow(path: str, facts: HostFacts) -> Followed:
 
     A directory is followed once for all that is asked about in it.
     """
-    known = facts.followed
-    if path not in known:
+    followed = facts.followed
+    if path not in followed:
         for each in (path.rpartition("/")[0], path):
             above, pending = each, list[str]()
-            while above and above not in known:
+            while above and above not in followed:
                 above, _, name = above.rpartition("/")
                 pending.append(name)
-            known[each] = _walk(pending, known.get(above, _ROOT), path, facts)
-    return known[path]
+            followed[each] = _follow_rest(pending, followed.get(above, _ROOT), path, facts)
+    return followed[path]
 
 
-def _walk(pending: list[str], start: Followed, path: str, facts: HostFacts) -> Followed:
+def _follow_rest(pending: list[str], start: Followed, path: str, facts: HostFacts) -> Followed:
     """Follow the rest of `path`, its last name first, from where its beginning led."""
     current, links = "" if start[0] == "/" else start[0], [*start[1]]
     text_at, darwin = facts.link, facts.os == "darwin"

@@ -55,15 +55,15 @@ class PathTree(Generic[T]):
 
     def at(self, path: str) -> list[T]:
         """The values at exactly this path."""
-        node = self._node(path)
+        node = self._node_of_path(path)
         return list(node.values) if node else []
 
     def has_inside(self, path: str) -> bool:
         """Whether there are values at paths below this one."""
-        node = self._node(path)
+        node = self._node_of_path(path)
         return node is not None and bool(node.children)
 
-    def _node(self, path: str) -> _Node[T] | None:
+    def _node_of_path(self, path: str) -> _Node[T] | None:
         node: _Node[T] | None = self._root
         for name in components(path):
             node = node.children.get(self._key(name)) if node else None

@@ -79,7 +79,7 @@ def sweep_renderings(used: str) -> None:
         _remove_after(each, _HALF_MADE)
     _bound(list(cache.glob("[0-9a-f]*.entry")), _remove_later)
     directories = list(rendered.glob("[0-9a-f]*"))
-    if _excess(directories):  # few sweeps have to read every session's record
+    if _beyond_limits(directories):  # few sweeps have to read every session's record
         in_use = {used, *(record.directory for record in state.read_all())}
         _bound([path for path in directories if str(path) not in in_use], _remove_later)
     _bound(list(programs.glob("[0-9a-f]*")), _remove_unshared)
@@ -116,11 +116,11 @@ def _is_complete(directory: Path, artifacts: Iterable[Artifact]) -> bool:
 
 def _bound(paths: list[Path], remove: Callable[[Path], None]) -> None:
     """Remove the oldest of some beyond MOST and MOST_BYTES."""
-    for path in _excess(paths):
+    for path in _beyond_limits(paths):
         remove(path)
 
 
-def _excess(paths: list[Path]) -> list[Path]:
+def _beyond_limits(paths: list[Path]) -> list[Path]:
     """The oldest of some beyond MOST and MOST_BYTES."""
     size, found = 0, []
     for count, path in enumerate(sorted(paths, key=_age)):

@@ -57,7 +57,7 @@ def of_bpf(content: bytes, file: str) -> Calls:
         call_number = number(question, abi)
         if call_number is None:
             return _unknown_call(question, arch)
-        action = _program(content, file)(SystemCall(call_number, abi.audit, padded(question)))
+        action = _bpf_answers(content, file)(SystemCall(call_number, abi.audit, padded(question)))
         at = ArtifactPosition(file, f"{question.name} ({call_number}): {action}")
         return MethodVerdict(action.lets_run, f"the filter answers {action}", at)
 
@@ -65,7 +65,7 @@ def of_bpf(content: bytes, file: str) -> Calls:
 
 
 @functools.lru_cache(maxsize=8)
-def _program(content: bytes, file: str) -> Callable[[SystemCall], Action]:
+def _bpf_answers(content: bytes, file: str) -> Callable[[SystemCall], Action]:
     """What a program answers: all renderings of a profile have it, and are asked about the same calls."""
     program = read_program(content, file=file)
     return functools.lru_cache(maxsize=4096)(lambda call: run_program(program, call))
