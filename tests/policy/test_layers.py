@@ -16,11 +16,22 @@ from sandwright.documents.model import keys, options
 from sandwright.errors import DocumentError
 from sandwright.policy import load
 from sandwright.policy.facts import HostFacts
-from sandwright.policy.layers import FIELDS
+from sandwright.policy.layers import FIELDS, merged
 from sandwright.policy.model import PolicyFile
 from sandwright.policy.resolved import ResolvedPolicy
 
 FACTS = HostFacts(os="linux", home="/home/u", project="/home/u/p")
+
+
+def test_the_items_of_a_layer_get_their_places_once() -> None:
+    """A run merges the same presets for the policy and for what it is compared with."""
+    layers = [load.built_in(), *load.presets(("default",))]
+    first, second = merged(layers), merged([*layers, load.layer("filesystem:\n  deny: [/x]\n")])
+    for name, items in first.lists.items():
+        assert all(a is b for a, b in zip(items, second.lists[name], strict=False))
+    assert [
+        each.value for each in second.items("filesystem.deny")[len(first.items("filesystem.deny")) :]
+    ] == ["/x"]
 
 
 def _resolved(**texts: str) -> ResolvedPolicy:

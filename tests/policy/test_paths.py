@@ -67,6 +67,24 @@ def test_loops_end(path: str) -> None:
         canonical(path, _facts(LINKS))
 
 
+class _Counting(dict[str, HostEntry]):
+    """Entries that count how often they are looked up."""
+
+    lookups = 0
+
+    def get(self, path: str, default: object = None) -> HostEntry | None:  # type: ignore[override]  # noqa: ARG002
+        self.lookups += 1
+        return super().get(path)
+
+
+def test_a_directory_is_followed_once_for_all_paths_in_it() -> None:
+    entries = _Counting({"/a/b": HostEntry("symlink", "/c")})
+    facts = HostFacts(os="linux", home="/home/u", project="/home/u/p", entries=entries)
+    for name in 2 * [*range(100)]:
+        assert canonical(f"/a/b/d/{name}", facts) == f"/c/d/{name}"
+    assert entries.lookups == 4 + 100  # /a, the link, /c and /c/d; then each name
+
+
 def test_the_way_is_told() -> None:
     assert follow("/one/x", _facts(LINKS)) == ("/three/x", (("/one", "two"), ("/two", "three")))
 

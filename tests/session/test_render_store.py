@@ -11,8 +11,9 @@ import pytest
 
 from sandwright import user_dirs
 from sandwright.render.artifact import Artifact
-from sandwright.session import render_store
+from sandwright.session import render_store, state
 from sandwright.session.render_store import store, sweep_renderings
+from sandwright.session.session_record import SessionRecord
 
 WAIT = 60
 PROGRAM = b"\x7fELF" + b"x" * 1000
@@ -59,6 +60,25 @@ def test_a_program_that_was_changed_is_shared_no_more(cache: Path) -> None:
 def _aged(paths: Iterable[Path]) -> None:
     for number, path in enumerate(paths):
         os.utime(path, (number + 1, number + 1))
+
+
+@pytest.mark.usefixtures("cache")
+def test_sessions_are_asked_only_where_something_may_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A first run reads no session's record for the sake of a few directories."""
+    asked: list[str] = []
+
+    def read_all() -> list[SessionRecord]:
+        asked.append("records")
+        return []
+
+    monkeypatch.setattr(state, "read_all", read_all)
+    monkeypatch.setattr(render_store, "MOST", 3)
+    directories = [store(_rendered(str(number))) for number in range(3)]
+    sweep_renderings(str(directories[0]))
+    assert not asked
+    store(_rendered("one more"))
+    sweep_renderings(str(directories[0]))
+    assert asked
 
 
 def test_the_number_is_bounded(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:

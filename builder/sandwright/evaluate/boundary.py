@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator
 
 from sandwright.evaluate.explain.calls import Arguments
@@ -68,11 +69,21 @@ def refused_calls(policy: ResolvedPolicy, arch: Architecture) -> Iterator[tuple[
             if not decide(of_file, SeccompCall(NATIVE[arch], number)).action.lets_run:
                 yield name, _NO_ARGUMENTS
         return
-    chosen = profile(policy.process.seccomp)
-    for name in numbers(NATIVE[arch]):
-        for arguments in dict.fromkeys(_boundary_arguments(chosen.rules(caps).get(name, ()))):
-            if not decide_by_name(chosen, name, arguments, caps=caps).action.lets_run:
-                yield name, arguments
+    yield from _refused_by_shipped(policy.process.seccomp, frozenset(caps), arch)
+
+
+@functools.cache
+def _refused_by_shipped(
+    name: str, caps: frozenset[str], arch: Architecture
+) -> tuple[tuple[str, Arguments], ...]:
+    """The same of a shipped profile, which every policy has alike."""
+    chosen = profile(name)
+    return tuple(
+        (call, arguments)
+        for call in numbers(NATIVE[arch])
+        for arguments in dict.fromkeys(_boundary_arguments(chosen.rules(caps).get(call, ())))
+        if not decide_by_name(chosen, call, arguments, caps=caps).action.lets_run
+    )
 
 
 def _boundary_arguments(rules: Iterable[SeccompRule]) -> Iterator[Arguments]:

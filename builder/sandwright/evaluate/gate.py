@@ -208,7 +208,7 @@ def _bind_excesses(
                     continue
                 case = Asked(action, inside, path=inside)
                 verdict = sandbox.answer(case, policy.facts, _arch(policy))
-                reason = why_looser(policy, replace(case, path=path), findings, sandbox)
+                reason = why_looser(policy, case._replace(path=path), findings, sandbox)
                 if verdict.allowed and verdict.position == position and not reason:
                     answer = explain(policy, action, path)
                     yield Excess(case, f"{answer.ground.text} ({answer.ground.source})", verdict)

@@ -6,7 +6,7 @@ later mount hides what lies at and below its target.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from sandwright.errors import UsageError
 from sandwright.nested import reversed_components
@@ -16,8 +16,7 @@ from sandwright.policy.tree import PathTree
 from sandwright.render.mounts import Mount, MountPlan
 
 
-@dataclass(frozen=True)
-class MountAccess:
+class MountAccess(NamedTuple):
     """What a program inside can do with a path.
 
     `path` is where its links lead inside. `mount` decides, None where the image's own files are. `because`
@@ -43,6 +42,7 @@ class Mounts:
             self._tree.add(mount.target, (index, mount))
         self._governing: dict[str, Mount | None] = {}
         self._links: dict[str, str | None] = {}
+        self._directories: dict[str, tuple[str, int] | None] = {}
         self._answers: dict[str, MountAccess] = {}
 
     def access(self, path: str) -> MountAccess:
@@ -111,8 +111,21 @@ class Mounts:
         return self._facts.kind(mount.source) in ("file", "fifo", "socket", "device")
 
     def _resolve_links(self, path: str) -> str | None:
-        pending = reversed_components(path)
-        current, links = "", 0
+        """Where the links of a path lead inside; None where they form a loop."""
+        above, _, name = path.rpartition("/")
+        if name in ("", ".", ".."):
+            found = self._follow_inside(path, ("", 0))
+        else:
+            if above not in self._directories:
+                self._directories[above] = self._follow_inside(above, ("", 0))
+            start = self._directories[above]
+            found = start and self._follow_inside(name, start)
+        return found and (found[0] or "/")
+
+    def _follow_inside(self, rest: str, start: tuple[str, int]) -> tuple[str, int] | None:
+        """Where the rest of a path leads from a canonical directory, and how many links that took in all."""
+        pending = reversed_components(rest)
+        current, links = start
         while pending:
             part = pending.pop()
             if part == "..":
@@ -127,7 +140,7 @@ class Mounts:
                 return None
             pending += reversed_components(text)
             current = "" if text.startswith("/") else current
-        return current or "/"
+        return current, links
 
     def _link_at(self, path: str) -> str | None:
         """The text of the link that is seen at a path inside; kept, as each path has its directories."""

@@ -91,15 +91,16 @@ def collect_facts(
         account=account,
     )
     facts = _with_installation(policy, facts, inputs)
+    named = _policy_paths(policy, facts)
     restricted = (
-        *_policy_paths(policy, facts),
+        *named,
         *_protected_paths(policy, facts),
         *_searched_roots(policy, facts),
     )
     facts = with_mount_aliases(facts, restricted, inputs)
     for path in (
         *_always(facts),
-        *_policy_paths(policy, facts),
+        *named,
         *_protected_paths(policy, facts),
         *(path for paths in facts.mount_aliases.values() for path in paths),
     ):

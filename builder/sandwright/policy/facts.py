@@ -82,6 +82,16 @@ class HostEntry:
     target: str = ""
 
 
+Followed = tuple[str, tuple[tuple[str, str], ...]]
+"""The canonical form of a path, and each link on the way: where it is (canonical) and its text."""
+
+
+class AskedEntries(Mapping[str, HostEntry]):
+    """Entries that a host is asked for, one by one. `followed` are the paths that were followed in them."""
+
+    followed: dict[str, Followed]
+
+
 class RecordedEntries(dict[str, HostEntry]):
     """The entries of a recording, which refuses to answer what was not recorded.
 
@@ -248,6 +258,11 @@ class HostFacts:
             "UID": str(self.uid),
         }
         return {**self.environment, **builtin}
+
+    @cached_property  # each path is followed many times, most of them in few directories
+    def followed(self) -> dict[str, Followed]:
+        """What `paths.follow` found, by path: shared by all facts that have the same live entries."""
+        return self.entries.followed if isinstance(self.entries, AskedEntries) else {}
 
     def kind(self, path: str) -> EntryKind | None:
         """The entry at a path, links not followed; None for nothing."""

@@ -27,7 +27,7 @@ from sandwright.policy.facts import HostFacts
 from sandwright.policy.paths import ancestors, canonical_with_links, is_inside
 from sandwright.policy.reserved import granting_rules
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.policy.rules import PathRule
+from sandwright.policy.rules import PathRule, PathRules
 from sandwright.resources import Room, data_path
 
 LIBRARIES = (
@@ -114,14 +114,23 @@ def refuse_changeable(policy: ResolvedPolicy) -> None:
         found = shutil.which(name, path=os.pathsep.join(folders))
         if found is not None and _changeable(found, tree.changes_host):
             raise UsageError(f"{found}, which launchers run, leads to what the sandbox can write")
-    folders_of: dict[str, str | None] = {}  # hundreds of modules are in a few directories
+    _refuse_changeable_modules(tree)
+
+
+def _refuse_changeable_modules(tree: PathRules) -> None:
+    """Raise UsageError where the sandbox could change a module that has been loaded."""
+    folders: dict[str, tuple[str, bool]] = {}  # few, for hundreds of modules
     for name, file in _loaded_modules():
         folder, _, base = file.rpartition("/")
-        if folder not in folders_of:
-            folders_of[folder] = process.real_path(folder, tree.changes_host)
-        above = folders_of[folder]
-        if process.real_path(base if above else file, tree.changes_host, above=above or "") is None:
-            raise UsageError(f"the policy lets {file} be written, and this program has loaded {name} from it")
+        if folder not in folders:
+            above = process.real_path(_absolute_path(folder), tree.changes_host) or ""
+            folders[folder] = above, bool(above) and not tree.decides_inside(above)
+        above, as_a_whole = folders[folder]
+        if as_a_whole and not os.path.islink(f"{above}/{base}"):  # noqa: PTH114 - there are hundreds
+            continue
+        path = _absolute_path(file)
+        if process.real_path(base if above else path, tree.changes_host, above=above) is None:
+            raise UsageError(f"the policy lets {path} be written, and this program has loaded {name} from it")
 
 
 def _refuse_inside(rules: Iterable[PathRule]) -> None:
@@ -191,11 +200,11 @@ def _commands() -> Iterator[str]:
 def _loaded_modules() -> Iterator[tuple[str, str]]:
     """The modules that have been loaded, with their files; for a program that uses ours, ours alone."""
     all_ours = _is_own_process()
-    for name, module in sorted(sys.modules.items()):
+    for name in sorted(sys.modules):
         ours = all_ours or name.partition(".")[0].startswith("sandwright")
-        file = getattr(module, "__file__", None) if ours else None
+        file = getattr(sys.modules[name], "__file__", None) if ours else None
         if isinstance(file, str):
-            yield name, _absolute_path(file)
+            yield name, file
 
 
 def _executable_directories(changes: Callable[[str], bool]) -> Iterator[str]:

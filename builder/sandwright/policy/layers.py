@@ -154,7 +154,7 @@ class _Merging:
                 self.lists[name] = tuple(self._merge_grants(layer, name, path, settings))
                 self.given[name] = layer.source(path)
             case "restrictions":
-                self.lists[name] = self.lists.get(name, ()) + tuple(_sourced_items(layer, path, settings))
+                self.lists[name] = self.lists.get(name, ()) + _sourced_items(layer, name, path, settings)
             case "entries":
                 entries = self.entries.setdefault(name, {})
                 for key, value in settings.items():
@@ -179,16 +179,20 @@ class _Merging:
     def _merge_grants(
         self, layer: Layer, name: str, path: Path, items: Sequence[Any]
     ) -> Iterator[Sourced[Any]]:
-        for item in _sourced_items(layer, path, items):
+        for item in _sourced_items(layer, name, path, items):
             if item.value == INHERITED:
                 yield from self.lists.get(name, ())
             else:
                 yield item
 
 
-def _sourced_items(layer: Layer, path: Path, items: Sequence[Any]) -> Iterator[Sourced[Any]]:
-    for index, value in enumerate(items):
-        yield Sourced(value, layer.source((*path, index)))
+def _sourced_items(layer: Layer, name: str, path: Path, items: Sequence[Any]) -> tuple[Sourced[Any], ...]:
+    """The items of a layer's list. A layer is merged several times for a run, with others each time."""
+    found = layer.items.get(name)
+    if found is None:
+        found = tuple(Sourced(value, layer.source((*path, index))) for index, value in enumerate(items))
+        layer.items[name] = found
+    return found
 
 
 def _field_value(layer: Layer, name: str) -> Any:  # noqa: ANN401 - of the field's type

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 
 from sandwright.inputs import LiveHost
 from sandwright.policy import spelling
-from sandwright.policy.facts import HostEntry, HostFacts
+from sandwright.policy.facts import AskedEntries, Followed, HostEntry, HostFacts
 from sandwright.policy.paths import canonical_with_links, is_inside, same_name
 from sandwright.policy.resolved import ResolvedPolicy
 
@@ -35,7 +35,7 @@ def look_up(path: str, facts: HostFacts) -> None:
     facts.kind(canonical_with_links(path, facts)[0])
 
 
-class LiveEntries(Mapping[str, HostEntry]):
+class LiveEntries(AskedEntries):
     """The entries of this host: each is asked for when it is first looked up, and recorded.
 
     A link whose directory stores its name otherwise (`stored_name`) leads to the stored name.
@@ -48,6 +48,7 @@ class LiveEntries(Mapping[str, HostEntry]):
         self._found: dict[str, HostEntry | None] = dict(facts.entries)
         self._found.update(dict.fromkeys(facts.absent))
         self._names: dict[str, frozenset[str]] = {}
+        self.followed: dict[str, Followed] = {}
 
     def __getitem__(self, path: str) -> HostEntry:
         """The entry at a path. Raise KeyError for nothing."""
@@ -77,6 +78,7 @@ class LiveEntries(Mapping[str, HostEntry]):
         self.inputs.forget(path)
         for each in [each for each in self._found if is_inside(each, path) or is_inside(path, each)]:
             del self._found[each]
+        self.followed.clear()
 
     def recorded(self, facts: HostFacts) -> HostFacts:
         """The facts with all that was looked up."""

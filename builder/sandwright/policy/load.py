@@ -9,9 +9,9 @@ import errno
 import functools
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from sandwright.documents.decode import decode
 from sandwright.documents.document import MAX_BYTES, Document, Value, field_name, without_positions
@@ -20,7 +20,7 @@ from sandwright.documents.yaml import parse_yaml
 from sandwright.errors import DocumentError, Problem, UsageError
 from sandwright.policy.model import PolicyFile
 from sandwright.policy.names import PRESETS
-from sandwright.policy.provenance import PolicySource
+from sandwright.policy.provenance import PolicySource, Sourced
 from sandwright.policy.retired_keys import rename_keys
 from sandwright.questions import is_placeholder
 from sandwright.reading import open_named
@@ -45,7 +45,8 @@ class Layer:
     """One document that says part of a policy.
 
     `file` is where it was read from, None for what has no file of its own in the host's tree. `retired` warns
-    of names of the last release, which `document` no longer has.
+    of names of the last release, which `document` no longer has. `items` are those of its lists that were
+    merged so far, by field, with their places.
     """
 
     kind: LayerKind
@@ -54,6 +55,7 @@ class Layer:
     preset: str = ""
     file: str | None = None
     retired: tuple[Problem, ...] = ()
+    items: dict[str, tuple[Sourced[Any], ...]] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def name(self) -> str:

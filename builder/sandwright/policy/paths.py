@@ -10,12 +10,13 @@ import unicodedata
 from collections.abc import Callable
 
 from sandwright.nested import reversed_components
-from sandwright.policy.facts import FIRMLINKS, HostFacts
+from sandwright.policy.facts import FIRMLINKS, Followed, HostFacts
 
 MAX_LINKS = 40
 """Links that the kernel follows in one path (MAXSYMLINKS; macOS follows 32)."""
 
 _DATA = "/System/Volumes/Data"
+_ROOT: Followed = ("/", ())
 
 
 def canonical(path: str, facts: HostFacts) -> str:
@@ -23,14 +24,30 @@ def canonical(path: str, facts: HostFacts) -> str:
     return follow(path, facts)[0]
 
 
-def follow(path: str, facts: HostFacts) -> tuple[str, tuple[tuple[str, str], ...]]:
-    """The canonical form of a path, and each link on the way: where it is (canonical) and its text."""
-    pending = reversed_components(path)
-    current = ""
-    links: list[tuple[str, str]] = []
+def follow(path: str, facts: HostFacts) -> Followed:
+    """The canonical form of a path, and each link on the way. Raise ValueError when they form a loop.
+
+    A directory is followed once for all that is asked about in it.
+    """
+    followed = facts.followed
+    if path not in followed:
+        for each in (path.rpartition("/")[0], path):
+            above, pending = each, list[str]()
+            while above and above not in followed:
+                above, _, name = above.rpartition("/")
+                pending.append(name)
+            followed[each] = _follow_rest(pending, followed.get(above, _ROOT), path, facts)
+    return followed[path]
+
+
+def _follow_rest(pending: list[str], start: Followed, path: str, facts: HostFacts) -> Followed:
+    """Follow the rest of `path`, its last name first, from where its beginning led."""
+    current, links = "" if start[0] == "/" else start[0], [*start[1]]
     text_at, darwin = facts.link, facts.os == "darwin"
     while pending:
         part = pending.pop()
+        if part in ("", "."):
+            continue
         if part == "..":
             current = current.rpartition("/")[0]
             continue

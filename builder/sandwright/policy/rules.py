@@ -143,6 +143,10 @@ class PathRules:
         rules = self.deciding(path)
         return bool(rules) and rules[0].readable and not rules[0].private
 
+    def decides_inside(self, path: str) -> bool:
+        """Whether there is a rule for something in a directory; else a read-only one is so as a whole."""
+        return self._tree.has_inside(path)
+
     def at(self, path: str) -> list[PathRule]:
         """The rules for exactly this path, protected names excepted."""
         return self._tree.at(path)

@@ -29,7 +29,11 @@ class PathTree(Generic[T]):
         """Put a value at a path, after those that are there."""
         node = self._root
         for name in components(path):
-            node = node.children.setdefault(self._key(name), _Node())
+            key = self._key(name)
+            inner = node.children.get(key)
+            if inner is None:
+                inner = node.children[key] = _Node()
+            node = inner
         node.values.append(value)
 
     def prefixes(self, path: str) -> Iterator[tuple[int, list[T]]]:
@@ -51,7 +55,16 @@ class PathTree(Generic[T]):
 
     def at(self, path: str) -> list[T]:
         """The values at exactly this path."""
+        node = self._node_of_path(path)
+        return list(node.values) if node else []
+
+    def has_inside(self, path: str) -> bool:
+        """Whether there are values at paths below this one."""
+        node = self._node_of_path(path)
+        return node is not None and bool(node.children)
+
+    def _node_of_path(self, path: str) -> _Node[T] | None:
         node: _Node[T] | None = self._root
         for name in components(path):
             node = node.children.get(self._key(name)) if node else None
-        return list(node.values) if node else []
+        return node

@@ -440,7 +440,7 @@ def _ask_program(inputs: LiveHost) -> None:
         for name, each in sorted(sys.modules.items())
         if name.split(".")[0] in ours
     ]
-    folders = {str(Path(file).parent): None for file in files if file}
+    folders = {os.path.dirname(file): None for file in files if file}  # noqa: PTH120 - of hundreds
     more = (*package.glob("*/programs/*"), package / "policy/presets", *(data_path(room) for room in _ROOMS))
     below = (each for folder in more for each, _, _ in os.walk(folder))
     inputs.ask("tree", *folders, *(each for each in below if not each.endswith("/__pycache__")))

@@ -67,7 +67,6 @@ def sweep_renderings(used: str) -> None:
 
     Never `used`, nor what a session's record names: that launcher alone knows the session's placeholders.
     """
-    in_use = {used, *(record.directory for record in state.read_all())}
     cache = Path(user_dirs.cache())
     rendered, programs = cache / "rendered", cache / "programs"
     half_made = (
@@ -78,8 +77,11 @@ def sweep_renderings(used: str) -> None:
     )
     for each in half_made:
         _remove_after(each, _HALF_MADE)
-    for found in (cache.glob("[0-9a-f]*.entry"), rendered.glob("[0-9a-f]*")):
-        _bound([path for path in found if str(path) not in in_use], _remove_later)
+    _bound(list(cache.glob("[0-9a-f]*.entry")), _remove_later)
+    directories = list(rendered.glob("[0-9a-f]*"))
+    if _beyond_limits(directories):  # few sweeps have to read every session's record
+        in_use = {used, *(record.directory for record in state.read_all())}
+        _bound([path for path in directories if str(path) not in in_use], _remove_later)
     _bound(list(programs.glob("[0-9a-f]*")), _remove_unshared)
 
 
@@ -114,11 +116,18 @@ def _is_complete(directory: Path, artifacts: Iterable[Artifact]) -> bool:
 
 def _bound(paths: list[Path], remove: Callable[[Path], None]) -> None:
     """Remove the oldest of some beyond MOST and MOST_BYTES."""
-    size = 0
+    for path in _beyond_limits(paths):
+        remove(path)
+
+
+def _beyond_limits(paths: list[Path]) -> list[Path]:
+    """The oldest of some beyond MOST and MOST_BYTES."""
+    size, found = 0, []
     for count, path in enumerate(sorted(paths, key=_age)):
         size += _unshared_size(path)
         if count >= MOST or size > MOST_BYTES:
-            remove(path)
+            found.append(path)
+    return found
 
 
 def _unshared_size(path: Path) -> int:

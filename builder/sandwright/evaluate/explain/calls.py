@@ -10,10 +10,11 @@ from sandwright.errors import UsageError
 from sandwright.evaluate.bpf import SystemCall, read_program, run_program
 from sandwright.evaluate.explain.enclosure import Calls
 from sandwright.evaluate.explain.verdict import ArtifactPosition, Asked, MethodVerdict
-from sandwright.seccomp import SeccompCall, SeccompDecision, SeccompProfile, decide
+from sandwright.seccomp import SeccompCall, SeccompDecision, decide
 from sandwright.seccomp.abi import NATIVE, Abi, Architecture, numbers
-from sandwright.seccomp.action import ActionKind
+from sandwright.seccomp.action import Action, ActionKind
 from sandwright.seccomp.document import load_profile_json, read_profile
+from sandwright.seccomp.model import SeccompFilter
 from sandwright.seccomp.resolve import resolve
 
 Arguments = tuple[int, int, int, int, int, int]
@@ -50,18 +51,24 @@ def padded(question: Asked) -> Arguments:
 
 def of_bpf(content: bytes, file: str) -> Calls:
     """The answers of a program, for the architecture it was made for."""
-    program = functools.cache(lambda: read_program(content, file=file))
 
     def answer(question: Asked, arch: str) -> MethodVerdict:
         abi = NATIVE[architecture_named(arch)]
         call_number = number(question, abi)
         if call_number is None:
             return _unknown_call(question, arch)
-        action = run_program(program(), SystemCall(call_number, abi.audit, padded(question)))
+        action = _bpf_answers(content, file)(SystemCall(call_number, abi.audit, padded(question)))
         at = ArtifactPosition(file, f"{question.name} ({call_number}): {action}")
         return MethodVerdict(action.lets_run, f"the filter answers {action}", at)
 
     return answer
+
+
+@functools.lru_cache(maxsize=8)
+def _bpf_answers(content: bytes, file: str) -> Callable[[SystemCall], Action]:
+    """What a program answers: all renderings of a profile have it, and are asked about the same calls."""
+    program = read_program(content, file=file)
+    return functools.lru_cache(maxsize=4096)(lambda call: run_program(program, call))
 
 
 def of_json(content: bytes, file: str, *, caps: Collection[str] = (), listener: Calls | None = None) -> Calls:
@@ -69,16 +76,21 @@ def of_json(content: bytes, file: str, *, caps: Collection[str] = (), listener: 
 
     `listener` answers the calls that it reports to one.
     """
-    return _profile_calls(functools.partial(_load_profile, content, file), file, caps, listener)
+    filter_of = functools.partial(_filter_of_json, content, file, frozenset(caps))
+    return _profile_calls(filter_of, file, listener)
 
 
-_load_profile = functools.lru_cache(maxsize=2)(load_profile_json)
-"""Several artifacts of a method name the same filter."""
+@functools.lru_cache(maxsize=8)
+def _filter_of_json(content: bytes, file: str, caps: frozenset[str], machine: Architecture) -> SeccompFilter:
+    """What an engine makes of a profile: several artifacts name the same one, and so do all renderings."""
+    return resolve(load_profile_json(content, file), arch=machine, caps=caps)
 
 
 def of_document(document: Document, *, caps: Collection[str] = ()) -> Calls:
     """The same of the configuration of a bundle that holds a profile."""
-    return _profile_calls(functools.cache(lambda: read_profile(document)), document.file, caps)
+    profile = functools.cache(lambda: read_profile(document))
+    filter_of = functools.cache(lambda machine: resolve(profile(), arch=machine, caps=caps))
+    return _profile_calls(filter_of, document.file)
 
 
 def widest(one: Calls, other: Calls) -> Calls:
@@ -104,10 +116,8 @@ def only(names: Collection[str], found: Calls, reason: str) -> Calls:
 
 
 def _profile_calls(
-    profile: Callable[[], SeccompProfile], file: str, caps: Collection[str], listener: Calls | None = None
+    filter_of: Callable[[Architecture], SeccompFilter], file: str, listener: Calls | None = None
 ) -> Calls:
-    filter_of = functools.cache(lambda machine: resolve(profile(), arch=machine, caps=caps))
-
     def answer(question: Asked, arch: str) -> MethodVerdict:
         machine = architecture_named(arch)
         call_number = number(question, NATIVE[machine])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from sandwright.evaluate.explain.isolation import Isolation
@@ -135,8 +135,9 @@ class Enclosure(ReadBack):
 
     def _absent_at(self, path: str) -> str:
         """The path of `absent` that this one is, or is in, the uppermost if there are several."""
-        above = (each for each in reversed((path, *ancestors(path))) if each in self.absent)
-        return next(above, "") if self.absent else ""
+        if not self.absent:
+            return ""
+        return next((each for each in reversed((path, *ancestors(path))) if each in self.absent), "")
 
     def _on(self, facts: HostFacts) -> Mounts:
         """The mounts on a host; made once, as questions come by the thousand."""
@@ -171,7 +172,7 @@ class Enclosure(ReadBack):
             return MethodVerdict(
                 allowed=False, because=because, position=ArtifactPosition("launch.plan", "sockets.supervised")
             )
-        seen = self._decide_path(replace(question, kind="read"), facts)
+        seen = self._decide_path(question._replace(kind="read"), facts)
         if not seen.allowed:
             return seen
         return MethodVerdict(

@@ -85,7 +85,7 @@ def _path_question(policy: ResolvedPolicy, question: Asked, subject: str) -> Ask
     links = follow(policy.spelled(subject), policy.facts)[1]
     path = policy.canonical(subject)
     of_image = policy.denies_image(path)
-    return replace(question, path=path, links=tuple(where for where, _ in links), image=of_image)
+    return question._replace(path=path, links=tuple(where for where, _ in links), image=of_image)
 
 
 def _call_question(subject: str, arguments: tuple[int, ...] | None) -> Asked:

@@ -1,14 +1,14 @@
-"""The questions to every method's artifacts, and their answers."""
+"""The questions to every method's artifacts, and their answers: the gate has thousands for each rendering."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from sandwright.policy.explain import Question
 
 
-@dataclass(frozen=True)
-class Asked:
+class Asked(NamedTuple):
     """One question, in the one spelling of its subject.
 
     `path` is the subject of read, write and exec, and of connect to a Unix socket: canonical; `links` are the
@@ -47,8 +47,7 @@ IS_SET = "it is set"
 """Why a variable is there whose value is not the host's."""
 
 
-@dataclass(frozen=True)
-class MethodVerdict:
+class MethodVerdict(NamedTuple):
     """What an artifact decides.
 
     `allowed` is None when it decides nothing of this kind, and `because` says why. `position` is the

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from sandwright.evaluate.explain import variables
 from sandwright.evaluate.explain.enclosure import Passing
@@ -83,7 +83,7 @@ class ReadProfile(ReadBack):
                 resource: Resource = {"path": self._path_on_macos(link), "vnode-type": "SYMLINK"}
                 verdict = _evaluate_operation(self.evaluator, "file-read-metadata", resource)
                 if not verdict.allowed:
-                    yield replace(verdict, target=link)
+                    yield verdict._replace(target=link)
 
     def _macos_operations(self, question: Asked, facts: HostFacts) -> Iterator[tuple[str, Resource]]:
         """The operations that macOS checks for an action: all of them have to be allowed."""
