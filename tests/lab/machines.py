@@ -33,6 +33,7 @@ AMD64 = ("qemu-system-x86_64", "-machine", "q35,accel=tcg", "-cpu", "max")
 ARM64 = ("qemu-system-aarch64", "-machine", "virt,accel=tcg", "-cpu", "max,pauth-impdef=on")
 USER = "lab"
 IMAGE = "debian"
+APPARMOR_PROFILE = ROOT / "oci/apparmor/sandwright-bwrap"
 
 
 @dataclass(frozen=True)
@@ -53,9 +54,7 @@ class Platform:
     architecture: str = "amd64"
 
 
-RESTRICT = (
-    "sysctl -q kernel.apparmor_restrict_unprivileged_userns=1 || sysctl -q kernel.unprivileged_userns_clone=0"
-)
+RESTRICT = "sysctl -q kernel.unprivileged_userns_clone=0"
 HARDENED = "; ".join(
     (
         "sysctl -q kernel.yama.ptrace_scope=3",
@@ -82,6 +81,13 @@ PLATFORMS = {
             setup=HARDENED,
         ),
         Platform("debian-13", "debian-13", "Linux 6.12, Landlock version 6", python="313"),
+        Platform(
+            "debian-13-apparmor",
+            "debian-13",
+            "the same with the AppArmor profile for bubblewrap that `doctor` proposes",
+            setup=f"apparmor_parser -r /opt/lab/{APPARMOR_PROFILE.name}",
+            python="313",
+        ),
         Platform(
             "debian-13-no-userns",
             "debian-13",
@@ -214,6 +220,7 @@ def _write_tar(platform: Platform, target: Path, scratch: Path) -> None:
     with tarfile.open(target, "w") as tar:
         tar.add(HERE / "agent.py", "agent.py")
         tar.add(scratch / "wheels", "wheels")
+        tar.add(APPARMOR_PROFILE, APPARMOR_PROFILE.name)
         tar.add(shipped_image(platform), f"build/images/{IMAGE}")
 
 

@@ -185,7 +185,7 @@ static bool is_answered(int bus, long until)
     int taken = 0;
     for (int step = 0; step < 3 && taken >= 0; step += taken == 1) {
         taken = take_answer(&answers, step > 0);
-        if (taken == 0 && (!wait_readable(bus, until) || !bytes_read(&answers, bus)))
+        if (taken == 0 && (milliseconds() >= until || !wait_readable(bus, until) || !bytes_read(&answers, bus)))
             taken = -1;
     }
     free(answers.at);
