@@ -5,7 +5,8 @@ what is done with it:
 
     <!-- shown: REASON -->         it is not run
     <!-- elsewhere: FILE -->       it is run by that file of this repository
-    <!-- needs: TOOL TOOL -->      it is run where these programs are
+    <!-- needs: TOOL TOOL -->      it is run where these programs are; without one, the page is skipped,
+                                   or fails if SANDWRIGHT_REQUIRE is set, as in CI
 
 Without one it is run. A block of YAML or Python whose first line is `# NAME` is written into the project, and
 one whose first line is a comment with `…` is not.
