@@ -186,25 +186,18 @@ static void make_one(const struct run *run, int which)
         groups[which].directory = -1;
 }
 
-static bool find_groups(const struct run *run)
+void cgroup_make(struct run *run)
 {
-    bool all = true;
+    bool limited = is_limited(run, MEMORY) || is_limited(run, CPU) || is_limited(run, PIDS);
+    if (limited) /* also where this user may create cgroups: those beside its units are systemd's */
+        scope_enter(run);
     for (int which = 0; which < CONTROLLERS; which++) {
         if (!is_limited(run, which))
             continue;
         find_group(which);
-        all = all && groups[which].above != NULL;
-    }
-    return all;
-}
-
-void cgroup_make(struct run *run)
-{
-    if (!find_groups(run) && scope_enter(run))
-        find_groups(run);
-    for (int which = 0; which < CONTROLLERS; which++)
         if (groups[which].above != NULL)
             make_one(run, which);
+    }
     if (is_limited(run, CPU) && groups[CPU].directory < 0)
         die("resources.cpus needs a cgroup, which only root or a user of systemd can create here");
     if (is_limited(run, PIDS) && groups[PIDS].directory < 0 && geteuid() == 0 && run->method == &bwrap_method)

@@ -138,8 +138,8 @@ void cgroup_join(void);                   /* child */
 long cgroup_out_of_memory(long *peak);    /* processes that the kernel killed for it; the peak in bytes */
 void cgroup_remove(const struct run *run); /* monitor or launcher, after the last process */
 
-/* ---- scope.c, monitor: a scope of the user's systemd, in which cgroups can be created. False: there is none */
-bool scope_enter(const struct run *run);
+/* ---- scope.c, monitor: enters a scope of the user's systemd, if there is one, in which cgroups can be created */
+void scope_enter(const struct run *run);
 
 /* ---- memory.c, monitor: plan.memory without a cgroup */
 void memory_watch(const struct run *run);

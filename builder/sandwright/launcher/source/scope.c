@@ -226,21 +226,22 @@ static char *wait_for_scope(const char *scope, long until)
 }
 
 /* A cgroup that contains processes cannot limit others below it, so that this process gets one of its own. */
-static bool leave_top(const char *directory)
+static void leave_top(const char *directory)
 {
     _cleanup_free_ char *own = xasprintf("%s/monitor", directory);
-    if (mkdir(own, 0755) != 0)
-        return false;
+    mkdir(own, 0755);
     _cleanup_close_ int handle = open(own, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return handle >= 0 && cgroup_enter(handle);
+    if (handle >= 0)
+        cgroup_enter(handle);
 }
 
-bool scope_enter(const struct run *run)
+void scope_enter(const struct run *run)
 {
     long until = milliseconds() + PATIENCE;
     const char *scope = xasprintf("%s.scope", run->name);
     if (geteuid() == 0 || access(CGROUPS "/cgroup.controllers", F_OK) != 0 || !ask_systemd(scope, until))
-        return false;
+        return;
     const char *directory = wait_for_scope(scope, until);
-    return directory != NULL && leave_top(directory);
+    if (directory != NULL)
+        leave_top(directory);
 }
