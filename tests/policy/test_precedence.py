@@ -1,4 +1,4 @@
-"""Which rule decides: the tree of rules against a naive reading of the sentence that defines it."""
+"""Which rule decides (deny before write): the tree of rules against a naive reading of their definition."""
 
 from __future__ import annotations
 
