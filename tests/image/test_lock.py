@@ -369,9 +369,20 @@ def test_packages_that_are_gone_are_named() -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["debian", "distroless"])
-def test_the_locks_that_ship_are_of_the_definitions_that_ship(name: str) -> None:
-    image = load_definition(data_path("images", name))
+ROOT = Path(__file__).parents[2]
+LOCKED = sorted(
+    path.parent for tree in ("images", "tests/lab/images") for path in (ROOT / tree).rglob("lock.json")
+)
+
+
+def test_there_are_locks() -> None:
+    assert len(LOCKED) >= 8
+
+
+@pytest.mark.parametrize("folder", LOCKED, ids=[each.name for each in LOCKED])
+def test_locks_are_of_their_definitions(folder: Path) -> None:
+    """Of the shipped images, and of the lab's machines."""
+    image = load_definition(folder)
     lock = load_lock(image.folder)
     check_lock(image, lock)
     for platform in image.platforms:
