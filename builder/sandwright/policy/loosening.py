@@ -8,7 +8,8 @@ is spelled: by a link, by a variable, by leaving a preset out. Between two paths
 rule nothing changes, so comparing them at those paths compares them everywhere.
 
 These need no approval: hosts that a shipped preset lists, images, the system call profiles `default` and
-`strict`, fragments of presets for macOS, and this project's persistent directories (`$CACHE`).
+`strict` unless the user's own policy names another, fragments of presets for macOS, and this project's
+persistent directories (`$CACHE`). A test has a case for each field of a policy, or its name among these.
 """
 
 from __future__ import annotations
