@@ -54,6 +54,12 @@ def runtime() -> str:
     return os.path.join(home(), ".cache", NAME, "run")
 
 
+def later_runtime() -> tuple[str, ...]:
+    """What `runtime` would be if `$XDG_RUNTIME_DIR` became a directory of this user's; nothing if it is."""
+    path = os.path.join(os.environ.get("XDG_RUNTIME_DIR", ""), NAME)
+    return (path,) if path.startswith("/") and path != runtime() else ()
+
+
 def accounts_directory() -> str:
     """Root's directory for files that other accounts must reach, like the proxy's; only root writes there.
 

@@ -16,9 +16,12 @@ from sandwright.errors import DocumentError
 from sandwright.policy import load
 from sandwright.policy.agents import AGENTS
 from sandwright.policy.facts import HostEntry, HostFacts
+from sandwright.policy.layers import FIELDS
 from sandwright.policy.loosening import loosenings, trusted_layers, without_command_line
+from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.names import GENERAL
 from sandwright.policy.paths import is_inside
+from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.secretnames import why_secret
 from sandwright.policy.spelling import expand_path
 from support.thorough import examples
@@ -50,14 +53,14 @@ def _found(
         load.layer(text, kind=kind, file=f"{kind}.yaml") for kind, text in given if text or kind == "project"
     ]
     policy = Policy.from_layers(layers)
-    return [
-        str(each)
-        for each in loosenings(
-            without_command_line(policy).resolve(facts),
-            [trusted_layers(policy).resolve(facts)],
-            remote={"kubernetes"},
-        )
-    ]
+
+    def here(each: MergedPolicy) -> ResolvedPolicy:
+        names = each.environment_names()
+        used = {name: value for name, value in facts.environment.items() if name in names}
+        return each.resolve(replace(facts, environment=used))
+
+    mine, baseline = here(without_command_line(policy)), here(trusted_layers(policy))
+    return [str(each) for each in loosenings(mine, [baseline], remote={"kubernetes"})]
 
 
 FILTER = "filters system calls as a file says: /etc/filter.json (sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a)"
@@ -163,27 +166,64 @@ def test_what_the_user_and_the_operator_say_needs_no_word() -> None:
     assert _found("network: {unix_sockets: ['...', /srv/y.sock]}", user=loose) == ["connects to /srv/y.sock"]
 
 
-STRICTER = {
-    "a denied directory": (
-        "filesystem: {deny: [~/x]}",
-        "filesystem: {deny: [], read: [..., ~/x/y]}",
-        ["reads ~/x/y"],
-    ),
-    "a preset": ("extends: [strict]", "extends: [default]\nprocess: {seccomp: default}", ["reads /"]),
-    "a smaller write": (
-        "filesystem: {write: [$PROJECT/build]}",
-        "filesystem: {write: [$PROJECT]}",
-        ["writes $PROJECT"],
-    ),
-}
-"""What the user's own policy restricts and the preset `default` doesn't, and a project's file lifts."""
+GH = "{gh: {secrets: {GH_TOKEN: '${GH_TOKEN}'}, allow: ['pr *']}}"
+OWN = "{own: {secrets: {TOKEN: '${HARMLESS}'}, allow: [x]}}"
+STRICTER = [
+    ("method", "method: gvisor", "method: landlock", ["uses a method that your own policy does not name: landlock"]),
+    ("methods", "methods: [gvisor, vm]", "methods: [vm, bwrap]", ["uses a method that your own policy does not name: bwrap"]),
+    ("filesystem.read", "extends: [strict]", "extends: [default]", ["reads /", "filters system calls by another profile: process.seccomp default"]),
+    ("filesystem.write", "filesystem: {write: [$PROJECT/build]}", "filesystem: {write: [$PROJECT]}", ["writes $PROJECT"]),
+    ("filesystem.deny", "filesystem: {deny: [~/x]}", "filesystem: {read: [..., ~/x/y]}", ["reads ~/x/y"]),
+    ("filesystem.readonly", "filesystem: {readonly: [$PROJECT/a]}", "filesystem: {write: [$PROJECT, $PROJECT/a/b]}", ["writes $PROJECT/a/b"]),
+    ("filesystem.protect", "filesystem: {protect: [ci]}", "filesystem: {write: [$PROJECT, $PROJECT/ci/x]}", ["writes $PROJECT/ci/x"]),
+    ("filesystem.unprotect", "filesystem: {deny: [~/x]}", "filesystem: {unprotect: [{path: ~/x, reason: x}]}", ["reads ~/x"]),
+    ("filesystem.git", "filesystem: {git: []}", "filesystem: {git: [config]}", ["writes $PROJECT/.git/config"]),
+    ("filesystem.placeholders", "filesystem: {placeholders: true}", "filesystem: {placeholders: false}", ["lets programs write for a moment to protected files that the host creates during a run: filesystem.placeholders false"]),
+    ("filesystem.home", "filesystem: {home: private}", "filesystem: {home: host}", ["reads ~"]),
+    ("filesystem.home", "filesystem: {home: throwaway}", "filesystem: {home: private}", ["keeps the home directory between runs: filesystem.home private"]),
+    ("filesystem.tmp", "filesystem: {tmp: private}", "filesystem: {tmp: shared}", ["writes /tmp"]),
+    ("network.mode", "network: {allow: [a.example, {host: b.example, private: true}]}", "network: {mode: proxy}", ["connects to a.example", "reaches private addresses as b.example"]),
+    ("network.allow", "network: {mode: proxy, allow: [a.example]}", "network: {allow: [..., c.example]}", ["connects to c.example"]),
+    ("network.unix_sockets", "network: {unix_sockets: []}", "network: {unix_sockets: [/srv/x.sock]}", ["connects to /srv/x.sock"]),
+    ("network.own_sockets", "network: {own_sockets: false}", "network: {own_sockets: true}", ["lets programs create Unix sockets: network.own_sockets"]),
+    ("network.localhost", "network: {localhost: []}", "network: {localhost: [5432]}", ["connects to localhost:5432"]),
+    ("network.expose", "network: {expose: []}", "network: {expose: [3000]}", ["answers on the host at localhost:3000"]),
+    ("process.sandbox_root", "process: {sandbox_root: false}", "process: {sandbox_root: true}", ["lets programs gain rights: process.sandbox_root"]),
+    ("process.seccomp", "process: {seccomp: strict}", "process: {seccomp: default}", ["filters system calls by another profile: process.seccomp default"]),
+    ("process.seccomp", "process: {seccomp: /etc/filter.json}", "process: {seccomp: default}", ["filters system calls by another profile: process.seccomp default"]),
+    ("process.seccomp", "process: {seccomp: /etc/filter.json}", "process: {seccomp: strict}", ["filters system calls by another profile: process.seccomp strict"]),
+    ("macos", "macos: []", "macos: [keychain]", ["opens on macOS: keychain"]),
+    ("environment.pass", "environment: {pass: []}", "environment: {pass: [A_TOKEN]}", ["passes A_TOKEN"]),
+    ("environment.set", "environment: {pass: ['GH_*'], set: {GH_TOKEN: none}}", "environment: {set: {GH_TOKEN: null}}", ["passes GH_TOKEN"]),
+    ("credentials.cloud", "credentials: {cloud: none}", "credentials: {cloud: readonly}", ["reads ~/.aws"]),
+    ("credentials.shims", f"credentials: {{shims: {GH}}}", "credentials: {shims: {gh: {allow: ['*']}}}", ["runs gh on the host (*)"]),
+    ("credentials.shims", f"environment: {{pass: ['GH_*']}}\ncredentials: {{shims: {GH}}}", "credentials: {shims: {gh: null}}", ["passes GH_TOKEN"]),
+    ("credentials.shims", f"environment: {{pass: ['GH_*']}}\ncredentials: {{shims: {GH}}}", "credentials: {shims: {gh: {allow: ['pr *']}}}", ["passes GH_TOKEN"]),
+    ("credentials.shims", f"credentials: {{shims: {OWN}}}", "environment: {pass: [HARMLESS]}\ncredentials: {shims: {own: null}}", ["passes HARMLESS"]),
+    ("credentials.shims", f"credentials: {{shims: {OWN}}}", "filesystem: {read: [/, '/srv/${HARMLESS}']}\ncredentials: {shims: {own: null}}", ["shows in the name of a path HARMLESS"]),
+    ("user.mapping", "user: {mapping: required}", "user: {mapping: auto}", ["lets files belong to another user: user.mapping auto"]),
+    *((f"resources.{name}", f"resources: {{{name}: {less}}}", f"resources: {{{name}: unlimited}}", [f"has no limit of {name}"])
+        for name, less in (("memory", "1GiB"), ("cpus", "1"), ("pids", "9"), ("files", "9"), ("time", "1s"))),
+    ("accept_gaps", "accept_gaps: []", "accept_gaps: [{feature: network.none, method: user, reason: x}]", ["does without network.none under user"]),
+]  # fmt: skip
+"""A field, what the user's own policy restricts with it, and a project's file that lifts that."""
+
+NEED_NO_APPROVAL = {"cache", "network.ca", "image", "gvisor.engine", "reason"}
+"""Fields that give access to nothing more, or to directories that only this project keeps."""
 
 
-@pytest.mark.parametrize(("own", "project", "found"), STRICTER.values(), ids=STRICTER.keys())
-def test_restrictions_of_the_user_are_not_lifted(own: str, project: str, found: list[str]) -> None:
-    assert set(found) <= set(_found(project, user=own))
-    assert _found(project) == []
-    assert _found(own, user=own) == []
+@pytest.mark.parametrize(("field", "own", "project", "found"), STRICTER)
+def test_restrictions_of_the_user_are_not_lifted(
+    field: str, own: str, project: str, found: list[str]
+) -> None:
+    facts = replace(FACTS, environment={"HARMLESS": "x"} if "${HARMLESS}'" in project else {})
+    assert set(found) <= set(_found(project, user=own, facts=facts))
+    assert _found(own, user=own) == [], field
+    assert _found("", user=own) == []
+
+
+def test_every_field_that_the_user_can_restrict_is_compared() -> None:
+    assert {field for field, *_ in STRICTER} | NEED_NO_APPROVAL == FIELDS.keys()
 
 
 def test_limits_are_not_lifted() -> None:

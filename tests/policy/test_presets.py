@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from sandwright.api import Policy
+from sandwright.errors import UsageError
 from sandwright.methods import registry
 from sandwright.policy import load, secretplaces
 from sandwright.policy.collect import collect_facts
@@ -206,6 +207,34 @@ def test_where_layers_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert policy.settings.value("user.mapping") == "off"
     assert policy.floor is not None
     assert policy.floor.value("image") == "debian"
+
+
+@pytest.mark.parametrize("kind", ["floor", "user"])
+@pytest.mark.parametrize("link", ["policy.yaml", "sandwright"])
+def test_a_policy_behind_a_link_that_leads_nowhere_is_not_left_out(
+    kind: str, link: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it restricts would be open: its disk may not be mounted."""
+    folder = tmp_path / "config" / "sandwright"
+    monkeypatch.setattr(load, "FLOOR", folder / "policy.yaml" if kind == "floor" else tmp_path / "none")
+    place = folder / link if link == "policy.yaml" else folder
+    place.parent.mkdir(parents=True)
+    place.symlink_to(tmp_path / "unmounted" / link)
+    config = str(tmp_path / ("config" if kind == "user" else "other"))
+    with pytest.raises(UsageError, match=f"the {kind} policy .* can't be read: No such file"):
+        load.layers_for(tmp_path, {"XDG_CONFIG_HOME": config, "HOME": str(tmp_path)})
+
+
+@pytest.mark.parametrize(
+    "environ", [{"XDG_CONFIG_HOME": "config"}, {"XDG_CONFIG_HOME": ""}, {"HOME": ""}, {}]
+)
+def test_no_variable_without_an_absolute_path_moves_the_users_policy(
+    environ: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".config" / "sandwright").mkdir(parents=True)
+    (tmp_path / ".config" / "sandwright" / "policy.yaml").write_text("image: debian")
+    assert [layer.kind for layer in load.layers_for(tmp_path, environ)] == ["user"]
 
 
 def test_the_table_of_secrets_is_what_the_preset_denies() -> None:

@@ -275,3 +275,16 @@ def test_a_variable_in_any_spelling(project: Project, variable: str, spelled: st
             (0, ""), (0, "sessions:\n"), (0, "sessions:\n\nruns:\n"), (125, ""),
         ), ended.stderr  # fmt: skip
         assert not list(outside.rglob("planted"))
+
+
+@pytest.mark.parametrize("name", ["run", "deep/run"])
+def test_a_runtime_directory_that_is_not_there_yet(project: Project, name: str) -> None:
+    """The next run would take its records from there, and `cleanup` remove what they name."""
+    project.environment["XDG_RUNTIME_DIR"] = str(project.root / name)
+    project.policy.write_text(
+        "method: bwrap\nextends: []\nfilesystem: {read: [/usr, /etc], write: [$PROJECT]}\n"
+    )
+    probe = f"mkdir -p {name}/sandwright/scratch && echo MADE; mv {name} x && echo MOVED; true"
+    for _ in range(2):
+        ended = project.run("sh", "-c", probe)
+        assert (ended.returncode, ended.stdout) == (0, b""), ended.stderr

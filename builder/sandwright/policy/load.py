@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from sandwright import user_dirs
 from sandwright.documents.decode import decode
 from sandwright.documents.document import MAX_BYTES, Document, Value, field_name, without_positions
 from sandwright.documents.document import Path as FieldPath
@@ -160,14 +161,20 @@ def layers_for(
     it. `settings`, `SANDBOX_METHOD` and `SANDBOX_REASON` make the layer of this run. Raise like
     `read_layer` and `run_layer`.
     """
-    config = environ.get("XDG_CONFIG_HOME") or f"{environ.get('HOME', '')}/.config"
-    user = Path(config) / "sandwright" / "policy.yaml"
     files: list[tuple[LayerKind, Path]] = [("floor", FLOOR), ("project", Path(project) / PROJECT_FILE)]
-    files += [("user", user)] if user.is_absolute() else []
+    files += [("user", user_file(environ))]
     registered = tuple(methods)
     found = [read_layer(file, kind=kind, methods=registered) for kind, file in files if is_there(file)]
     run = run_layer(settings, method=environ.get("SANDBOX_METHOD"), reason=environ.get("SANDBOX_REASON"))
     return *found, *([run] if run else [])
+
+
+def user_file(environ: Mapping[str, str]) -> Path:
+    """Where the user's policy is; a variable that is no absolute path does not move it (`user_dirs`)."""
+    config, home = (environ.get(name, "") for name in ("XDG_CONFIG_HOME", "HOME"))
+    if not config.startswith("/"):
+        config = f"{home if home.startswith('/') else user_dirs.home()}/.config"
+    return Path(config, user_dirs.NAME, "policy.yaml")
 
 
 def run_layer(
@@ -192,12 +199,13 @@ def run_layer(
 def is_there(file: Path) -> bool:
     """Whether there is a file, or something that keeps it from being seen, which reading it then tells.
 
-    The placeholder that a session puts into a project, to block that name, is not a policy.
+    A link that leads nowhere, also one on the way, may be of a disk that isn't mounted. The placeholder that
+    a session puts into a project, to block that name, is not a policy.
     """
     try:
         status = file.stat()
     except (FileNotFoundError, NotADirectoryError):
-        return False
+        return any(each.is_symlink() and not each.exists() for each in (file, *file.parents))
     except OSError:
         return True
     return not (file.name == PROJECT_FILE and is_placeholder(str(file), status))

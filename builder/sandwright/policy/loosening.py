@@ -8,7 +8,8 @@ is spelled: by a link, by a variable, by leaving a preset out. Between two paths
 rule nothing changes, so comparing them at those paths compares them everywhere.
 
 These need no approval: hosts that a shipped preset lists, images, the system call profiles `default` and
-`strict`, fragments of presets for macOS, and this project's persistent directories (`$CACHE`).
+`strict` unless the user's own policy names another, fragments of presets for macOS, and this project's
+persistent directories (`$CACHE`). A test has a case for each field of a policy, or its name among these.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ from sandwright.policy.resolved import ResolvedPolicy, Shim
 from sandwright.policy.secretnames import why_secret
 
 _LIMITS = ("memory", "cpus", "pids", "files", "time")
+
+OTHER_METHOD = "uses a method that your own policy does not name:"
 
 
 @dataclass(frozen=True)
@@ -94,6 +97,8 @@ def _methods(
     for name in policy.methods:
         if name in remote and name not in known:
             yield Loosening("runs on another machine with your credentials: method", name)
+        elif known and name not in known and name != "noop":
+            yield Loosening(OTHER_METHOD, name)
 
 
 def _rights(policy: ResolvedPolicy, allowed: Sequence[ResolvedPolicy]) -> Iterator[Loosening]:
@@ -101,15 +106,31 @@ def _rights(policy: ResolvedPolicy, allowed: Sequence[ResolvedPolicy]) -> Iterat
         yield Loosening("lets programs gain rights: process.sandbox_root")
     if policy.mapping == "off" and not any(each.mapping == "off" for each in allowed):
         yield Loosening("runs as the image's own user: user.mapping off")
+    if policy.mapping == "auto" and all(each.mapping == "required" for each in allowed):
+        yield Loosening("lets files belong to another user: user.mapping auto")
+    if policy.filesystem.home == "private" and all(each.filesystem.home == "throwaway" for each in allowed):
+        yield Loosening("keeps the home directory between runs: filesystem.home private")
+    if policy.network.own_sockets and not any(each.network.own_sockets for each in allowed):
+        yield Loosening("lets programs create Unix sockets: network.own_sockets")
     if not policy.filesystem.placeholders and all(each.filesystem.placeholders for each in allowed):
         yield Loosening(
             "lets programs write for a moment to protected files that the host creates during a run:",
             "filesystem.placeholders false",
         )
+    yield from _filters(policy, allowed)
+
+
+def _filters(policy: ResolvedPolicy, allowed: Sequence[ResolvedPolicy]) -> Iterator[Loosening]:
+    """The filter of system calls, and macOS' rules."""
     name = policy.process.seccomp
-    if name == "build" and not any(each.process.seccomp == name for each in allowed):
+    profiles = {each.process.seccomp for each in allowed}
+    if name in ("strict", "default") and profiles.isdisjoint(
+        SECCOMP_PROFILES[SECCOMP_PROFILES.index(name) :]
+    ):
+        yield Loosening("filters system calls by another profile: process.seccomp", name)
+    if name == "build" and name not in profiles:
         yield Loosening("lets programs leave set-user-id files: process.seccomp build")
-    if name not in SECCOMP_PROFILES and not any(each.process.seccomp == name for each in allowed):
+    if name not in SECCOMP_PROFILES and name not in profiles:
         text = policy.facts.texts.get(name, "").encode("utf-8", "surrogateescape")
         subject = f"{shown_path(name, policy.facts)} (sha256:{hashlib.sha256(text).hexdigest()})"
         yield Loosening("filters system calls as a file says:", subject)
@@ -143,10 +164,11 @@ def _covers(limit: Shim, shim: Shim) -> bool:
 
 def _network_loosenings(policy: ResolvedPolicy, allowed: Sequence[ResolvedPolicy]) -> Iterator[Loosening]:
     others = [each.network for each in allowed]
+    reaching = [each for each in others if policy.network.mode == "none" or each.mode != "none"]
     if policy.network.mode == "host" and not any(each.mode == "host" for each in others):
         yield Loosening("uses the host's network")
     for pattern in policy.network.allow:
-        if any(each.hosts.covers(pattern) for each in others):
+        if any(each.hosts.covers(pattern) for each in reaching):
             continue
         if pattern.private:
             yield Loosening("reaches private addresses as", str(pattern))
@@ -173,14 +195,21 @@ def shipped_hosts() -> HostIndex:
 def _variables(policy: ResolvedPolicy, allowed: Sequence[ResolvedPolicy]) -> Iterator[Loosening]:
     """Variables whose names look like secrets, and prefixes of names, which any secret may have.
 
-    A path is seen inside, in mounts and in what was rendered, and with it the values of variables in it.
+    A path is seen inside, in mounts and in what was rendered, and with it the values of variables in it. A
+    secret that passes only because a value or a shim of the user's is gone is named as well.
     """
+    shims = {name for each in allowed for name in each.environment.secret}
+    replaced = {name for each in allowed for name in each.environment.set if why_secret(name)}
+    for name in sorted(shims | replaced):
+        if policy.environment.passes(name) and not any(each.environment.passes(name) for each in allowed):
+            yield Loosening("passes", name)
     for pattern in policy.environment.passed:
         known = any(_passes(other, pattern) for each in allowed for other in each.environment.passed)
         if not known and (pattern.endswith("*") or why_secret(pattern)):
             yield Loosening("passes", pattern)
     for name in policy.facts.environment:
-        if why_secret(name) and not any(name in each.facts.environment for each in allowed):
+        known = any(name in each.facts.environment for each in allowed)
+        if not known and (name in shims or why_secret(name)):
             yield Loosening("shows in the name of a path", name)
 
 

@@ -91,7 +91,9 @@ def _with_trusted(facts: HostFacts, files: Iterable[str], inputs: LiveHost, *, a
 
     return replace(
         facts,
-        reserved_hidden=unique(user_dirs.hidden_directories(), "hidden", HIDDEN),
+        reserved_hidden=unique(
+            (*user_dirs.hidden_directories(), *user_dirs.later_runtime()), "hidden", HIDDEN
+        ),
         reserved_readonly=unique(user_dirs.readonly(), "readonly", READONLY),
         trusted=unique(named, "trusted", TRUSTED),
     )

@@ -30,7 +30,7 @@ from sandwright.policy.collect import collect_facts
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.installation import refuse_changeable
 from sandwright.policy.layers import base_presets
-from sandwright.policy.load import FLOOR, given_presets, layers_for, path_grant_layer, read_layer
+from sandwright.policy.load import FLOOR, given_presets, layers_for, path_grant_layer, read_layer, user_file
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.paths import ancestors
 from sandwright.policy.policy_warnings import collect_warnings
@@ -141,9 +141,8 @@ def load_layers(request: RunRequest, inputs: LiveHost, *, display_name: str = ""
     if request.method:
         environ["SANDBOX_METHOD"] = request.method
     file = Path(request.policy)
-    config = environ.get("XDG_CONFIG_HOME") or f"{environ.get('HOME', '')}/.config"
     _record_search(request, inputs)
-    for path in (FLOOR, Path(config) / "sandwright" / "policy.yaml", file):
+    for path in (FLOOR, user_file(environ), file):
         inputs.content(str(path))
     methods = registry.registered()
     layers = layers_for(file.parent, environ, settings=request.settings, methods=methods)
