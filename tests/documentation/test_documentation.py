@@ -154,7 +154,10 @@ def test_what_is_run_elsewhere_is(block: Block) -> None:
     )
 
 
-OURS = {"build-programs", "constraints", "lab", "lint", "test", "bench", "docs", "pytest", "hello", "sandbox.run"}
+OURS = {
+    *("build-programs", "constraints", "lab", "lint", "test", "bench", "docs", "pytest"),
+    *("hello", "sandbox.run"),
+}
 """Tasks of this checkout, and of the pages' own examples, which `sandwright` doesn't have."""
 
 

@@ -109,7 +109,7 @@ static void put_start(struct bytes *out, const char *scope)
     size_t begin = bytes_held(&body);
     put_property(&body, "PIDs", "au");
     put_number(&body, sizeof(uint32_t));
-    put_number(&body, (uint32_t)getpid());
+    put_number(&body, 0); /* the sender, whose number may differ in systemd's PID namespace */
     put_property(&body, "Delegate", "b");
     put_number(&body, true);
     put_property(&body, "CollectMode", "s");
@@ -143,7 +143,7 @@ static int take_line(struct bytes *answers)
     const char *at = (const char *)answers->at + answers->begin;
     const char *end = bytes_held(answers) == 0 ? NULL : memchr(at, '\n', bytes_held(answers));
     if (end == NULL)
-        return 0;
+        return bytes_held(answers) > LONGEST ? -1 : 0;
     answers->begin += (size_t)(end + 1 - at);
     return strncmp(at, "OK ", 3) == 0 ? 1 : -1;
 }
