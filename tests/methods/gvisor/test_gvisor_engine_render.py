@@ -80,7 +80,7 @@ def test_a_mount_that_the_policy_does_not_grant_is_refused(
             "destination": target,
             "type": "bind",
             "source": source,
-            "options": ["rbind", "rprivate", "ro"],
+            "options": ["rbind", "rprivate", "ro", "nosuid", "nodev"],
         }
         return replace(
             artifact, content=json.dumps({**config, "mounts": [*config["mounts"], mount]}).encode()

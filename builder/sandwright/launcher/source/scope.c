@@ -122,11 +122,20 @@ static void put_start(struct bytes *out, const char *scope)
 }
 
 /* ---- the connection */
+/* The address is `unix:path=PATH`, and more may follow behind a comma. Other addresses, as with escapes, don't count. */
+static char *bus_path(void)
+{
+    static const char form[] = "unix:path=";
+    const char *given = getenv("DBUS_SESSION_BUS_ADDRESS"), *runtime = getenv("XDG_RUNTIME_DIR");
+    if (given != NULL && strncmp(given, form, strlen(form)) == 0 && strpbrk(given, ";%") == NULL)
+        return xasprintf("%.*s", (int)strcspn(given + strlen(form), ","), given + strlen(form));
+    return runtime != NULL && *runtime == '/' ? xasprintf("%s/bus", runtime) : xasprintf("/run/user/%u/bus", (unsigned)geteuid());
+}
+
 static int connect_bus(void)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    const char *runtime = getenv("XDG_RUNTIME_DIR");
-    char *path = runtime != NULL && *runtime == '/' ? xasprintf("%s/bus", runtime) : xasprintf("/run/user/%u/bus", (unsigned)geteuid());
+    char *path = bus_path();
     int bus = strlen(path) < sizeof address.sun_path ? socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0) : -1;
     if (bus < 0)
         return -1;

@@ -82,6 +82,7 @@ def read_launch(rendered: Rendered) -> ReadPlan:
     if any(each.name == VARIABLES for each in rendered.artifacts):
         rows = rows_of(rendered)
         fields = {name: f"engine.{name}" for name in ("options", "hidden_files")}
+        fields["unset_names"] = "engine.unset"
         words = {fields.get(name, name): found[0] for name, found in rows.items() if found}
         return ReadPlan(LaunchPlan(method="engine"), words)
     read = read_plan(rendered)
