@@ -38,9 +38,9 @@ APPARMOR_PROFILE = ROOT / "oci/apparmor/sandwright-bwrap"
 
 @dataclass(frozen=True)
 class Platform:
-    """A kind of host. `kernel` are parameters of its kernel, `setup` is run as root once it is up.
+    """A kind of host. `kernel` has parameters of its kernel; root runs the command `setup` after the boot.
 
-    `python` and `wheels` name its interpreter as pip does (`311`, `x86_64`).
+    `python` is the version of its interpreter as pip writes it (`311`).
     """
 
     name: str
@@ -66,39 +66,39 @@ HARDENED = "; ".join(
 PLATFORMS = {
     each.name: each
     for each in (
-        Platform("debian-12", "debian-12", "Linux 6.1, systemd, cgroup version 2"),
+        Platform("debian-12", "debian-12", "Debian 12: Linux 6.1, systemd, cgroup version 2"),
         Platform(
             "debian-12-cgroup-v1",
             "debian-12",
-            "the same with cgroup version 1",
+            "Debian 12 with cgroup version 1",
             kernel="systemd.unified_cgroup_hierarchy=0",
         ),
-        Platform("debian-12-no-landlock", "debian-12", "the same without Landlock", kernel="lsm=apparmor"),
+        Platform("debian-12-no-landlock", "debian-12", "Debian 12 without Landlock", kernel="lsm=apparmor"),
         Platform(
             "debian-12-hardened",
             "debian-12",
-            "no ptrace, processes of others hidden, /tmp and /dev/shm not executable",
+            "Debian 12 without ptrace, with hidden processes, and with /tmp and /dev/shm mounted noexec",
             setup=HARDENED,
         ),
-        Platform("debian-13", "debian-13", "Linux 6.12, Landlock version 6", python="313"),
+        Platform("debian-13", "debian-13", "Debian 13: Linux 6.12, Landlock version 6", python="313"),
         Platform(
             "debian-13-apparmor",
             "debian-13",
-            "the same with the AppArmor profile for bubblewrap that `doctor` proposes",
+            "Debian 13 with the AppArmor profile for bubblewrap that `doctor` proposes",
             setup=f"apparmor_parser -r /opt/lab/{APPARMOR_PROFILE.name}",
             python="313",
         ),
         Platform(
             "debian-13-no-userns",
             "debian-13",
-            "the same where normal users may create no user namespaces",
+            "Debian 13 without user namespaces for normal users",
             setup=RESTRICT,
             python="313",
         ),
         Platform(
             "debian-12-arm64",
             "debian-12-arm64",
-            "Linux 6.1 on arm64",
+            "Debian 12 on arm64",
             qemu=ARM64,
             console="ttyAMA0",
             architecture="arm64",
@@ -117,7 +117,7 @@ class Answer:
 
 
 class Machine:
-    """A machine that runs. `boot` are the seconds until it took the first command."""
+    """A running machine. `boot` is the number of seconds until its agent was ready."""
 
     def __init__(self, stream: IO[bytes], link: socket.socket, began: float) -> None:
         self._stream, self._link = stream, link
@@ -226,7 +226,7 @@ def _write_tar(platform: Platform, target: Path, scratch: Path) -> None:
 
 @contextmanager
 def booted(platform: Platform, scratch: Path) -> Iterator[Machine]:
-    """A machine of the platform, with `setup` done; it is stopped at the end. `console` has its messages."""
+    """Boot a machine of the platform, run `setup`, and stop it at the end. Its messages go to `console`."""
     if not process.find(platform.qemu[0]):
         raise HostError(f"{platform.qemu[0]} is not installed")
     made, tar = disk(platform), scratch / "files.tar"

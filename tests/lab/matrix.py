@@ -1,7 +1,7 @@
 """What works on each platform of the lab: `doctor`, a run and `verify` of each method, as two users.
 
 `invoke lab` writes `build/lab/PLATFORM/`: `result.json` with a list of cells (`Cell`), and what was printed.
-A method that `doctor` reports as not ready is a cell `cannot`, with doctor's reason: nothing is skipped.
+A method that `doctor` reports as not ready is a cell `cannot`, with doctor's reason.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ POLICY = f"schema: 1\nextends: [default]\n{ACCEPTED}"
 LIMITED = f"{POLICY}resources: {{memory: 200MiB, cpus: 0.5, pids: 40}}\n"
 INSTALL = "python3 -m venv ~/v && ~/v/bin/pip install -q --no-index --find-links /opt/lab/wheels sandwright"
 PREPARE = "mkdir -p ~/{0} && printf %s '{1}' >~/{0}/sandbox.yaml"
-HOG = "used = [bytearray(1 << 20) for _ in range(600)]"
+USE = "used = [bytearray(1 << 20) for _ in range({0})]; print(len(used))"
+"""A program that needs so many MiB."""
+FITS, TOO_MUCH = 60, 600
 VERIFY_TIMEOUT = 1500.0
 KILLED = 137
 """Exit status of a program that was killed for its memory."""
@@ -47,7 +49,7 @@ class Cell:
     """One method for one user on one platform. `verdict`: `pass`, `fail`, or `cannot` with a reason.
 
     `probes` are the numbers of probes by verdict. `limits` is `held` if `resources.memory` ended a program
-    that exceeded it.
+    that exceeded it, and not one that didn't.
     """
 
     platform: str
@@ -61,7 +63,7 @@ class Cell:
 
 
 def cells(platform: Platform, machine: Machine, output: Path) -> Iterator[Cell]:
-    """Prove every method for both users, and keep what was printed in `output`."""
+    """Prove each of METHODS for both users, and keep what was printed in `output`."""
     for user in USERS:
         machine.check(INSTALL, user=user, timeout=900)
         machine.check(PREPARE.format("project", POLICY), user=user)
@@ -105,15 +107,16 @@ def _prove(platform: Platform, machine: Machine, user: str, method: str, output:
 
 
 def _limits(machine: Machine, user: str, method: str) -> str:
-    """`held`, or what was said instead."""
+    """`held`, or the exit status and the last line."""
     machine.check(PREPARE.format("limited", LIMITED), user=user)
     if method == "user":
         machine.check(f"{_at('limited')} account-setup --yes", user=user)
-    run = f"{_at('limited')} run --quiet --method {method} -- python3 -c '{HOG}'"
-    ended = machine.run(run, user=user)
-    if ended.status == KILLED:
-        return "held"
-    return f"{ended.status}: {_last_line(ended.output)}"
+    run = f"{_at('limited')} run --quiet --method {method} -- python3 -c '{USE}'"
+    control = machine.run(run.format(FITS), user=user)
+    if control.status != 0 or str(FITS) not in control.output.splitlines():
+        return f"{control.status}: {_last_line(control.output)}"
+    ended = machine.run(run.format(TOO_MUCH), user=user)
+    return "held" if ended.status == KILLED else f"{ended.status}: {_last_line(ended.output)}"
 
 
 def _counts(results: Iterable[dict[str, str]]) -> dict[str, int]:
@@ -159,6 +162,8 @@ def main() -> None:
     With `--keep` the results go to `results.json`, from which `invoke docs` writes docs/platforms.md.
     """
     words = [each for each in sys.argv[1:] if each != "--keep"]
+    if unknown := sorted(set(words) - PLATFORMS.keys()):
+        sys.exit(f"no platform of the lab: {', '.join(unknown)}; there are {', '.join(PLATFORMS)}")
     failed = 0
     for name in words or PLATFORMS:
         result = prove(PLATFORMS[name], ROOT / "build/lab" / name)

@@ -1,6 +1,6 @@
-"""The table of docs/platforms.md, of the cells in `results.json`, which `invoke lab --keep` writes.
+"""The tables of docs/platforms.md, from `results.json`, which `invoke lab --keep` writes.
 
-A cell of a method that was not proved on a platform reads as not run, so that a missing run is seen.
+A platform that is not in the file reads "Not run".
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from lab.machines import PLATFORMS
 from sandwright.reference.markdown import code, table
 
 RESULTS = Path(__file__).with_name("results.json")
-"""`{"date": ISO 8601, "seconds": NUMBER, "cells": [CELL, …]}` by platform."""
+"""By platform: `{"date": ISO 8601, "kernel": TEXT, "boot": SECONDS, "seconds": SECONDS, "cells": [CELL]}`."""
 
 
 def texts() -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Two machines of the lab, and two methods that need no image; `invoke lab` proves all."""
+"""Boots two machines of the lab and proves two methods there; `invoke lab` proves all."""
 
 from __future__ import annotations
 

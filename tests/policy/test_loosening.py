@@ -17,7 +17,7 @@ from sandwright.policy import load
 from sandwright.policy.agents import AGENTS
 from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.policy.layers import FIELDS
-from sandwright.policy.loosening import loosenings, trusted_layers, without_command_line
+from sandwright.policy.loosening import loosenings, without_command_line, without_project
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.names import GENERAL
 from sandwright.policy.paths import is_inside
@@ -59,8 +59,8 @@ def _found(
         used = {name: value for name, value in facts.environment.items() if name in names}
         return each.resolve(replace(facts, environment=used))
 
-    mine, baseline = here(without_command_line(policy)), here(trusted_layers(policy))
-    return [str(each) for each in loosenings(mine, [baseline], remote={"kubernetes"})]
+    mine, baseline = here(without_command_line(policy)), here(without_project(policy))
+    return [str(each) for each in loosenings(mine, baseline, remote={"kubernetes"})]
 
 
 FILTER = "filters system calls as a file says: /etc/filter.json (sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a)"
@@ -378,8 +378,8 @@ def test_nothing_is_overlooked(entries: list[tuple[str, str]], bare: bool) -> No
         resolved = without_command_line(policy).resolve(FACTS)
     except DocumentError:
         reject()  # what can't be is no policy
-    default = trusted_layers(policy).resolve(FACTS)
-    found = loosenings(resolved, [default], remote=())
+    default = without_project(policy).resolve(FACTS)
+    found = loosenings(resolved, default, remote=())
     told = {
         name: [expand_path(each.subject, FACTS.variables) for each in found if each.what in verbs]
         for name, verbs in (("shows_host", ("reads", "writes")), ("changes_host", ("writes",)))

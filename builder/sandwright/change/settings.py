@@ -39,8 +39,8 @@ def changed_settings(
     """
     reported = {shown_path(each, new.facts) for each in subjects}
     remote = registry.remote((*old.methods, *new.methods))
-    wider = (each for each in loosenings(new, [old], remote=remote) if _is_new(each, reported))
-    narrower = (each for each in loosenings(old, [new], remote=remote) if _is_new(each, reported))
+    wider = (each for each in loosenings(new, old, remote=remote) if _is_new(each, reported))
+    narrower = (each for each in loosenings(old, new, remote=remote) if _is_new(each, reported))
     found = [SettingChange(str(each), widened=True) for each in wider]
     found += [SettingChange(f"no longer: {each}", widened=False) for each in narrower]
     found += _refusal_changes(refused)

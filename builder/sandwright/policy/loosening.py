@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from sandwright.policy import load, values
@@ -61,37 +61,36 @@ def without_command_line(policy: MergedPolicy) -> MergedPolicy:
     )
 
 
-def trusted_layers(policy: MergedPolicy) -> MergedPolicy:
+def without_project(policy: MergedPolicy) -> MergedPolicy:
     """What holds without the project's file: what the managed policy and the user say, or else `default`."""
     return MergedPolicy.unchecked([layer for layer in policy.layers if layer.kind in ("floor", "user")])
 
 
 def loosenings(
-    policy: ResolvedPolicy, allowed: Sequence[ResolvedPolicy], *, remote: Collection[str]
+    policy: ResolvedPolicy, baseline: ResolvedPolicy, *, remote: Collection[str]
 ) -> tuple[Loosening, ...]:
-    """What a policy lets through that none of `allowed` does, what matters most first.
+    """What a policy lets through and `baseline` does not, what matters most first.
 
-    A limit counts against the last of `allowed`.
     `remote` names the methods that run a sandbox on another machine.
     """
     found = [
-        *_methods(policy, allowed, remote),
-        *_rights(policy, allowed),
-        *_git(policy, allowed),
-        *_shims(policy, allowed),
-        *_network_loosenings(policy, allowed),
-        *_variables(policy, allowed),
-        *_paths(policy, allowed),
-        *_limits(policy, allowed),
-        *_accepted(policy, allowed),
+        *_methods(policy, baseline, remote),
+        *_rights(policy, baseline),
+        *_git(policy, baseline),
+        *_shims(policy, baseline),
+        *_network_loosenings(policy, baseline),
+        *_variables(policy, baseline),
+        *_paths(policy, baseline),
+        *_limits(policy, baseline),
+        *_accepted(policy, baseline),
     ]
     return tuple(dict.fromkeys(found))
 
 
 def _methods(
-    policy: ResolvedPolicy, allowed: Sequence[ResolvedPolicy], remote: Collection[str]
+    policy: ResolvedPolicy, baseline: ResolvedPolicy, remote: Collection[str]
 ) -> Iterator[Loosening]:
-    known = {name for each in allowed for name in each.methods}
+    known = set(baseline.methods)
     if "noop" in policy.methods and "noop" not in known:
         yield Loosening("enforces nothing: method noop")
     for name in policy.methods:
@@ -101,56 +100,53 @@ def _methods(
             yield Loosening(OTHER_METHOD, name)
 
 
-def _rights(policy: ResolvedPolicy, allowed: Sequence[ResolvedPolicy]) -> Iterator[Loosening]:
-    if policy.process.sandbox_root and not any(each.process.sandbox_root for each in allowed):
+def _rights(policy: ResolvedPolicy, baseline: ResolvedPolicy) -> Iterator[Loosening]:
+    if policy.process.sandbox_root and not baseline.process.sandbox_root:
         yield Loosening("lets programs gain rights: process.sandbox_root")
-    if policy.mapping == "off" and not any(each.mapping == "off" for each in allowed):
+    if policy.mapping == "off" and baseline.mapping != "off":
         yield Loosening("runs as the image's own user: user.mapping off")
-    if policy.mapping == "auto" and all(each.mapping == "required" for each in allowed):
+    if policy.mapping == "auto" and baseline.mapping == "required":
         yield Loosening("lets files belong to another user: user.mapping auto")
-    if policy.filesystem.home == "private" and all(each.filesystem.home == "throwaway" for each in allowed):
+    if policy.filesystem.home == "private" and baseline.filesystem.home == "throwaway":
         yield Loosening("keeps the home directory between runs: filesystem.home private")
-    if policy.network.own_sockets and not any(each.network.own_sockets for each in allowed):
+    if policy.network.own_sockets and not baseline.network.own_sockets:
         yield Loosening("lets programs create Unix sockets: network.own_sockets")
-    if not policy.filesystem.placeholders and all(each.filesystem.placeholders for each in allowed):
+    if not policy.filesystem.placeholders and baseline.filesystem.placeholders:
         yield Loosening(
             "lets programs write for a moment to protected files that the host creates during a run:",
             "filesystem.placeholders false",
         )
-    yield from _filters(policy, allowed)
+    yield from _filters(policy, baseline)
 
 
-def _filters(policy: ResolvedPolicy, allowed: Sequence[ResolvedPolicy]) -> Iterator[Loosening]:
+def _filters(policy: ResolvedPolicy, baseline: ResolvedPolicy) -> Iterator[Loosening]:
     """The filter of system calls, and macOS' rules."""
-    name = policy.process.seccomp
-    profiles = {each.process.seccomp for each in allowed}
-    if name in ("strict", "default") and profiles.isdisjoint(
-        SECCOMP_PROFILES[SECCOMP_PROFILES.index(name) :]
-    ):
+    name, allowed = policy.process.seccomp, baseline.process.seccomp
+    if name in ("strict", "default") and allowed not in SECCOMP_PROFILES[SECCOMP_PROFILES.index(name) :]:
         yield Loosening("filters system calls by another profile: process.seccomp", name)
-    if name == "build" and name not in profiles:
+    if name == "build" and name != allowed:
         yield Loosening("lets programs leave set-user-id files: process.seccomp build")
-    if name not in SECCOMP_PROFILES and name not in profiles:
+    if name not in SECCOMP_PROFILES and name != allowed:
         text = policy.facts.texts.get(name, "").encode("utf-8", "surrogateescape")
         subject = f"{shown_path(name, policy.facts)} (sha256:{hashlib.sha256(text).hexdigest()})"
         yield Loosening("filters system calls as a file says:", subject)
     shipped = merged(load.presets(("default", "build", "ci"))).items("macos")
-    known = {item.value for item in shipped}.union(*(each.macos for each in allowed))
+    known = {item.value for item in shipped}.union(baseline.macos)
     for fragment in policy.macos:
         if fragment not in known:
             yield Loosening("opens on macOS:", fragment)
 
 
-def _git(policy: ResolvedPolicy, allowed: Sequence[ResolvedPolicy]) -> Iterator[Loosening]:
+def _git(policy: ResolvedPolicy, baseline: ResolvedPolicy) -> Iterator[Loosening]:
     """Git's configuration names programs, so more than the written files is reported."""
-    if policy.grants_git("config") and not any(each.grants_git("config") for each in allowed):
+    if policy.grants_git("config") and not baseline.grants_git("config"):
         yield Loosening("chooses programs that the host's Git runs: filesystem.git config")
 
 
-def _shims(policy: ResolvedPolicy, allowed: Sequence[ResolvedPolicy]) -> Iterator[Loosening]:
+def _shims(policy: ResolvedPolicy, baseline: ResolvedPolicy) -> Iterator[Loosening]:
     for name, shim in policy.credentials.shims.items():
-        others = (each.credentials.shims.get(name) for each in allowed)
-        if not any(_covers(other, shim) for other in others if other is not None):
+        other = baseline.credentials.shims.get(name)
+        if other is None or not _covers(other, shim):
             commands = ", ".join(" ".join((*each.words, *"*" * each.more)) for each in shim.allow)
             secrets = ", ".join(sorted(shim.secrets.values()))
             yield Loosening(f"runs {name} on the host", f"({commands})" + f" with {secrets}" * bool(secrets))
@@ -162,26 +158,26 @@ def _covers(limit: Shim, shim: Shim) -> bool:
     )
 
 
-def _network_loosenings(policy: ResolvedPolicy, allowed: Sequence[ResolvedPolicy]) -> Iterator[Loosening]:
-    others = [each.network for each in allowed]
-    reaching = [each for each in others if policy.network.mode == "none" or each.mode != "none"]
-    if policy.network.mode == "host" and not any(each.mode == "host" for each in others):
+def _network_loosenings(policy: ResolvedPolicy, baseline: ResolvedPolicy) -> Iterator[Loosening]:
+    other = baseline.network
+    reaches = policy.network.mode == "none" or other.mode != "none"
+    if policy.network.mode == "host" and other.mode != "host":
         yield Loosening("uses the host's network")
     for pattern in policy.network.allow:
-        if any(each.hosts.covers(pattern) for each in reaching):
+        if reaches and other.hosts.covers(pattern):
             continue
         if pattern.private:
             yield Loosening("reaches private addresses as", str(pattern))
         elif not shipped_hosts().covers(pattern):
             yield Loosening("connects to", str(pattern))
     for path in policy.network.unix_sockets:
-        if not any(path in each.unix_sockets for each in others):
+        if path not in other.unix_sockets:
             yield Loosening("connects to", shown_path(path, policy.facts))
     for port in policy.network.localhost:
-        if not any(port in each.localhost for each in others):
+        if port not in other.localhost:
             yield Loosening("connects to", f"localhost:{port}")
     for port in policy.network.expose:
-        if not any(port in each.expose for each in others):
+        if port not in other.expose:
             yield Loosening("answers on the host at", f"localhost:{port}")
 
 
@@ -192,23 +188,23 @@ def shipped_hosts() -> HostIndex:
     return HostIndex(listed_pattern(item.value) for item in listed)
 
 
-def _variables(policy: ResolvedPolicy, allowed: Sequence[ResolvedPolicy]) -> Iterator[Loosening]:
+def _variables(policy: ResolvedPolicy, baseline: ResolvedPolicy) -> Iterator[Loosening]:
     """Variables whose names look like secrets, and prefixes of names, which any secret may have.
 
-    A path is seen inside, in mounts and in what was rendered, and with it the values of variables in it. A
-    secret that passes only because a value or a shim of the user's is gone is named as well.
+    A sandbox sees the names of its paths, and so the values of variables in them. A secret that is passed
+    only because the project removes a shim or a value of the user's is named as well.
     """
-    shims = {name for each in allowed for name in each.environment.secret}
-    replaced = {name for each in allowed for name in each.environment.set if why_secret(name)}
+    shims = set(baseline.environment.secret)
+    replaced = {name for name in baseline.environment.set if why_secret(name)}
     for name in sorted(shims | replaced):
-        if policy.environment.passes(name) and not any(each.environment.passes(name) for each in allowed):
+        if policy.environment.passes(name) and not baseline.environment.passes(name):
             yield Loosening("passes", name)
     for pattern in policy.environment.passed:
-        known = any(_passes(other, pattern) for each in allowed for other in each.environment.passed)
+        known = any(_passes(other, pattern) for other in baseline.environment.passed)
         if not known and (pattern.endswith("*") or why_secret(pattern)):
             yield Loosening("passes", pattern)
     for name in policy.facts.environment:
-        known = any(name in each.facts.environment for each in allowed)
+        known = name in baseline.facts.environment
         if not known and (name in shims or why_secret(name)):
             yield Loosening("shows in the name of a path", name)
 
@@ -219,21 +215,20 @@ def _passes(limit: str, pattern: str) -> bool:
     return values.pattern_covers(limit, pattern)
 
 
-def _paths(policy: ResolvedPolicy, allowed: Sequence[ResolvedPolicy]) -> Iterator[Loosening]:
-    trees = [each.filesystem.tree for each in allowed]
-    tree = policy.filesystem.tree
+def _paths(policy: ResolvedPolicy, baseline: ResolvedPolicy) -> Iterator[Loosening]:
+    tree, other = policy.filesystem.tree, baseline.filesystem.tree
     read, written = [], []
     own = (
         rule.path for rule in policy.filesystem.rules if rule.origin != "protected"
     )  # that only takes away
     excepted = (each.path for each in policy.filesystem.unprotected)
-    theirs = {path for each in allowed for path in _decided(each)}
+    theirs = set(_decided(baseline))
     caches = canonical(policy.facts.variables["CACHE"], policy.facts)
     paths = (path for path in (*own, *excepted, *theirs) if not is_inside(path, caches))
     for path in dict.fromkeys(paths):
-        if tree.changes_host(path) and not any(each.changes_host(path) for each in trees):
+        if tree.changes_host(path) and not other.changes_host(path):
             written.append(path)
-        elif tree.shows_host(path) and not any(each.shows_host(path) for each in trees):
+        elif tree.shows_host(path) and not other.shows_host(path):
             read.append(path)
     for what, found, told in (("reads", read, [*read, *written]), ("writes", written, written)):
         listed = frozenset(told)
@@ -264,10 +259,10 @@ def _decided(policy: ResolvedPolicy) -> Iterator[str]:
         yield from (below(root, name.value) for root in protection.roots for name in protection.names)
 
 
-def _limits(policy: ResolvedPolicy, allowed: Sequence[ResolvedPolicy]) -> Iterator[Loosening]:
+def _limits(policy: ResolvedPolicy, baseline: ResolvedPolicy) -> Iterator[Loosening]:
     for name in _LIMITS:
         given = getattr(policy.resources, name)
-        limit = getattr(allowed[-1].resources, name)
+        limit = getattr(baseline.resources, name)
         if limit is None:
             continue
         if given is None:
@@ -276,8 +271,8 @@ def _limits(policy: ResolvedPolicy, allowed: Sequence[ResolvedPolicy]) -> Iterat
             yield Loosening("raises the limit of", f"{name} to {given}")
 
 
-def _accepted(policy: ResolvedPolicy, allowed: Sequence[ResolvedPolicy]) -> Iterator[Loosening]:
-    known = {(each.feature, each.method) for other in allowed for each in other.accept_gaps}
+def _accepted(policy: ResolvedPolicy, baseline: ResolvedPolicy) -> Iterator[Loosening]:
+    known = {(each.feature, each.method) for each in baseline.accept_gaps}
     for each in policy.accept_gaps:
         if (each.feature, each.method) not in known:
             yield Loosening("does without", f"{each.feature} under {each.method}")

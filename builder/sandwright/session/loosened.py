@@ -10,7 +10,7 @@ from pathlib import Path
 from sandwright.inputs import LiveHost
 from sandwright.methods import registry
 from sandwright.policy.collect import collect_facts
-from sandwright.policy.loosening import Loosening, loosenings, trusted_layers, without_command_line
+from sandwright.policy.loosening import Loosening, loosenings, without_command_line, without_project
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.resolve import resolve
 from sandwright.policy.resolved import ResolvedPolicy
@@ -35,11 +35,11 @@ def loosened(
         facts = collect_facts(each, project=project, cwd=cwd, inputs=inputs, compared=mine)
         return resolve(each.settings, facts, compared=each is not mine)
 
-    mine, baseline = without_command_line(policy), trusted_layers(policy)
+    mine, baseline = without_command_line(policy), without_project(policy)
     found: tuple[Loosening, ...] = ()
     if mine.layers != baseline.layers:  # nothing is looser than itself
         ours = here(mine)
-        found = loosenings(ours, [here(baseline)], remote=registry.remote(ours.methods))
+        found = loosenings(ours, here(baseline), remote=registry.remote(ours.methods))
     project_data = [layer.document.data for layer in policy.layers if layer.kind == "project"]
     digest = hashlib.sha256(
         json.dumps(project_data, sort_keys=True).encode("utf-8", "surrogateescape")

@@ -580,5 +580,5 @@ def test_mach_services_that_can_not_be(item: str) -> None:
 
 def test_mach_services_need_approval() -> None:
     items = ["mach-lookup:com.example.agent", "mach-register:com.example.*"]
-    found = loosenings(resolved(macos=["...", *items]), (resolved(),), remote=())
+    found = loosenings(resolved(macos=["...", *items]), resolved(), remote=())
     assert [each.subject for each in found if each.what == "opens on macOS:"] == items

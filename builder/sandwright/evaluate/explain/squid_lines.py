@@ -1,4 +1,4 @@
-"""Lines and values of the proxy's configuration whose meaning is known here. All others are refused.
+"""The lines and values that squid.conf may have: what is not listed here is refused.
 
 squid's documentation of a line is in squid.conf.documented (5.7).
 """

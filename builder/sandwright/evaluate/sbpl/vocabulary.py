@@ -1,4 +1,4 @@
-"""The names of SBPL: operations and their tree, filters, constants, modifiers; what is near an unknown one.
+"""The vocabulary of SBPL: operations and their tree, filters, constants, modifiers. Suggests known names.
 
 The facts are data, `seatbelt/vocabulary.json`; this module gives them types.
 """

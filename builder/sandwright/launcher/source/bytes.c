@@ -1,4 +1,4 @@
-/* Buffers of bytes: what was read and is not written yet, on descriptors that don't block, and JSON texts. */
+/* Byte buffers, for descriptors that don't block and for JSON. */
 #define _GNU_SOURCE
 #include <stdarg.h>
 

@@ -189,7 +189,7 @@ static void make_one(const struct run *run, int which)
 void cgroup_make(struct run *run)
 {
     bool limited = is_limited(run, MEMORY) || is_limited(run, CPU) || is_limited(run, PIDS);
-    if (limited) /* also where this user may create cgroups: those beside its units are systemd's */
+    if (limited) /* first, because systemd manages the cgroups beside its units, even where this user may create some */
         scope_enter(run);
     for (int which = 0; which < CONTROLLERS; which++) {
         if (!is_limited(run, which))

@@ -12,7 +12,7 @@
 
 enum { PATIENCE = 3000 /* milliseconds */, HEADER = 16, LONGEST = 1 << 16 };
 enum { ORDER = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? 'l' : 'B' };
-enum { CALL = 1, RETURN, FAILED, SIGNAL };                               /* types of messages */
+enum { CALL = 1, RETURN, FAILED, SIGNAL };                            /* types of messages */
 enum { PATH = 1, INTERFACE, MEMBER, DESTINATION = 6, SIGNATURE = 8 }; /* fields of a header */
 static const char SYSTEMD[] = "org.freedesktop.systemd1";
 
@@ -109,7 +109,7 @@ static void put_start(struct bytes *out, const char *scope)
     size_t begin = bytes_held(&body);
     put_property(&body, "PIDs", "au");
     put_number(&body, sizeof(uint32_t));
-    put_number(&body, 0); /* the sender, whose number may differ in systemd's PID namespace */
+    put_number(&body, 0); /* the sender of the message: its PID may be another one in systemd's PID namespace */
     put_property(&body, "Delegate", "b");
     put_number(&body, true);
     put_property(&body, "CollectMode", "s");
@@ -122,7 +122,7 @@ static void put_start(struct bytes *out, const char *scope)
 }
 
 /* ---- the connection */
-/* The address is `unix:path=PATH`, and more may follow behind a comma. Other addresses, as with escapes, don't count. */
+/* The bus's address is `unix:path=PATH`, or that and `,guid=…`. Addresses of another form, or with escapes, are ignored. */
 static char *bus_path(void)
 {
     static const char form[] = "unix:path=";
@@ -146,7 +146,7 @@ static int connect_bus(void)
     return -1;
 }
 
-/* Removes `OK …\r\n`, the answer to the authentication: 1; 0: it isn't complete; -1: it is another one. */
+/* Removes `OK …\r\n`, the answer to the authentication: 1; 0: it isn't complete; -1: it is another answer. */
 static int take_line(struct bytes *answers)
 {
     const char *at = (const char *)answers->at + answers->begin;
@@ -222,7 +222,7 @@ static bool ask_systemd(const char *scope, long until)
 }
 
 /* ---- the scope */
-/* The directory of the scope once this process is in it; NULL: it isn't in time. */
+/* Waits until this process is in the scope, and returns its directory; NULL: the time is up. */
 static char *wait_for_scope(const char *scope, long until)
 {
     do {
@@ -234,7 +234,7 @@ static char *wait_for_scope(const char *scope, long until)
     return NULL;
 }
 
-/* A cgroup that contains processes cannot limit others below it, so that this process gets one of its own. */
+/* Moves this process to a cgroup of its own: one that contains processes cannot have limits below it. */
 static void leave_top(const char *directory)
 {
     _cleanup_free_ char *own = xasprintf("%s/monitor", directory);
