@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import random
 import socket
 import subprocess
 import threading
@@ -52,11 +53,12 @@ class PortsPlace:
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket(socket.AF_INET6) as any_:
-        any_.bind(("::", 0))
-        port: int = any_.getsockname()[1]
-        return port
+    """A port that nobody listens on, below those that the kernel gives to other sockets (ip(7))."""
+    for port in random.sample(range(16384, 32768), 100):
+        with socket.socket(socket.AF_INET6) as any_, contextlib.suppress(OSError):
+            any_.bind(("::", port))
+            return port
+    raise OSError("no free port was found")
 
 
 def ask(address: str, port: int, sent: bytes = REQUEST) -> bytes:
