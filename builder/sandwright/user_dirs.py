@@ -139,6 +139,11 @@ def keys() -> str:
     return os.path.join(home(), STATE, "keys")
 
 
+def workspaces() -> str:
+    """The copies of projects that runs write before their changes land; no variable but HOME moves them."""
+    return os.path.join(home(), STATE, "workspaces")
+
+
 def hidden_directories() -> tuple[str, ...]:
     """The directories that no sandbox sees (`policy.reserved` has the rules), as variables spell them."""
     return runtime(), cache(), keys()

@@ -12,7 +12,7 @@ import pytest
 from sandwright.api import Policy
 from sandwright.cli import accounts, bridge, policies, policy_arguments, verify
 from sandwright.errors import UsageError
-from sandwright.methods.user.setup import AccountPlan, Workspace
+from sandwright.methods.user.setup import AccountPlan, SharedTrees
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.session import trust
 from sandwright.session.request import RunRequest
@@ -83,7 +83,7 @@ def test_an_account_shares_what_was_approved(project: Path, monkeypatch: pytest.
         Path(file).write_text(PLAIN)
         return policy
 
-    def plan(_: str, workspace: Workspace) -> AccountPlan:
+    def plan(_: str, workspace: SharedTrees) -> AccountPlan:
         raise UsedError(workspace)
 
     monkeypatch.setattr(Policy, "load", load)

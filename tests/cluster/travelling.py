@@ -15,8 +15,9 @@ from sandwright.api import Policy
 from sandwright.policy.collect import collect_facts
 from sandwright.render.artifact import Artifact
 from sandwright.rootfs.tar.entry import TarEntry
+from sandwright.workspace.destination import Applied
 from sandwright_kubernetes.render import render_kubernetes
-from sandwright_kubernetes.sync.changes import Applied, apply_changes
+from sandwright_kubernetes.sync.changes import apply_changes
 from sandwright_kubernetes.sync.layers import snapshot_image
 from sandwright_kubernetes.sync.returned import ReturnedChanges, unpack_changes
 from sandwright_kubernetes.sync.rules import ProjectRules, parse_rules, read_rules

@@ -22,7 +22,7 @@ import pytest
 from sandwright.launcher.plan import parse_plan
 from sandwright.methods import registry
 from sandwright.methods.user.render import account_for
-from sandwright.methods.user.setup import Workspace, plan_account, plan_removal
+from sandwright.methods.user.setup import SharedTrees, plan_account, plan_removal
 from sandwright.verify.prove import Weaken
 from support.goldens import write_artifacts
 from support.locks import accounts_change
@@ -239,7 +239,7 @@ def owned() -> Iterator[Places]:
     with planted() as made:
         owner = account_for(str(made.project), os.geteuid())
         with accounts_change():
-            plan_account(owner, Workspace(made.project, (), os.geteuid())).execute()
+            plan_account(owner, SharedTrees(made.project, (), os.geteuid())).execute()
         yield made
         with accounts_change():
             plan_removal(owner).execute()

@@ -26,7 +26,7 @@ from sandwright.launcher.run_document import RunDocument
 from sandwright.methods.registry import render
 from sandwright.methods.shared.artifacts import write_artifacts
 from sandwright.methods.user.render import DedicatedAccount, account_for
-from sandwright.methods.user.setup import Workspace, plan_account, plan_removal
+from sandwright.methods.user.setup import SharedTrees, plan_account, plan_removal
 from sandwright.policy.collect import collect_facts
 from sandwright.session.events import DeniedCall, RunDenied, read_events
 from support.locks import accounts_change
@@ -103,7 +103,7 @@ def person() -> Iterator[Person]:
     write_artifacts(base / "out", render(policy.resolve(facts), "user").artifacts)
     found = Person(project, base / "bin", base / "out/launch")
     with accounts_change():
-        plan_account(found.account, Workspace(project.root, (), UID)).execute()
+        plan_account(found.account, SharedTrees(project.root, (), UID)).execute()
     try:
         yield found
     finally:

@@ -62,7 +62,7 @@ FLOORS = (
     {"rootfs", "registry", "image"},
     {"runtime"},
     {"methods"},
-    {"bridge", "egress"},
+    {"bridge", "egress", "workspace"},
     {"sandwright_kubernetes"},
     {"session"},
     {"verify"},

@@ -18,7 +18,7 @@ from sandwright.launcher.plan import parse_plan, plan_bytes
 from sandwright.methods.registry import render
 from sandwright.methods.shared.artifacts import write_artifacts
 from sandwright.methods.user.render import DedicatedAccount, account_for
-from sandwright.methods.user.setup import Workspace, plan_account
+from sandwright.methods.user.setup import SharedTrees, plan_account
 from sandwright.policy.collect import collect_facts
 from support.locks import accounts_change
 from support.standby import COMMAND
@@ -66,7 +66,7 @@ class Project:
 
     def set_up(self) -> list[str]:
         with accounts_change():
-            return plan_account(self.account, Workspace(self.root, (), os.geteuid())).execute()
+            return plan_account(self.account, SharedTrees(self.root, (), os.geteuid())).execute()
 
     def rendered(self, text: str = POLICY) -> Path:
         """Render a policy, and give its launcher."""

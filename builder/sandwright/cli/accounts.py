@@ -13,7 +13,7 @@ from sandwright.cli import console
 from sandwright.cli.policy_arguments import request_for
 from sandwright.cli.trust import require_secrets, require_trust
 from sandwright.methods.user.render import account_for, account_of
-from sandwright.methods.user.setup import AccountPlan, Workspace, plan_account, plan_removal
+from sandwright.methods.user.setup import AccountPlan, SharedTrees, plan_account, plan_removal
 from sandwright.policy.reserved import closed_paths
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.rules import PathRule
@@ -46,7 +46,7 @@ def account_setup(*, policy: str = "sandbox.yaml", yes: bool = False) -> int:
     facts = resolved.facts
     homes = (facts, replace(facts, home=user_dirs.account_home() or facts.home))
     closed = frozenset(path for each in homes for path in closed_paths(each))
-    plan = plan_account(account_of(resolved), Workspace(project, others, os.geteuid(), closed))
+    plan = plan_account(account_of(resolved), SharedTrees(project, others, os.geteuid(), closed))
     return _carry_out(plan, yes=yes, nothing=f"{plan.account} is there, and all is shared with it")
 
 

@@ -14,7 +14,7 @@ from sandwright_kubernetes.admission import FIELD_MANAGER, NothingRan, check_sam
 from sandwright_kubernetes.connection import PATIENCE, ApiRefused, ApiUnreachable, Connection, first
 from sandwright_kubernetes.fleets.records import FleetRecord
 from sandwright_kubernetes.fleets.tally import SeenPod, Tally, waiting_reasons
-from sandwright_kubernetes.fleets.watching import Change, Watched, list_all, watching, with_query
+from sandwright_kubernetes.fleets.watching import Watched, WatchEvent, list_all, watching, with_query
 from sandwright_kubernetes.jobrun import REMOVE_LIMIT
 from sandwright_kubernetes.objects import differences, field, path_of, rows, text
 
@@ -156,7 +156,7 @@ class _Following:
             self._finish_fleet()
         self._watcher.counted(self._tally.counts())
 
-    def _handle_change(self, change: Change) -> None:
+    def _handle_change(self, change: WatchEvent) -> None:
         if change.error is not None:
             raise change.error
         if change.kind == "Job":

@@ -30,7 +30,7 @@ _BREATH = 1.0
 
 
 @dataclass(frozen=True)
-class Change:
+class WatchEvent:
     """An object as it is now, or what went wrong for good. `removed`: as it was last."""
 
     kind: str
@@ -49,12 +49,12 @@ class Watched:
 
 
 @contextlib.contextmanager
-def watching(connection: Connection, watched: Iterable[Watched]) -> Iterator[queue.Queue[Change]]:
+def watching(connection: Connection, watched: Iterable[Watched]) -> Iterator[queue.Queue[WatchEvent]]:
     """Watch for the length of a `with`; changes come in the queue, those of each kind in their order.
 
     An API server that does not answer is waited for, as long as any request waits for one.
     """
-    found: queue.Queue[Change] = queue.Queue()
+    found: queue.Queue[WatchEvent] = queue.Queue()
     stop = threading.Event()
     for each in watched:
         watcher = _Watcher(connection, each, found, stop)
@@ -87,7 +87,7 @@ def with_query(path: str, query: Mapping[str, str]) -> str:
 
 class _Watcher:
     def __init__(
-        self, connection: Connection, watched: Watched, found: queue.Queue[Change], stop: threading.Event
+        self, connection: Connection, watched: Watched, found: queue.Queue[WatchEvent], stop: threading.Event
     ) -> None:
         self._connection = connection
         self._watched = watched
@@ -103,13 +103,13 @@ class _Watcher:
                 while self._version and not self._stop.is_set():
                     self._watch_once()
         except SandwrightError as error:
-            self._found.put(Change(self._watched.kind, {}, error=error))
+            self._found.put(WatchEvent(self._watched.kind, {}, error=error))
 
     def _list(self) -> None:
         for item, version in list_all(self._connection, self._watched):
             self._version = version
             if item:
-                self._found.put(Change(self._watched.kind, item))
+                self._found.put(WatchEvent(self._watched.kind, item))
         if not self._version:
             raise HostError("the API server's list has no version to watch from")
 
@@ -150,7 +150,7 @@ class _Watcher:
             return False
         self._version = version
         if kind != "BOOKMARK":
-            self._found.put(Change(self._watched.kind, item, removed=kind == "DELETED"))
+            self._found.put(WatchEvent(self._watched.kind, item, removed=kind == "DELETED"))
         return True
 
     def _wait_before_retry(self) -> None:

@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 
 from sandwright.errors import HostError
 from sandwright.rootfs.tar.entry import WHITEOUT, EntryKind, TarEntry, normalise, show
+from sandwright.rootfs.unpacking.removal import OPEN_DIRECTORY
+from sandwright.workspace.below import DEEPEST, OPEN_FILE, closing, open_below, try_open
 from sandwright_kubernetes.sync.rules import ProjectRules
 
 LAYERS = 16
@@ -30,9 +32,6 @@ ROOT = b"project"
 """Where the project is in the image."""
 
 _CHUNK = 1 << 18
-_DEEPEST = 250
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 Identity = tuple[int, int]
 Put = Callable[[int, TarEntry, Iterator[bytes]], None]
@@ -64,7 +63,7 @@ def take_snapshot(rules: ProjectRules, put: Put) -> Snapshot:
     has a name that is shown, too.
     """
     try:
-        root = os.open(rules.project, _DIRECTORY)
+        root = os.open(rules.project, OPEN_DIRECTORY)
     except OSError as error:
         raise HostError(f"{rules.project}: {error.strerror}") from error
     try:
@@ -101,10 +100,10 @@ def _gather(above: int, name: bytes, path: bytes, rules: ProjectRules, found: se
         return
     if not rules.allows_reading(path):
         found.add((status.st_dev, status.st_ino))
-    if not stat.S_ISDIR(status.st_mode) or path.count(b"/") > _DEEPEST:
+    if not stat.S_ISDIR(status.st_mode) or path.count(b"/") > DEEPEST:
         return
     try:
-        inner = os.open(name, _DIRECTORY, dir_fd=above)
+        inner = os.open(name, OPEN_DIRECTORY, dir_fd=above)
     except OSError:  # we can't read it, or it has become something else
         return
     try:
@@ -112,20 +111,6 @@ def _gather(above: int, name: bytes, path: bytes, rules: ProjectRules, found: se
             _gather(inner, os.fsencode(each), path + b"/" + os.fsencode(each), rules, found)
     finally:
         os.close(inner)
-
-
-def open_below(root: int, path: bytes) -> int | None:
-    """A directory below an open one, no link followed; None where there is none. The caller closes it."""
-    held = os.dup(root)
-    for name in filter(None, path.split(b"/")):
-        try:
-            inner = os.open(name, _DIRECTORY, dir_fd=held)
-        except OSError:
-            os.close(held)
-            return None
-        os.close(held)
-        held = inner
-    return held
 
 
 def layer_of(folder: bytes) -> int:
@@ -145,8 +130,8 @@ class _Walk:
 
     def enter(self, directory: int, path: bytes, depth: int) -> None:
         """All of an open directory."""
-        if depth > _DEEPEST:
-            raise HostError(f"{show(path)}: the project is deeper than {_DEEPEST} directories")
+        if depth > DEEPEST:
+            raise HostError(f"{show(path)}: the project is deeper than {DEEPEST} directories")
         self._see(os.fstat(directory), path)
         if path:
             self._add_record(
@@ -154,21 +139,23 @@ class _Walk:
             )
         for name in sorted(map(os.fsencode, os.listdir(directory))):
             inner = path + b"/" + name if path else name
-            if self._rules.shows(inner):
-                self._add_name(directory, name, inner, depth)
-            elif self._rules.leads_to_shown(inner) and (below := _try_open(directory, name, _DIRECTORY)) >= 0:
-                with _closing(below):
-                    self._lead(below, inner, depth + 1)
+            self._visit(directory, name, inner, depth)
+
+    def _visit(self, directory: int, name: bytes, path: bytes, depth: int) -> None:
+        """A name in an open directory, or what is shown below it."""
+        if self._rules.shows(path):
+            self._add_name(directory, name, path, depth)
+        elif self._rules.leads_to_shown(path):
+            below = try_open(directory, name, OPEN_DIRECTORY)
+            if below >= 0:
+                with closing(below):
+                    self._lead(below, path, depth + 1)
 
     def _lead(self, directory: int, path: bytes, depth: int) -> None:
         """Only the visible paths below a hidden directory."""
         for name in sorted(map(os.fsencode, os.listdir(directory))):
             inner = path + b"/" + name
-            if self._rules.shows(inner):
-                self._add_name(directory, name, inner, depth)
-            elif self._rules.leads_to_shown(inner) and (below := _try_open(directory, name, _DIRECTORY)) >= 0:
-                with _closing(below):
-                    self._lead(below, inner, depth + 1)
+            self._visit(directory, name, inner, depth)
 
     def placeholder(self) -> None:
         """What something else is mounted on in the Pod is there, and empty, whether it is here or not."""
@@ -190,10 +177,10 @@ class _Walk:
         except FileNotFoundError:
             return
         if stat.S_ISDIR(status.st_mode):
-            if (below := _try_open(directory, name, _DIRECTORY)) < 0:
+            if (below := try_open(directory, name, OPEN_DIRECTORY)) < 0:
                 self._leave(path, "it can't be read")
                 return
-            with _closing(below):
+            with closing(below):
                 self.enter(below, path, depth + 1)
         elif stat.S_ISLNK(status.st_mode):
             self._add_link(directory, name, path, status)
@@ -209,10 +196,10 @@ class _Walk:
         self._add_record(path, path.rpartition(b"/")[0], Recorded(EntryKind.SYMLINK, text), entry)
 
     def _add_file(self, directory: int, name: bytes, path: bytes) -> None:
-        if (fd := _try_open(directory, name, _FILE)) < 0:
+        if (fd := try_open(directory, name, OPEN_FILE)) < 0:
             self._leave(path, "it can't be read")
             return
-        with _closing(fd):
+        with closing(fd):
             status = os.fstat(fd)
             if not stat.S_ISREG(status.st_mode):
                 raise HostError(f"{show(path)} was replaced while the project was read")
@@ -269,27 +256,6 @@ def _read_content(fd: int, size: int, path: bytes, hashed: Callable[[bytes], obj
         hashed(piece)
         remaining -= len(piece)
         yield piece
-
-
-class _closing:  # noqa: N801 - as contextlib's
-    """Closes a descriptor at the end of a `with`."""
-
-    def __init__(self, fd: int) -> None:
-        self._fd = fd
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, *_: object) -> None:
-        os.close(self._fd)
-
-
-def _try_open(directory: int, name: bytes, flags: int) -> int:
-    """A descriptor, or -1 where it can't be had."""
-    try:
-        return os.open(name, flags, dir_fd=directory)
-    except OSError:
-        return -1
 
 
 def _denied(path: bytes) -> HostError:

@@ -13,11 +13,12 @@ from typing import IO, Any
 
 from sandwright.errors import HostError
 from sandwright.rootfs.tar.entry import show
+from sandwright.workspace.destination import Applied
 from sandwright_kubernetes.connection import ApiUnreachable
 from sandwright_kubernetes.jobrun import JobRun
 from sandwright_kubernetes.records import clusters_directory
 from sandwright_kubernetes.sync import REGISTRY, channels
-from sandwright_kubernetes.sync.changes import Applied, apply_changes
+from sandwright_kubernetes.sync.changes import apply_changes
 from sandwright_kubernetes.sync.job import RETURN, diff_command, with_project
 from sandwright_kubernetes.sync.layers import (
     Registry,

@@ -14,7 +14,7 @@ from sandwright import process
 from sandwright.errors import HostError, UsageError
 from sandwright.methods.user import sharing
 from sandwright.methods.user.render import account_for
-from sandwright.methods.user.setup import Workspace, plan_account, plan_removal
+from sandwright.methods.user.setup import SharedTrees, plan_account, plan_removal
 from sandwright.methods.user.sharing import read_acl
 from support.locks import accounts_change
 from support.ownedprojects import Project
@@ -86,7 +86,7 @@ def test_a_way_to_the_project_is_opened_and_closed(made: Callable[[], Project]) 
     inner = Project(project.home / "deep/app", project.home)
     inner.root.mkdir(parents=True)
     (inner.root / "sandbox.yaml").write_text((project.root / "sandbox.yaml").read_text())
-    plan = plan_account(inner.account, Workspace(inner.root, (), os.geteuid()))
+    plan = plan_account(inner.account, SharedTrees(inner.root, (), os.geteuid()))
     assert f"let it pass through {project.home}, without listing it (an entry --x)" in plan.describe()
     try:
         with accounts_change():
@@ -152,7 +152,7 @@ def test_none_goes_while_it_runs(project: Project) -> None:
 @pytest.mark.parametrize("path", ["/", "/tmp", "/root"], ids=["root", "top", "home"])
 def test_too_much_is_not_shared(path: str) -> None:
     with pytest.raises(UsageError, match="is too much to share with an account"):
-        plan_account(account_for(path, 0), Workspace(Path(path), (), 0))
+        plan_account(account_for(path, 0), SharedTrees(Path(path), (), 0))
 
 
 def test_there_is_none_to_remove(tmp_path: Path) -> None:
@@ -250,7 +250,7 @@ def test_nothing_is_written_where_the_account_says(made: Callable[[], Project], 
         project.run("sh", "-c", f"ln -sfT {elsewhere} ~/.gitconfig && readlink ~/.gitconfig").returncode == 0
     )
     with accounts_change():
-        plan_account(project.account, Workspace(project.root, (more,), os.geteuid())).execute()
+        plan_account(project.account, SharedTrees(project.root, (more,), os.geteuid())).execute()
     assert list(elsewhere.iterdir()) == []
     config = Path(project.account.home) / ".gitconfig"
     assert not config.is_symlink()

@@ -32,7 +32,7 @@ _TREE = 600.0
 
 
 @dataclass(frozen=True)
-class Workspace:
+class SharedTrees:
     """A project, and the other trees that its policy lets be written. `user` is who will start runs.
 
     `closed` are canonical paths to which the account gets no rights, though they lie in one of the trees.
@@ -85,7 +85,7 @@ class AccountPlan:
         return [note for step in self.steps for note in step.execute(progress)]
 
 
-def plan_account(account: DedicatedAccount, workspace: Workspace) -> AccountPlan:
+def plan_account(account: DedicatedAccount, workspace: SharedTrees) -> AccountPlan:
     """What makes an account, or what of it is missing. Raise UsageError for what can't be shared."""
     for tree in workspace.trees:
         _check_tree(tree)
@@ -162,7 +162,7 @@ def _check_tree(tree: Path) -> None:
         raise UsageError(f"{tree} belongs to another user, who has to share it")
 
 
-def _making(account: DedicatedAccount, workspace: Workspace) -> Iterator[AccountStep]:
+def _making(account: DedicatedAccount, workspace: SharedTrees) -> Iterator[AccountStep]:
     uid, before, project = uid_of(account.name), _read_account_record(account), workspace.project
     passed = _closed_parents(workspace.trees, -1 if uid is None else uid)
     record = _Record(

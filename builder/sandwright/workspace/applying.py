@@ -1,0 +1,216 @@
+"""Applies chosen changes of a workspace to its project: three-way, journaled, and again after a kill."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import stat
+from collections.abc import Iterator, Sequence
+
+from sandwright.errors import HostError
+from sandwright.rootfs.unpacking.removal import OPEN_DIRECTORY
+from sandwright.workspace.base import Base, Entry, read_base, write_base
+from sandwright.workspace.below import (
+    OpenFolders,
+    PathState,
+    closing,
+    copied_mode,
+    kind_of,
+    parents,
+    status_at,
+)
+from sandwright.workspace.changes import Change, NewEntry
+from sandwright.workspace.destination import Applied, Destination
+from sandwright.workspace.journal import Journal, Step, open_journals, retain
+from sandwright.workspace.replacing import CHANGED, MADE, Slot, TreeSource
+from sandwright.workspace.steps import Action, additions, do_action, removals, settle
+from sandwright.workspace.store import Workspace
+
+_BATCH = 256
+"""Steps that are written to the journal at once, before the first of them is done."""
+
+
+def apply(workspace: Workspace, chosen: Sequence[Change], number: int) -> Applied:
+    """Make the project what the copy is at the chosen paths, where the project is as it was copied.
+
+    What differs is a conflict and stays. Directories above a chosen path are made if they are missing. The
+    journal gets the number, which may be that of an apply that was killed. The caller holds the lock.
+    Raise HostError where the project is another directory, and for what this machine can't do, such as a
+    full disk: what was applied until then stays, and can be undone.
+    """
+    try:
+        base = read_base(workspace)
+    except FileNotFoundError:
+        raise HostError(f"the workspace {workspace.name} of {workspace.project} has no copy yet") from None
+    try:
+        with contextlib.ExitStack() as stack:
+            project = stack.enter_context(opened_project(workspace, base))
+            tree = stack.enter_context(closing(os.open(workspace.tree, OPEN_DIRECTORY)))
+            source = stack.enter_context(contextlib.closing(TreeSource(tree)))
+            destination = Destination(project, source, named=_base_directories(base))
+            stack.enter_context(contextlib.closing(destination))
+            settle_killed(workspace, destination)
+            journal = stack.enter_context(Journal(workspace, number, is_new=True))
+            _Applying(workspace, base, destination, journal).run(_with_parents(chosen, base, tree))
+    except OSError as error:
+        raise HostError(f"{workspace.project} can't be changed: {error.strerror or error}") from error
+    retain(workspace)
+    return destination.applied
+
+
+@contextlib.contextmanager
+def opened_project(workspace: Workspace, base: Base) -> Iterator[int]:
+    """The open project. Raise HostError where that is another directory than the one that was copied."""
+    with closing(os.open(workspace.project, OPEN_DIRECTORY)) as project:
+        status = os.fstat(project)
+        if (status.st_dev, status.st_ino) != base.root:
+            raise HostError(f"{workspace.project} is another directory than the one that was copied")
+        yield project
+
+
+def settle_killed(workspace: Workspace, destination: Destination) -> None:
+    """Clean the project of the parts that killed applies and undos left. Raise OSError."""
+    for journal in open_journals(workspace):
+        if journal.end is None or journal.is_being_undone:
+            settle(destination, journal)
+            journal.end_undo()
+
+
+def _base_directories(base: Base) -> Iterator[bytes]:
+    return (path for path, record in base.packed.items() if record[:1] == b"d")
+
+
+def _with_parents(chosen: Sequence[Change], base: Base, tree: int) -> list[Change]:
+    """The chosen changes, and the directories that are new, too, and needed for them."""
+    there = {each.path for each in chosen}
+    needed = {
+        above
+        for each in chosen
+        if each.new is not None
+        for above in parents(each.path)
+        if above not in base and above not in there
+    }
+    folders, more = OpenFolders(tree), []
+    for path in sorted(needed):
+        with folders.parent(path) as (parent, name):
+            status = None if parent is None else status_at(parent, name)
+        if status is not None:
+            new = NewEntry("directory", copied_mode(status.st_mode, "directory"), 0)
+            more.append(Change(path, "added", None, new))
+    folders.close()
+    return [*chosen, *more]
+
+
+class _Applying:
+    """One apply."""
+
+    def __init__(self, workspace: Workspace, base: Base, destination: Destination, journal: Journal) -> None:
+        self._workspace = workspace
+        self._base = base
+        self._destination = destination
+        self._journal = journal
+        self._done: dict[bytes, PathState | None] = {}
+        self._failed: set[bytes] = set()
+
+    def run(self, chosen: Sequence[Change]) -> None:
+        """Apply the changes."""
+        steps = [_step_of(each) for each in chosen]
+        try:
+            for actions in (removals(steps), additions(steps)):
+                while batch := list(itertools.islice(actions, _BATCH)):
+                    numbers = self._prepare(batch, steps)
+                    for action in batch:
+                        if action[1] in numbers:
+                            self._perform(action, numbers[action[1]])
+            applied = self._destination.applied
+            self._journal.finish(applied.changed, self._failed, len(applied.conflicts))
+        finally:
+            self._update_base(chosen)
+
+    def _perform(self, action: Action, number: int) -> None:
+        _, path, _, after = action
+        if do_action(self._destination, action, self._journal.part(number)):
+            self._done[path] = after
+        else:
+            self._failed.add(path)
+
+    def _prepare(self, batch: list[Action], steps: list[Step]) -> dict[bytes, int]:
+        """Write the steps that are to be done, with their old content; their numbers by path."""
+        added: dict[bytes, Step] = {}
+        for index, path, before, after in batch:
+            if path in self._failed:
+                continue
+            found = self._found_before(path, before, after, steps[index].new)
+            if found is None:
+                continue
+            step = steps[index]
+            if before is None and path not in self._done:
+                step = step._replace(old=None)  # an apply that was killed removed what was there
+            added[path] = step._replace(old_size=found[0], time=found[1])
+        first = len(self._journal.steps)
+        self._journal.add(added.values())
+        return {path: first + index for index, path in enumerate(added)}
+
+    def _found_before(
+        self, path: bytes, before: PathState | None, after: PathState | None, final: PathState | None
+    ) -> tuple[int, int] | None:
+        """Size and time of what is at a path that is as before, and kept; None if there is nothing to do.
+
+        That is because it is as it shall be, or because of a conflict. No path is changed that was not found
+        so, though it may look so a moment later: its old content would not be kept.
+        """
+        with self._destination.slot(path, b"") as slot:
+            status = None if slot is None else status_at(slot.parent, slot.name)
+            if slot is not None and before is not None and status is not None and self._keeps(slot, before):
+                return status.st_size, status.st_mtime_ns
+        found = self._destination.find(path)
+        if self._destination.rules.is_same(found, final):
+            self._done[path] = final
+        elif found is None and before is None:
+            return 0, 0
+        elif found is not None and before is None and found.kind == "directory" == (after and after.kind):
+            self._done[path] = found
+        else:
+            self._failed.add(path)
+            self._destination.applied.conflicts.append((path, reason_of(found, before, after)))
+        return None
+
+    def _keeps(self, slot: Slot, before: PathState) -> bool:
+        """Whether a path is as before, and its content is in the journal now."""
+        status = os.stat(slot.name, dir_fd=slot.parent, follow_symlinks=False)
+        state = PathState(kind_of(status.st_mode), stat.S_IMODE(status.st_mode), before.digest)
+        if not self._destination.rules.is_same(state, before):
+            return False
+        try:
+            return state.kind == "directory" or self._journal.keep_content(slot, state)
+        except (PermissionError, FileNotFoundError, NotADirectoryError):
+            return False
+
+    def _update_base(self, chosen: Sequence[Change]) -> None:
+        """Make what was done the state that later changes are compared with."""
+        for change in chosen:
+            if change.path not in self._done:
+                continue
+            state, new = self._done[change.path], change.new
+            if state is None:
+                self._base.discard(change.path)
+            elif new is not None and state.kind in ("file", "directory", "symlink"):
+                mode = copied_mode(new.mode, new.kind)
+                self._base[change.path] = Entry(state.kind, mode, new.size, state.digest, copy=new.stamp)
+        write_base(self._workspace, self._base)
+
+
+def reason_of(found: PathState | None, before: PathState | None, after: PathState | None) -> str:
+    """Why a path that is neither as it was nor as it shall be stays as it is."""
+    if found is None:
+        return "it was removed in the project"
+    if after is None:
+        return "it was changed in the project, and removed there"
+    return MADE if before is None else CHANGED
+
+
+def _step_of(change: Change) -> Step:
+    old = None if change.old is None else change.old.state
+    new = None if change.new is None else change.new.state
+    return Step(change.path, old, new, 0, 0 if change.new is None else change.new.size)

@@ -1,0 +1,182 @@
+"""What runs changed in a workspace's copy, compared with what the copy got from the project.
+
+A file whose stamp is the recorded one is unchanged: no program can set the time of its last change. Others
+are read. The tree is hostile, so what can't be read or is too deep is a change with a reason.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from sandwright.errors import HostError
+from sandwright.questions import EntryKind, is_placeholder
+from sandwright.rootfs.unpacking.removal import OPEN_DIRECTORY
+from sandwright.workspace.base import STAMP, Base, Entry, read_base
+from sandwright.workspace.below import (
+    DEEPEST,
+    LARGEST,
+    OPEN_FILE,
+    UNKNOWN,
+    PathState,
+    Stamp,
+    closing,
+    file_digest,
+    kind_of,
+    open_locked,
+    stamp_of,
+    text_digest,
+)
+from sandwright.workspace.store import Workspace
+
+MOST = 5_000_000
+"""Entries of a tree that are compared at most."""
+
+ChangeKind = Literal["added", "changed", "deleted", "mode"]
+
+
+class NewEntry(NamedTuple):
+    """What is in the copy now. `link` is the text of a symbolic link, None for everything else.
+
+    `digest` is the SHA-256 of a file's content or of the link's text; it is empty for other kinds, and where
+    `problem` says why a file or directory was not read. `mode` may have set-id bits.
+    """
+
+    kind: EntryKind
+    mode: int
+    size: int
+    link: bytes | None = None
+    digest: str = ""
+    stamp: Stamp = UNKNOWN
+    problem: str = ""
+
+    @property
+    def state(self) -> PathState:
+        """What a path is that has it."""
+        return PathState(self.kind, self.mode, self.digest)
+
+
+@dataclass(frozen=True)
+class Change:
+    """One path that differs: `old` is None for an added one, `new` for a deleted one."""
+
+    path: bytes
+    kind: ChangeKind
+    old: Entry | None
+    new: NewEntry | None
+
+
+def changes(workspace: Workspace) -> list[Change]:
+    """All changes of a workspace, by path; none where nothing was copied yet.
+
+    Raise HostError where the copy or its base can't be read, or has more than `MOST` entries.
+    """
+    try:
+        base = read_base(workspace)
+    except FileNotFoundError:
+        return []
+    return compare(workspace, base)
+
+
+def compare(workspace: Workspace, base: Base) -> list[Change]:
+    """The changes of a workspace, of which the base was read."""
+    try:
+        with closing(os.open(workspace.tree, OPEN_DIRECTORY)) as root:
+            comparing = _Comparing(base)
+            comparing.enter(root, b"", 0)
+    except OSError as error:
+        raise HostError(f"{workspace.tree} can't be read: {error.strerror}") from error
+    return comparing.result()
+
+
+class _Comparing:
+    """One walk through a copy."""
+
+    def __init__(self, base: Base) -> None:
+        self._base = base
+        self._packed = base.packed
+        self._seen: set[bytes] = set()
+        self._unread: list[bytes] = []
+        self._found: list[Change] = []
+
+    def result(self) -> list[Change]:
+        """The changes, with what is gone. What lies below an unread directory is unknown, not gone."""
+        gone = self._packed.keys() - self._seen
+        for folder in self._unread:
+            gone = {path for path in gone if not path.startswith(folder + b"/")}
+        self._found += [Change(path, "deleted", self._base[path], None) for path in gone]
+        return sorted(self._found, key=lambda each: each.path)
+
+    def enter(self, directory: int, path: bytes, depth: int) -> None:
+        """All of an open directory."""
+        start = path + b"/" if path else b""
+        folders: list[tuple[str, bytes]] = []
+        packed, pack, seen = self._packed, STAMP.pack, self._seen
+        with os.scandir(directory) as entries:
+            for entry in entries:
+                status = entry.stat(follow_symlinks=False)
+                inner = start + os.fsencode(entry.name)
+                record = packed.get(inner)
+                if stat.S_ISDIR(status.st_mode):
+                    folders.append((entry.name, inner))
+                elif record is None or record[-40:] != pack(*stamp_of(status)):
+                    self._look(directory, entry.name, inner, status)
+                seen.add(inner)
+        if len(seen) > MOST:
+            raise HostError(f"the workspace has more than {MOST} files")
+        for name, inner in folders:
+            self._compare_directory(directory, name, inner, depth)
+
+    def _compare_directory(self, directory: int, name: str, path: bytes, depth: int) -> None:
+        status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+        problem = f"it is deeper than {DEEPEST} directories" if depth >= DEEPEST else ""
+        try:
+            inner = -1 if problem else open_locked(directory, name, OPEN_DIRECTORY)
+        except OSError as error:
+            inner, problem = -1, f"it can't be read: {error.strerror}"
+        new = NewEntry("directory", stat.S_IMODE(status.st_mode), 0, problem=problem)
+        self._compare_entry(directory, name, path, status, new)
+        if inner < 0:
+            self._unread.append(path)
+            return
+        with closing(inner):
+            self.enter(inner, path, depth + 1)
+
+    def _look(self, directory: int, name: str, path: bytes, status: os.stat_result) -> None:
+        """Compare something that is no directory by its content."""
+        self._compare_entry(directory, name, path, status, look_at(directory, os.fsencode(name), status))
+
+    def _compare_entry(
+        self, directory: int, name: str, path: bytes, status: os.stat_result, new: NewEntry
+    ) -> None:
+        old = self._base.get(path)
+        if old is None:
+            # The parent is pinned by its descriptor; the name is the last one, and no link.
+            if not is_placeholder(f"/proc/self/fd/{directory}/{name}", status):
+                self._found.append(Change(path, "added", None, new))
+        elif new.problem or (old.kind, old.digest) != (new.kind, new.digest):
+            self._found.append(Change(path, "changed", old, new))
+        elif old.mode != new.mode and new.kind != "symlink":
+            self._found.append(Change(path, "mode", old, new))
+
+
+def look_at(directory: int, name: bytes, status: os.stat_result) -> NewEntry:
+    """What a name in an open directory is, that is no directory. Raise OSError."""
+    kind, mode = kind_of(status.st_mode), stat.S_IMODE(status.st_mode)
+    if kind == "symlink":
+        text = os.readlink(name, dir_fd=directory)
+        return NewEntry(kind, mode, len(text), text, text_digest(text), stamp_of(status))
+    if kind != "file":
+        return NewEntry(kind, mode, 0)
+    if status.st_size > LARGEST:
+        return NewEntry(kind, mode, status.st_size, problem=f"it is larger than {LARGEST >> 30} GiB")
+    try:
+        fd = open_locked(directory, name, OPEN_FILE)
+    except OSError as error:
+        return NewEntry(kind, mode, status.st_size, problem=f"it can't be read: {error.strerror}")
+    with closing(fd):
+        status = os.fstat(fd)
+        digest = file_digest(fd) if stat.S_ISREG(status.st_mode) else ""
+    return NewEntry(kind, mode, status.st_size, None, digest, stamp_of(status))

@@ -1,0 +1,172 @@
+"""The unified diff of one change, made from bytes, bounded in size and time. No program is started."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import stat
+import time
+from collections.abc import Iterator, Sequence
+
+from sandwright.rootfs.unpacking.removal import OPEN_DIRECTORY
+from sandwright.workspace.below import OPEN_FILE, OpenFolders, closing, open_locked, state_at
+from sandwright.workspace.changes import Change
+from sandwright.workspace.store import Workspace
+
+MOST_BYTES = 1 << 20
+"""Bytes of a file that is shown line by line."""
+
+SECONDS = 2.0
+"""The time in which equal lines are looked for; after that all of what differs is one block."""
+
+_PIECE = 4000
+"""Lines that are compared at most, as the time of a single step grows with their square."""
+
+_CONTEXT = 3
+_NO_NEWLINE = b"\\ No newline at end of file\n"
+
+
+def diff_change(workspace: Workspace, change: Change) -> list[bytes]:
+    """The lines of a diff, each with its line break, as programs wrote them: escape them before a terminal.
+
+    The old side is the project's file as it is now; a line says so where that is not what was copied. What is
+    no text, or longer than `MOST_BYTES`, is one line.
+    """
+    old, is_current = _project_side(workspace, change)
+    new = _copy_side(workspace, change)
+    lines = list(_header(change))
+    if not is_current:
+        lines.append(
+            b"The project's file was changed since it was copied; this compares with it as it is now.\n"
+        )
+    if old is None or new is None:
+        return [*lines, b"Files differ, and are too large to be shown\n"]
+    if b"\0" in old or b"\0" in new:
+        return [*lines, b"Binary files differ\n"]
+    if old == new:
+        return lines
+    lines.append(b"--- a/" + change.path + b"\n" if change.old else b"--- /dev/null\n")
+    lines.append(b"+++ b/" + change.path + b"\n" if change.new else b"+++ /dev/null\n")
+    return lines + list(unified(old.splitlines(keepends=True), new.splitlines(keepends=True)))
+
+
+def _header(change: Change) -> Iterator[bytes]:
+    old, new = change.old, change.new
+    yield b"diff a/" + change.path + b" b/" + change.path + b"\n"
+    if old is None and new is not None:
+        yield f"new {new.kind} mode {new.mode:04o}\n".encode()
+    elif new is None and old is not None:
+        yield f"deleted {old.kind} mode {old.mode:04o}\n".encode()
+    elif old is not None and new is not None:
+        if old.kind != new.kind:
+            yield f"{old.kind} became {new.kind}\n".encode()
+        if old.mode != new.mode:
+            yield f"old mode {old.mode:04o}\nnew mode {new.mode:04o}\n".encode()
+    if new is not None and new.problem:
+        yield f"not read: {new.problem}\n".encode()
+
+
+def _project_side(workspace: Workspace, change: Change) -> tuple[bytes | None, bool]:
+    """The old content, None if it is too long, and whether it is what was copied."""
+    if change.old is None or change.old.kind == "directory":
+        return b"", True
+    with closing(os.open(workspace.project, OPEN_DIRECTORY)) as root:
+        folders = OpenFolders(root)
+        with folders.parent(change.path) as (parent, name):
+            state = None if parent is None else state_at(parent, name)
+            is_current = state is not None and state.digest == change.old.digest
+            content = b"" if parent is None or state is None else _content_at(parent, name, state.kind)
+        folders.close()
+    return content, is_current
+
+
+def _copy_side(workspace: Workspace, change: Change) -> bytes | None:
+    if change.new is None or change.new.kind not in ("file", "symlink") or change.new.problem:
+        return b""
+    with closing(os.open(workspace.tree, OPEN_DIRECTORY)) as root:
+        folders = OpenFolders(root)
+        with folders.parent(change.path) as (parent, name):
+            content = b"" if parent is None else _content_at(parent, name, change.new.kind)
+        folders.close()
+    return content
+
+
+def _content_at(parent: int, name: bytes, kind: str) -> bytes | None:
+    """A file's content, or a link's text; None for what is too long. What is gone has none."""
+    try:
+        if kind == "symlink":
+            return os.readlink(name, dir_fd=parent)
+        if kind != "file":
+            return b""
+        with closing(open_locked(parent, name, OPEN_FILE)) as fd, os.fdopen(os.dup(fd), "rb") as file:
+            content = file.read(MOST_BYTES + 1) if stat.S_ISREG(os.fstat(fd).st_mode) else b""
+    except OSError:
+        return b""
+    return content if len(content) <= MOST_BYTES else None
+
+
+def unified(old: Sequence[bytes], new: Sequence[bytes]) -> Iterator[bytes]:
+    """The hunks of a unified diff of two texts, by their lines."""
+    for group in _groups(old, new):
+        first, last = group[0], group[-1]
+        spans = _hunk_range(first[1], last[2]), _hunk_range(first[3], last[4])
+        yield b"@@ -%s +%s @@\n" % spans
+        for tag, old_start, old_end, new_start, new_end in group:
+            if tag == "equal":
+                yield from _prefixed(b" ", old[old_start:old_end])
+            else:
+                yield from _prefixed(b"-", old[old_start:old_end])
+                yield from _prefixed(b"+", new[new_start:new_end])
+
+
+def _hunk_range(start: int, end: int) -> bytes:
+    """A range as diff(1) writes it."""
+    length = end - start
+    return f"{start + 1 if length else start}{'' if length == 1 else f',{length}'}".encode()
+
+
+def _prefixed(mark: bytes, lines: Sequence[bytes]) -> Iterator[bytes]:
+    for line in lines:
+        yield mark + line
+        if not line.endswith(b"\n"):
+            yield b"\n" + _NO_NEWLINE
+
+
+def _groups(old: Sequence[bytes], new: Sequence[bytes]) -> Iterator[list[tuple[str, int, int, int, int]]]:
+    """The hunks, of what is between the equal beginning and end."""
+    start = 0
+    while start < min(len(old), len(new)) and old[start] == new[start]:
+        start += 1
+    end = 0
+    while end < min(len(old), len(new)) - start and old[-1 - end] == new[-1 - end]:
+        end += 1
+    start, end = max(0, start - _CONTEXT), max(0, end - _CONTEXT)
+    matcher = _Matcher(old[start : len(old) - end], new[start : len(new) - end])
+    for group in matcher.get_grouped_opcodes(_CONTEXT):
+        yield [(tag, a + start, b + start, c + start, d + start) for tag, a, b, c, d in group]
+
+
+class _Matcher(difflib.SequenceMatcher[bytes]):
+    """Finds equal lines until its time is over."""
+
+    def __init__(self, old: Sequence[bytes], new: Sequence[bytes]) -> None:
+        self._until = time.monotonic() + SECONDS
+        self._is_large = max(len(old), len(new)) > _PIECE
+        super().__init__(None, [] if self._is_large else old, [] if self._is_large else new)
+        self.a, self.b = old, new
+
+    def find_longest_match(
+        self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None
+    ) -> difflib.Match:
+        """The longest block of equal lines; none when the time is over, but for the equal ends."""
+        ahi, bhi = len(self.a) if ahi is None else ahi, len(self.b) if bhi is None else bhi
+        if not self._is_large and time.monotonic() < self._until:
+            return super().find_longest_match(alo, ahi, blo, bhi)
+        size = 0
+        while size < min(ahi - alo, bhi - blo) and self.a[alo + size] == self.b[blo + size]:
+            size += 1
+        if not size:
+            while size < min(ahi - alo, bhi - blo) and self.a[ahi - 1 - size] == self.b[bhi - 1 - size]:
+                size += 1
+            return difflib.Match(ahi - size, bhi - size, size)
+        return difflib.Match(alo, blo, size)

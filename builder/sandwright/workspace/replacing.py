@@ -1,0 +1,282 @@
+"""Makes, replaces and removes one file of a project, so that no edit of the host is lost.
+
+A new file appears by link(2), which replaces nothing. A file is replaced by an exchange of two names: what
+comes out is compared once more, and goes back if the host edited it at the last moment or has it open for
+writing. Where names can't be exchanged, a file is compared as late as can be, and replaced by rename.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from typing import NamedTuple, Protocol
+
+from sandwright.workspace.below import (
+    OPEN_FILE,
+    OpenFolders,
+    PathState,
+    closing,
+    copied_mode,
+    file_digest,
+    open_locked,
+    state_at,
+    text_digest,
+)
+from sandwright.workspace.exchange import Unsupported, exchange, hold_off_writers, rename_new
+from sandwright.workspace.filecopy import NEW_FILE, copy_content
+
+CHANGED = "it was changed in the project, too"
+MADE = "it was made in the project, too"
+_STALE = "it is not any more what it was when it was looked at"
+_NO_TMPFILE = (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT)
+
+
+class Slot(NamedTuple):
+    """A name in an open directory of the project, its path, and a second name, for what is on its way."""
+
+    parent: int
+    name: bytes
+    path: bytes
+    part: bytes
+
+
+class Source(Protocol):
+    """Where new content comes from. Both raise OSError for what is gone."""
+
+    def content(self, path: bytes) -> tuple[int, int]:
+        """A descriptor of a file, which the caller closes, and the time of its last write in ns."""
+
+    def link(self, path: bytes) -> tuple[bytes, int]:
+        """The text of a link, and the time of its last write in ns."""
+
+
+class TreeSource:
+    """The files below an open directory."""
+
+    def __init__(self, root: int) -> None:
+        self._folders = OpenFolders(root)
+
+    def content(self, path: bytes) -> tuple[int, int]:
+        """An open file."""
+        with self._folders.parent(path) as (parent, name):
+            fd = open_locked(_there(parent), name, OPEN_FILE)
+        return fd, os.fstat(fd).st_mtime_ns
+
+    def link(self, path: bytes) -> tuple[bytes, int]:
+        """A link's text."""
+        with self._folders.parent(path) as (parent, name):
+            status = os.stat(name, dir_fd=_there(parent), follow_symlinks=False)
+            return os.readlink(name, dir_fd=parent), status.st_mtime_ns
+
+    def state(self, path: bytes) -> PathState:
+        """What is at a path."""
+        with self._folders.parent(path) as (parent, name):
+            state = state_at(_there(parent), name)
+        return state or PathState("file", 0)
+
+    def close(self) -> None:
+        """Let go of the directory that was used last."""
+        self._folders.close()
+
+
+def _there(parent: int | None) -> int:
+    if parent is None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+    return parent
+
+
+class ChangeRules:
+    """What counts as unchanged, and which mode and time a new file gets."""
+
+    keeps_times = True
+    """Whether a new file has the time of its source, and not of now."""
+
+    def is_same(self, found: PathState | None, expected: PathState | None) -> bool:
+        """Whether a path is as it should be. The mode of a link means nothing."""
+        if found is None or expected is None:
+            return found is expected
+        if (found.kind, found.digest) != (expected.kind, expected.digest):
+            return False
+        if found.kind == "file" and not found.digest:
+            return False  # it can't be read, so it may be anything
+        return found.kind == "symlink" or not copied_mode(found.mode ^ expected.mode, found.kind)
+
+    def mode_for(self, after: PathState, before: os.stat_result | None) -> int:
+        """The mode of what is new, or in the place of something. Never set-id bits."""
+        del before
+        return copied_mode(after.mode, after.kind)
+
+
+class Replacing:
+    """Replaces files by those of a source. Methods give why a path stayed as it was; empty if it did not."""
+
+    def __init__(self, source: Source, rules: ChangeRules) -> None:
+        self._source = source
+        self._rules = rules
+
+    def create(self, slot: Slot, after: PathState) -> str:
+        """Make a new file or link, with its content, in one step."""
+        try:
+            made = self._prepare_file(slot, after, None)
+            if made is None:
+                return _STALE
+            if made < 0:
+                try:
+                    os.link(
+                        slot.part,
+                        slot.name,
+                        src_dir_fd=slot.parent,
+                        dst_dir_fd=slot.parent,
+                        follow_symlinks=False,
+                    )
+                finally:
+                    unlink_at(slot.parent, slot.part)
+            else:
+                with closing(made):
+                    _link_open(made, slot.parent, slot.name)
+        except FileExistsError:
+            return MADE
+        return ""
+
+    def replace(self, slot: Slot, before: PathState, after: PathState) -> str:
+        """Put a new file or link in the place of another one, if that is still as it was before."""
+        made = self._prepare_file(slot, after, os.stat(slot.name, dir_fd=slot.parent, follow_symlinks=False))
+        if made is None:
+            return _STALE
+        if made >= 0:
+            with closing(made):
+                _link_open(made, slot.parent, slot.part)
+        try:
+            exchange(slot.parent, slot.part, slot.name)
+        except Unsupported:
+            return self._replace_late(slot, before)
+        except OSError:
+            unlink_at(slot.parent, slot.part)
+            raise
+        return "" if self.unlink_verified(slot, before) else self._put_back(slot, before, after)
+
+    def _put_back(self, slot: Slot, before: PathState, after: PathState) -> str:
+        """Exchange again: what came out is an edit of the host's, made at the last moment."""
+        exchange(slot.parent, slot.part, slot.name)
+        if self.unlink_verified(slot, after):
+            return CHANGED
+        exchange(slot.parent, slot.part, slot.name)  # the host has edited the new file, too, and later
+        return CHANGED if self.unlink_verified(slot, before) else _other_version(slot)
+
+    def _replace_late(self, slot: Slot, before: PathState) -> str:
+        """Look once more, as late as can be, and rename."""
+        if self._rules.is_same(state_at(slot.parent, slot.name), before):
+            os.rename(slot.part, slot.name, src_dir_fd=slot.parent, dst_dir_fd=slot.parent)
+            return ""
+        unlink_at(slot.parent, slot.part)
+        return CHANGED
+
+    def remove(self, slot: Slot, before: PathState) -> str:
+        """Remove a file: rename it first, and look at it once more where only we have its name."""
+        try:
+            rename_new(slot.parent, slot.name, slot.part)
+        except Unsupported:
+            os.unlink(slot.name, dir_fd=slot.parent)
+            return ""
+        if self.unlink_verified(slot, before):
+            return ""
+        try:
+            rename_new(slot.parent, slot.part, slot.name)
+        except FileExistsError:
+            return _other_version(slot)
+        return CHANGED
+
+    def set_mode(self, slot: Slot, before: PathState, after: PathState) -> str:
+        """Change a file's mode alone, in place: whatever the host writes meanwhile stays."""
+        with closing(os.open(slot.name, OPEN_FILE, dir_fd=slot.parent)) as fd:
+            status = os.fstat(fd)
+            if not stat.S_ISREG(status.st_mode) or copied_mode(status.st_mode ^ before.mode, "file"):
+                return CHANGED
+            os.fchmod(fd, self._rules.mode_for(after, status))
+        return ""
+
+    def unlink_verified(self, slot: Slot, expected: PathState) -> bool:
+        """Unlink a part that is as expected and that nobody has open for writing; whether it was."""
+        status = os.stat(slot.part, dir_fd=slot.parent, follow_symlinks=False)
+        if not stat.S_ISREG(status.st_mode) or expected.kind != "file":
+            same = self._rules.is_same(state_at(slot.parent, slot.part), expected)
+            if same and not stat.S_ISDIR(status.st_mode):
+                os.unlink(slot.part, dir_fd=slot.parent)
+            return same
+        found = PathState("file", stat.S_IMODE(status.st_mode), expected.digest)
+        if not self._rules.is_same(found, expected):
+            return False
+        try:
+            fd = open_locked(slot.parent, slot.part, OPEN_FILE)
+        except OSError:
+            return False
+        with closing(fd):
+            if not hold_off_writers(fd) or file_digest(fd) != expected.digest:
+                return False
+            os.unlink(slot.part, dir_fd=slot.parent)
+        return True
+
+    def _prepare_file(self, slot: Slot, after: PathState, before: os.stat_result | None) -> int | None:
+        """The new file, ready, without a name; -1 if it has that of the part; None for another content."""
+        owner = os.fstat(slot.parent) if before is None else before
+        try:
+            if after.kind == "symlink":
+                return self._make_link(slot, after, owner)
+            source, time = self._source.content(slot.path)
+        except FileNotFoundError:
+            return None
+        with closing(source), contextlib.ExitStack() as stack:
+            fd, is_named = _new_file(slot)
+            stack.callback(os.close, fd)
+            if is_named:
+                stack.callback(unlink_at, slot.parent, slot.part)
+            if copy_content(source, fd, os.fstat(source)) != after.digest:
+                return None
+            if os.geteuid() == 0:
+                os.fchown(fd, owner.st_uid, owner.st_gid)
+            os.fchmod(fd, self._rules.mode_for(after, before))
+            if self._rules.keeps_times:
+                os.utime(fd, ns=(time, time))
+            stack.pop_all()
+        if is_named:
+            os.close(fd)
+        return -1 if is_named else fd
+
+    def _make_link(self, slot: Slot, after: PathState, owner: os.stat_result) -> int | None:
+        text, time = self._source.link(slot.path)
+        if text_digest(text) != after.digest:
+            return None
+        os.symlink(text, slot.part, dir_fd=slot.parent)
+        if os.geteuid() == 0:
+            os.chown(slot.part, owner.st_uid, owner.st_gid, dir_fd=slot.parent, follow_symlinks=False)
+        if self._rules.keeps_times:
+            os.utime(slot.part, ns=(time, time), dir_fd=slot.parent, follow_symlinks=False)
+        return -1
+
+
+def _new_file(slot: Slot) -> tuple[int, bool]:
+    """A new file in the slot's directory, and whether it has the part's name: none where that is possible."""
+    if hasattr(os, "O_TMPFILE"):
+        try:
+            return os.open(b".", os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o600, dir_fd=slot.parent), False
+        except OSError as error:
+            if error.errno not in _NO_TMPFILE:
+                raise
+    return os.open(slot.part, NEW_FILE, 0o600, dir_fd=slot.parent), True
+
+
+def _link_open(fd: int, parent: int, name: bytes) -> None:
+    """Give an open file that has no name its first one (open(2), O_TMPFILE)."""
+    os.link(f"/proc/self/fd/{fd}", name, dst_dir_fd=parent, follow_symlinks=True)
+
+
+def _other_version(slot: Slot) -> str:
+    return f"{CHANGED}; another version is in {os.fsdecode(slot.part)}"
+
+
+def unlink_at(parent: int, name: bytes) -> None:
+    """Unlink a name of an open directory, if it is there."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(name, dir_fd=parent)

@@ -1,0 +1,77 @@
+"""Lists what a project has now, by open directories, without what the policy hides."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from sandwright.questions import is_placeholder
+from sandwright.rootfs.unpacking.removal import OPEN_DIRECTORY
+from sandwright.workspace.below import DEEPEST, closing, kind_of, try_open
+
+Hidden = Callable[[str], bool]
+"""Says of an absolute path whether the policy denies it. What is below a hidden directory is hidden."""
+
+
+@dataclass
+class ScannedProject:
+    """The status of each path that is shown, directories before what is in them; and what is left out."""
+
+    found: dict[bytes, os.stat_result] = field(default_factory=dict)
+    left_out: list[tuple[bytes, str]] = field(default_factory=list)
+
+
+def scan_project(root: int, project: str, hidden: Hidden) -> ScannedProject:
+    """Walk an open project, whose absolute path is `project`. Raise OSError."""
+    walk = _Scanning(project.rstrip("/") + "/", hidden, os.fstat(root).st_dev)
+    walk.enter(root, b"", 0)
+    return walk.scanned
+
+
+class _Scanning:
+    """One walk."""
+
+    def __init__(self, start: str, hidden: Hidden, device: int) -> None:
+        self.scanned = ScannedProject()
+        self._start = start
+        self._hidden = hidden
+        self._device = device
+
+    def enter(self, directory: int, path: bytes, depth: int) -> None:
+        """All of an open directory."""
+        start = path + b"/" if path else b""
+        prefix = self._start + os.fsdecode(start)
+        folders: list[tuple[str, bytes]] = []
+        with os.scandir(directory) as entries:
+            for entry in entries:
+                if self._hidden(prefix + entry.name):
+                    continue
+                status = entry.stat(follow_symlinks=False)
+                inner = start + os.fsencode(entry.name)
+                problem = self._why_left_out(directory, entry.name, status, depth)
+                if problem is not None:
+                    self.scanned.left_out += [(inner, problem)] if problem else []
+                    continue
+                self.scanned.found[inner] = status
+                if stat.S_ISDIR(status.st_mode):
+                    folders.append((entry.name, inner))
+        for name, inner in folders:
+            if (below := try_open(directory, name, OPEN_DIRECTORY)) < 0:
+                del self.scanned.found[inner]
+                self.scanned.left_out.append((inner, "it can't be read"))
+                continue
+            with closing(below):
+                self.enter(below, inner, depth + 1)
+
+    def _why_left_out(self, directory: int, name: str, status: os.stat_result, depth: int) -> str | None:
+        """Why something is not copied, empty for a launcher's placeholder; None for what is."""
+        kind = kind_of(status.st_mode)
+        if kind not in ("file", "directory", "symlink"):
+            return f"it is a {kind}"
+        if status.st_dev != self._device:
+            return "it is on another file system"
+        if kind == "directory" and depth >= DEEPEST:
+            return f"it is deeper than {DEEPEST} directories"
+        return "" if is_placeholder(f"/proc/self/fd/{directory}/{name}", status) else None

@@ -1,0 +1,102 @@
+"""Takes back what was applied, where the project still has what the apply wrote."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+
+from sandwright.errors import HostError
+from sandwright.workspace.applying import opened_project, reason_of, settle_killed
+from sandwright.workspace.base import Base, Entry, read_base, write_base
+from sandwright.workspace.below import CHUNK, closing
+from sandwright.workspace.destination import Applied, Destination
+from sandwright.workspace.journal import AppliedRun, Journal, Step, applied_runs, remove_journal
+from sandwright.workspace.steps import additions, do_action, removals
+from sandwright.workspace.store import Workspace
+
+__all__ = ["AppliedRun", "applied_runs", "undo"]
+
+
+def undo(workspace: Workspace, number: int) -> Applied:
+    """Make each path of an apply what it was before, if it is what the apply made it; others are conflicts.
+
+    The copy stays as it is, so the changes are to be applied again. The journal goes when nothing is left
+    to be taken back. The caller holds the lock. Raise UsageError where nothing was applied by that number,
+    HostError as `apply` does.
+    """
+    try:
+        base = read_base(workspace)
+    except FileNotFoundError:
+        raise HostError(f"the workspace {workspace.name} of {workspace.project} has no copy") from None
+    try:
+        with (
+            Journal(workspace, number, is_new=False) as journal,
+            opened_project(workspace, base) as project,
+            contextlib.closing(Destination(project, _OldContent(journal))) as destination,
+        ):
+            settle_killed(workspace, destination)
+            journal.begin_undo()
+            _take_back(workspace, base, destination, journal)
+            journal.end_undo()
+    except OSError as error:
+        raise HostError(f"{workspace.project} can't be changed: {error.strerror or error}") from error
+    if not destination.applied.conflicts:
+        remove_journal(workspace, number)
+    return destination.applied
+
+
+def _take_back(workspace: Workspace, base: Base, destination: Destination, journal: Journal) -> None:
+    numbers = {step.path: index for index, step in enumerate(journal.steps)}
+    steps = [step._replace(old=step.new, new=step.old) for step in journal.undoable()]
+    done: dict[bytes, Step] = {}
+    failed: set[bytes] = set()
+    try:
+        for action in [*removals(steps), *additions(steps)]:
+            index, path, before, after = action
+            found = destination.find(path)
+            if path in failed:
+                continue
+            if destination.rules.is_same(found, steps[index].new):
+                done[path] = steps[index]
+            elif not destination.rules.is_same(found, before):
+                failed.add(path)
+                destination.applied.conflicts.append((path, reason_of(found, before, after)))
+            elif do_action(destination, action, journal.part(numbers[path])):
+                done[path] = steps[index]
+            else:
+                failed.add(path)
+    finally:
+        for step in done.values():
+            _take_base_back(base, step)
+        write_base(workspace, base)
+
+
+def _take_base_back(base: Base, step: Step) -> None:
+    """The project has what it had before the apply: what the copy has is a change again."""
+    state = step.new
+    if state is None:
+        base.discard(step.path)
+    elif state.kind in ("file", "directory", "symlink"):
+        base[step.path] = Entry(state.kind, state.mode, step.old_size, state.digest)
+
+
+class _OldContent:
+    """What a journal kept, by path."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._steps = {step.path: step for step in journal.undoable()}
+
+    def content(self, path: bytes) -> tuple[int, int]:
+        """An open file."""
+        step = self._steps[path]
+        if step.old is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+        return self._journal.open_content(step.old.digest), step.time
+
+    def link(self, path: bytes) -> tuple[bytes, int]:
+        """A link's text."""
+        fd, time = self.content(path)
+        with closing(fd):
+            return os.read(fd, CHUNK), time
