@@ -7,9 +7,11 @@ import itertools
 import os
 import stat
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from sandwright.errors import HostError
 from sandwright.rootfs.unpacking.removal import OPEN_DIRECTORY
+from sandwright.workspace import gitindex
 from sandwright.workspace.base import Base, Entry, read_base, write_base
 from sandwright.workspace.below import (
     OpenFolders,
@@ -52,7 +54,9 @@ def apply(workspace: Workspace, chosen: Sequence[Change], number: int) -> Applie
             stack.enter_context(contextlib.closing(destination))
             settle_killed(workspace, destination)
             journal = stack.enter_context(Journal(workspace, number, is_new=True))
-            _Applying(workspace, base, destination, journal).run(_with_parents(chosen, base, tree))
+            found = [_with_refreshed_index(each, workspace, project) for each in chosen]
+            _Applying(workspace, base, destination, journal).run(_with_parents(found, base, tree))
+            gitindex.remember(workspace, tree)
     except OSError as error:
         raise HostError(f"{workspace.project} can't be changed: {error.strerror or error}") from error
     retain(workspace)
@@ -75,6 +79,14 @@ def settle_killed(workspace: Workspace, destination: Destination) -> None:
         if journal.end is None or journal.is_being_undone:
             settle(destination, journal)
             journal.end_undo()
+
+
+def _with_refreshed_index(change: Change, workspace: Workspace, project: int) -> Change:
+    """A change of the index, whose old side is the project's if Git on the host only refreshed that."""
+    if change.path != gitindex.PATH or change.old is None:
+        return change
+    digest = gitindex.refreshed_digest(workspace, project, change.old.digest)
+    return replace(change, old=change.old._replace(digest=digest))
 
 
 def _base_directories(base: Base) -> Iterator[bytes]:
