@@ -33,6 +33,11 @@ CHECK_NOTHING = {
         "shell",
         "cleanup",
         "setup",
+        "changes",
+        "apply",
+        "discard",
+        "undo",
+        "workspaces",
         "lock-diff",
     ),
     *(

@@ -20,8 +20,9 @@ from sandwright.errors import ArchiveRefused, HostError
 from sandwright.host import collect_host
 from sandwright.rootfs.tar.entry import EntryKind, TarEntry
 from sandwright.rootfs.tar.limits import ArchiveLimits
+from sandwright.workspace.withheld import leads_out
 from sandwright_kubernetes.copier import COPIER
-from sandwright_kubernetes.sync.returned import leads_out, unpack_changes
+from sandwright_kubernetes.sync.returned import unpack_changes
 from sandwright_kubernetes.sync.snapshot import take_snapshot
 from support.deadfuse import dead_fuse
 

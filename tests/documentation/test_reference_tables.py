@@ -31,7 +31,7 @@ def test_named_probes_exist() -> None:
 def test_a_real_proof_has_the_probes_that_are_listed(tmp_path: Path) -> None:
     (tmp_path / "p").mkdir()
     (tmp_path / "p" / "sandbox.yaml").write_text(
-        "method: bwrap\nresources: {files: 64, time: 1h}\nenvironment: {set: {A: b}}\n"
+        "method: bwrap\nworkspace: review\nresources: {files: 64, time: 1h}\nenvironment: {set: {A: b}}\n"
     )
     report = tmp_path / "report.json"
     subprocess.run([*SANDWRIGHT, "verify", "--json", report], cwd=tmp_path / "p", timeout=300, check=False)

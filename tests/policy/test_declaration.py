@@ -121,6 +121,8 @@ def test_some_cells(feature: str, method: str, level: str) -> None:
         ("environment: {set: {A: null}}", set()),
         ("credentials: {cloud: readonly}", {"credentials.cloud"}),
         ("credentials: {shims: {gh: {allow: []}}}", {"credentials.shims"}),
+        ("workspace: review", {"workspace"}),
+        ("workspace: live", set()),
         ("user: {mapping: required}", {"user.mapping"}),
         ("user: {mapping: off}", set()),
         ("gvisor: {engine: podman}", {"gvisor.engine"}),
@@ -144,7 +146,7 @@ def test_every_feature_is_used_by_some_policy() -> None:
     texts = [
         "extends: []",
         "filesystem: {write: [$PROJECT, /srv], readonly: [/srv/new], deny: [$PROJECT/new, $PROJECT/link], tmp: shared}\nnetwork: {mode: proxy, allow: [{host: a.example, private: true}], unix_sockets: [/srv/s], localhost: [80], expose: [81]}\nprocess: {sandbox_root: true}\n"
-        "environment: {set: {A: b}}\ncredentials: {cloud: readonly, shims: {gh: {allow: []}}}\nuser: {mapping: required}\nresources: {memory: 1GiB, cpus: 1, pids: 9, files: 9, time: 1m}\ngvisor: {engine: docker}",
+        "environment: {set: {A: b}}\ncredentials: {cloud: readonly, shims: {gh: {allow: []}}}\nuser: {mapping: required}\nworkspace: review\nresources: {memory: 1GiB, cpus: 1, pids: 9, files: 9, time: 1m}\ngvisor: {engine: docker}",
         "network: {mode: host, unix_sockets: [/srv/s]}",
         "network: {own_sockets: false}",
         "filesystem: {home: private}",

@@ -201,6 +201,7 @@ STRICTER = [
     ("credentials.shims", f"environment: {{pass: ['GH_*']}}\ncredentials: {{shims: {GH}}}", "credentials: {shims: {gh: {allow: ['pr *']}}}", ["passes GH_TOKEN"]),
     ("credentials.shims", f"credentials: {{shims: {OWN}}}", "environment: {pass: [HARMLESS]}\ncredentials: {shims: {own: null}}", ["passes HARMLESS"]),
     ("credentials.shims", f"credentials: {{shims: {OWN}}}", "filesystem: {read: [/, '/srv/${HARMLESS}']}\ncredentials: {shims: {own: null}}", ["shows in the name of a path HARMLESS"]),
+    ("workspace", "workspace: review", "workspace: live", ["changes the project without review: workspace live"]),
     ("user.mapping", "user: {mapping: required}", "user: {mapping: auto}", ["lets files belong to another user: user.mapping auto"]),
     *((f"resources.{name}", f"resources: {{{name}: {less}}}", f"resources: {{{name}: unlimited}}", [f"has no limit of {name}"])
         for name, less in (("memory", "1GiB"), ("cpus", "1"), ("pids", "9"), ("files", "9"), ("time", "1s"))),

@@ -87,6 +87,7 @@ FLIPS: dict[str, tuple[str, str]] = {
     "environment.set": (BASE, f"{BASE}environment: {{set: {{A: b}}}}"),
     "credentials.cloud": (BASE, f"{BASE}credentials: {{cloud: readonly}}"),
     "credentials.shims": (BASE, f"{BASE}credentials: {{shims: {{git: {{allow: [status]}}}}}}"),
+    "workspace": (BASE, f"{BASE}workspace: review"),
     "user.mapping": (BASE, f"{BASE}user: {{mapping: required}}"),
     "resources.memory": (BASE, f"{BASE}resources: {{memory: 3GiB}}"),
     "resources.cpus": (BASE, f"{BASE}resources: {{cpus: 2}}"),
