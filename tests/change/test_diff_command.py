@@ -1,4 +1,7 @@
-"""`sandwright diff`: what it reads, what it writes, how it ends."""
+"""`sandwright diff`: what it reads, what it writes, how it ends.
+
+Tests of change/settings.py: how changed limits, shims and methods are reported.
+"""
 
 from __future__ import annotations
 

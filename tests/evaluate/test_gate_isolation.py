@@ -2,6 +2,8 @@
 
 Namespaces, capabilities, devices, hooks, masks, links, the default action of a filter, and all that the
 readers don't know.
+
+Tests of evaluate/explain/isolation.py: namespaces, capabilities, devices.
 """
 
 # A row of a table is a line, however long.

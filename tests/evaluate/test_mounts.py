@@ -1,4 +1,7 @@
-"""Mount plans: what lies where and in which order, what is left open, and that they say what policies say."""
+"""Mount plans: what lies where and in which order, what is left open, and that they say what policies say.
+
+Tests of render/mounts.py: order of mounts, parents first; pins on directories of a restriction.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Images whose packages configure themselves: mmdebstrap is given the locked packages, and not trusted."""
+"""Images whose packages configure themselves: mmdebstrap is given the locked packages, and not trusted.
+
+Tests of image/configured.py.
+Tests of image/residue.py: what maintainer scripts make of the building machine.
+"""
 
 from __future__ import annotations
 

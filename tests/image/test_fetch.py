@@ -1,4 +1,8 @@
-"""Fetching packages: against a real server on loopback that misbehaves in every way there is."""
+"""Fetching packages: against a real server on loopback that misbehaves in every way there is.
+
+Tests of image/download.py: size and SHA-256 of a download, and what is tried again.
+Tests of image/fetcher.py: cache, store, mirrors.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The command never starts without its sandbox, 125 instead: what a launcher checks before a start."""
+"""The command never starts without its sandbox, 125 instead: what a launcher checks before a start.
+
+Tests of launcher/source/check.c.
+Tests of launcher/source/environment.c: the values of variables (choose_environment).
+"""
 
 from __future__ import annotations
 

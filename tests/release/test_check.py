@@ -1,4 +1,7 @@
-"""Checking what was published: nothing passes that was changed, taken away, or is somebody else's."""
+"""Checking what was published: nothing passes that was changed, taken away, or is somebody else's.
+
+Tests of release/check.py.
+"""
 
 from __future__ import annotations
 

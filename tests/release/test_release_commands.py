@@ -1,4 +1,7 @@
-"""The commands, against a registry with TLS and a login: build, publish, and verify-image elsewhere."""
+"""The commands, against a registry with TLS and a login: build, publish, and verify-image elsewhere.
+
+Tests of release/prove.py.
+"""
 
 from __future__ import annotations
 

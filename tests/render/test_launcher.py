@@ -1,4 +1,9 @@
-"""The rendered launcher for bubblewrap, started for real: what it allows, denies, and leaves behind."""
+"""The rendered launcher for bubblewrap, started for real: what it allows, denies, and leaves behind.
+
+Tests of launcher/source/bwrap.c.
+Tests of methods/bwrap/launch.py.
+Tests of render/launcher.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`process.seccomp: FILE`: a profile that somebody else wrote, rendered for every method that filters."""
+"""`process.seccomp: FILE`: a profile that somebody else wrote, rendered for every method that filters.
+
+Tests of render/filters.py.
+"""
 
 from __future__ import annotations
 

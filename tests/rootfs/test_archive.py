@@ -1,4 +1,7 @@
-"""Archives: what the reader takes, what it refuses and in which words, and what the writer's bytes mean."""
+"""Archives: what the reader takes, what it refuses and in which words, and what the writer's bytes mean.
+
+Tests of rootfs/tar/limits.py: bytes, entries, ratio, names, memory.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The probe program: its protocol, and what its attempts answer outside of any sandbox."""
+"""The probe program: its protocol, and what its attempts answer outside of any sandbox.
+
+Tests of runtime/probe/protocol.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The tables of numbers are the kernel's, and every call has a group."""
+"""The tables of numbers are the kernel's, and every call has a group.
+
+Tests of seccomp/groups.yaml.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 """Names that the policy restricts and that don't exist, without placeholders: Landlock, and a supervisor that
-creates the other names (`launcher/source/creation.c`)."""
+creates the other names (`launcher/source/creation.c`).
+
+Tests of landlock.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`run --detach`, `logs` and `stop`."""
+"""`run --detach`, `logs` and `stop`.
+
+Tests of session/supervise.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What `sandwright doctor` says of engines that turn us away, of images, of runtimes with known escapes."""
+"""What `sandwright doctor` says of engines that turn us away, of images, of runtimes with known escapes.
+
+Tests of methods/bwrap/backend.py: the preflight, and what is missing.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What protects a sandbox while it runs: nobody takes a mount away by work on the host, or brings one in."""
+"""What protects a sandbox while it runs: nobody takes a mount away by work on the host, or brings one in.
+
+Tests of launcher/source/watch.c.
+Tests of render/mount_watch.py.
+"""
 
 from __future__ import annotations
 

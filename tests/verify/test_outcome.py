@@ -1,4 +1,8 @@
-"""A denial is never proved by accident: a breach fails, and without a control it is inconclusive."""
+"""A denial is never proved by accident: a breach fails, and without a control it is inconclusive.
+
+Tests of verify/expected.py.
+Tests of verify/outcome.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Landlock: what it holds, what the filter beside it closes, and that nothing of a run is left."""
+"""Landlock: what it holds, what the filter beside it closes, and that nothing of a run is left.
+
+Tests of launcher/source/landlock.c.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Seatbelt profiles, asked through the evaluator: they say what policies say. Simulated: no Mac was there."""
+"""Seatbelt profiles, asked through the evaluator: they say what policies say. Simulated: no Mac was there.
+
+Tests of methods/seatbelt/quoting.py: no value of a policy becomes SBPL.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The launcher for macOS, run by this machine's shell with a stand-in for sandbox-exec: simulated."""
+"""The launcher for macOS, run by this machine's shell with a stand-in for sandbox-exec: simulated.
+
+Tests of seatbelt/launch.sh.
+"""
 
 from __future__ import annotations
 

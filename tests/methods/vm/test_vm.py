@@ -1,4 +1,7 @@
-"""The guest kernel of vm: what crosses the line to it, what it holds, and what holds its process."""
+"""The guest kernel of vm: what crosses the line to it, what it holds, and what holds its process.
+
+Tests of launcher/guest/source/guestsystem.c.
+"""
 
 from __future__ import annotations
 
