@@ -1,6 +1,7 @@
 """`sandwright diff`: what it reads, what it writes, how it ends.
 
 Tests of change/settings.py: how changed limits, shims and methods are reported.
+Tests of git/command.py: reading a revision starts nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""`sandwright uninstall`."""
+"""`sandwright uninstall`.
+
+Tests of cli/uninstall.py.
+"""
 
 from __future__ import annotations
 

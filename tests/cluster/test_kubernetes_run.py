@@ -2,6 +2,8 @@
 
 What a real cluster does is in `tests/cluster/`.
 
+Tests of builder/sandwright_kubernetes/feeding.py.
+Tests of builder/sandwright_kubernetes/job.py.
 Tests of builder/sandwright_kubernetes/records.py: orphaned Jobs are removed by record and label.
 Tests of builder/sandwright_kubernetes/start.py: the time limit (124), a lost Pod (125), the end of the Job.
 """

@@ -2,6 +2,9 @@
 
 Tests of launcher/source/check.c.
 Tests of launcher/source/environment.c: the values of variables (choose_environment).
+Tests of launcher/source/log.c.
+Tests of launcher/source/rundir.c: the directory of a run.
+Tests of launcher/source/sha256.c.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 Tests of launcher/run_document.py.
 Tests of launcher/source/finish.c: the program that the launcher executes at its end.
+Tests of launcher/source/main.c.
 Tests of launcher/source/run_document.c.
 Tests of launcher/source/run_fields.h.
 """

@@ -5,6 +5,9 @@ written that it shows read-only. With the wall the program gets EACCES. The cont
 plan without the wall, where it reads or writes.
 
 Tests of launcher/init/source/main.c: Landlock is entered before the command starts.
+Tests of launcher/source/backstop.c.
+Tests of launcher/source/backstop_inside.c.
+Tests of render/landlock_backstop.py.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The managed policy (floor): each field's order of strictness, and that no other layer loosens it.
 
 Tests of policy/floor.py.
+Tests of policy/path_limits.py.
 """
 
 # A row of a table is a line, however long.

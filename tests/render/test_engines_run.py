@@ -1,4 +1,7 @@
-"""The rendered launchers of Docker and Podman, started for real: what they allow, deny, and leave behind."""
+"""The rendered launchers of Docker and Podman, started for real: what they allow, deny, and leave behind.
+
+Tests of launcher/source/engine_words.c.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """Unpacking: what a root file system is like afterwards, for root and others, under any umask.
 
 Tests of rootfs/unpacking/layers.py.
+Tests of rootfs/unpacking/place.py.
+Tests of rootfs/unpacking/removal.py.
 Tests of rootfs/unpacking/unpack.py.
 """
 

@@ -1,6 +1,5 @@
 """A file system that ignores case itself: a mount covers one spelling of a name, so the policy is refused.
 
-Tests of folding.py: case-insensitive names.
 Tests of policy/policy_warnings.py: a hard link in another case is a warning.
 """
 

@@ -2,6 +2,9 @@
 creates the other names (`launcher/source/creation.c`).
 
 Tests of landlock.py.
+Tests of launcher/source/closed.c.
+Tests of launcher/source/creation.c.
+Tests of launcher/source/lookup.c.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
 """`run --detach`, `logs` and `stop`.
 
+Tests of cli/detaching.py.
 Tests of session/supervise.py.
 """
 

@@ -1,5 +1,6 @@
 """A granted directory that a neighbour exchanges with a link while the run starts.
 
+Tests of launcher/source/bwrap.c: what is granted is not exchanged with a link.
 Tests of launcher/source/watch.c: the first comparison under bwrap.
 """
 

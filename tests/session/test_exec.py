@@ -1,5 +1,7 @@
 """Further commands in a session: `launch --exec`, `sandwright exec` and `sandwright shell`.
 
+Tests of cli/executing.py.
+Tests of launcher/source/fd_passing.c.
 Tests of launcher/source/requests.c: who may ask, and the channel.
 Tests of launcher/source/requests_inside.c: what starts the command inside.
 """

@@ -1,6 +1,5 @@
 """The cache of renderings is bounded, and its directories share one copy of each native program.
 
-Tests of digests.py: names of cached renderings.
 Tests of session/render_store.py.
 """
 

@@ -1,4 +1,7 @@
-"""Git inside as people use it: linked work trees, several runs in one repository, what the host then runs."""
+"""Git inside as people use it: linked work trees, several runs in one repository, what the host then runs.
+
+Tests of session/git_hints.py.
+"""
 
 from __future__ import annotations
 

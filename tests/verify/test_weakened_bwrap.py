@@ -1,4 +1,7 @@
-"""Probes can fail: one restriction taken away from bubblewrap's artifacts turns exactly its probes red."""
+"""Probes can fail: one restriction taken away from bubblewrap's artifacts turns exactly its probes red.
+
+Tests of verify/catalogue/__init__.py: each restriction that is removed turns its probes red.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """Landlock: what it holds, what the filter beside it closes, and that nothing of a run is left.
 
+Tests of launcher/source/grants.c.
 Tests of launcher/source/landlock.c.
+Tests of launcher/source/landlock_rules.c.
 """
 
 from __future__ import annotations
