@@ -1,4 +1,4 @@
-"""Whatever a record says, a proposal lets nothing through that the current policy or `default` doesn't."""
+"""`learn`: whatever a record says, its proposal allows nothing that the policy or `default` does not."""
 
 from __future__ import annotations
 

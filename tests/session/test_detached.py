@@ -1,4 +1,4 @@
-"""`run --detach`, `logs` and `stop`.
+"""Runs in the background: `run --detach`, `logs`, how long they are kept, and `stop`.
 
 Tests of cli/detaching.py.
 Tests of session/supervise.py.

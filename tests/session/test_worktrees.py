@@ -1,5 +1,6 @@
 """Git inside as people use it: linked work trees, several runs in one repository, what the host then runs.
 
+Tests of launcher/source/watch_index.c: an index that Git must not use ends the run.
 Tests of session/git_hints.py.
 """
 
