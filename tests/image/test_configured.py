@@ -2,6 +2,7 @@
 
 Tests of image/configured.py.
 Tests of image/residue.py: what maintainer scripts make of the building machine.
+Tests of image/scratch.py: no content of a mount is removed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Image definitions: what they may say, what is refused and where, and the images that ship.
 
 Tests of image/definition.py.
+Tests of image/fields.py.
 Tests of image/schema.py.
 Tests of image/sections.py.
 """

@@ -1,5 +1,6 @@
 """Dockerfiles as text: what is in them for every image, what linters say, and what they refuse to hold.
 
+Tests of image/dockerfile/additions.py.
 Tests of image/dockerfile/recipe.py.
 """
 

@@ -2,6 +2,7 @@
 
 Tests of launcher/source/authorities.c: CA certificates.
 Tests of launcher/source/imagefiles.c: /etc/hosts and other files over an image's.
+Tests of policy/bundle.py: the host's CA certificates.
 """
 
 from __future__ import annotations

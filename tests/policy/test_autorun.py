@@ -2,6 +2,7 @@
 
 Tests of nested.py.
 Tests of policy/autorun.py.
+Tests of policy/nested.py.
 """
 
 from __future__ import annotations

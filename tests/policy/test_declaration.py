@@ -1,5 +1,6 @@
 """What methods make of a policy: the table is whole, and what a method can't do is an error that names it.
 
+Tests of methods/<name>/support.py: each feature of each method.
 Tests of policy/names.py: features.
 Tests of policy/uses.py: what a method can't enforce is refused (check_expressible).
 """

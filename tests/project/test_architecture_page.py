@@ -59,7 +59,7 @@ _SOURCE = re.compile(r"(?!tests/|docs/|images/|\.)[\w./]+\.(py|c|h|sh|j2|yaml)")
 
 def _tested() -> set[str]:
     texts = (path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
-    return {found for text in texts for found in re.findall(r"(?m)^Tests of ([\w./]+\.\w+)", text)}
+    return {found for text in texts for found in re.findall(r"(?m)^Tests of ([\w./<>]+\.\w+)", text)}
 
 
 def test_each_module_of_the_page_is_named_by_a_test() -> None:

@@ -1,5 +1,6 @@
 """No tag moves before all is sent, signed and read back: with a real registry, ended at any moment.
 
+Tests of registry/attachments.py.
 Tests of release/publish.py.
 Tests of release/subject.py: which documents a release has.
 """

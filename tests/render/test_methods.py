@@ -2,6 +2,7 @@
 
 `test_supported_features_are_live` fails when a renderer ignores a key of the policy, such as a new one.
 
+Tests of methods/<name>/render.py: a renderer that ignores a feature.
 Tests of policy/uses.py.
 Tests of render/rendered.py.
 """

@@ -1,4 +1,7 @@
-"""From an image's configuration to a runtime's: conversion.md, rule by rule, and our own baseline."""
+"""From an image's configuration to a runtime's: conversion.md, rule by rule, and our own baseline.
+
+Tests of rootfs/bundles/program.py.
+"""
 
 from __future__ import annotations
 

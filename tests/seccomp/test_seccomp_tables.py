@@ -1,6 +1,7 @@
 """The tables of numbers are the kernel's, and every call has a group.
 
 Tests of seccomp/groups.yaml.
+Tests of seccomp/tables.py.
 """
 
 from __future__ import annotations

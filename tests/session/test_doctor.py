@@ -1,5 +1,6 @@
 """What `sandwright doctor` says of engines that turn us away, of images, of runtimes with known escapes.
 
+Tests of methods/<name>/backend.py: preflights.
 Tests of methods/bwrap/backend.py: the preflight, and what is missing.
 """
 

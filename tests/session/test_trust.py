@@ -1,5 +1,6 @@
 """A project's policy that loosens what `default` protects starts only after the user's approval.
 
+Tests of cli/trust.py.
 Tests of session/loosened.py.
 Tests of session/trust.py.
 """

@@ -2,6 +2,8 @@
 
 Tests of verify/foreign/answers.py.
 Tests of verify/foreign/prove.py.
+Tests of verify/foreign/stage.py.
+Tests of verify/foreign/subject.py.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
 """A denial is never proved by accident: a breach fails, and without a control it is inconclusive.
 
+Tests of methods/<name>/expected.py: an answer that differs has a reason.
 Tests of verify/expected.py.
 Tests of verify/outcome.py.
 """

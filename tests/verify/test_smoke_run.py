@@ -1,5 +1,6 @@
 """Whole smoke runs: images in layouts, definitions that say what to run, and a report of every pair.
 
+Tests of verify/smoke/attempts.py.
 Tests of verify/smoke/run.py.
 """
 

@@ -1,5 +1,6 @@
 """The report: what makes it red, and its forms. And the command, from end to end.
 
+Tests of verify/junit.py.
 Tests of verify/prove.py.
 """
 

@@ -3,6 +3,7 @@
 Tests of launcher/source/grants.c.
 Tests of launcher/source/landlock.c.
 Tests of launcher/source/landlock_rules.c.
+Tests of methods/landlock/render.py.
 """
 
 from __future__ import annotations

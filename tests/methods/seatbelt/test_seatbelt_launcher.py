@@ -1,5 +1,6 @@
 """The launcher for macOS, run by this machine's shell with a stand-in for sandbox-exec: simulated.
 
+Tests of methods/seatbelt/launch.py.
 Tests of seatbelt/launch.sh.
 """
 

@@ -8,6 +8,7 @@ Tests of launcher/source/vm.c.
 Tests of launcher/source/vm_handshake.c.
 Tests of launcher/source/vm_kernel.c.
 Tests of launcher/source/vm_relay.c.
+Tests of methods/vm/render.py.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ Tests of launcher/guest/source/guestroot.c.
 Tests of launcher/source/pathnames.c.
 Tests of launcher/source/paths.c.
 Tests of launcher/source/vm_landlock.c.
+Tests of methods/vm/landlock.py.
 """
 
 from __future__ import annotations
