@@ -6,7 +6,6 @@ Tests of launcher/source/filter.c: a seccomp filter answers as the evaluator say
 Tests of launcher/source/line.c.
 Tests of launcher/source/mountinfo.c.
 Tests of launcher/source/vm_relay.c.
-Tests of launcher/source/watch_compare.c.
 Tests of launcher/source/watch_plan.c.
 """
 

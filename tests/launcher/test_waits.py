@@ -1,6 +1,5 @@
 """No wait of the launcher is without a time limit (timeout): what doesn't answer holds up nobody.
 
-Tests of launcher/source/engine_daemon.c: a daemon that does not answer.
 Tests of launcher/source/monitor.c.
 """
 
