@@ -2,6 +2,7 @@
 
 Tests of methods/<name>/backend.py: preflights.
 Tests of methods/bwrap/backend.py: the preflight, and what is missing.
+Tests of session/preflights.py: a finding is kept until something that it depends on changes.
 """
 
 from __future__ import annotations
