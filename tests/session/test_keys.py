@@ -1,6 +1,5 @@
 """Job control: keys and jobs of a real shell, for each method, as root and as another user.
 
-Tests of foreground.py: job control beside a proxy.
 Tests of launcher/source/init.c: job control inside.
 """
 
