@@ -4,7 +4,6 @@ Tests of launcher/source/notify.c.
 Tests of launcher/source/refusals.c: counted, at most 256 kinds.
 Tests of session/denials.py: the lines and their edits.
 Tests of session/events.py.
-Tests of session/telemetry.py: written through no link.
 """
 
 from __future__ import annotations
