@@ -1,7 +1,4 @@
-"""From an image's configuration to a runtime's: conversion.md, rule by rule, and our own baseline.
-
-Tests of rootfs/bundles/program.py.
-"""
+"""From an image's configuration to a runtime's: conversion.md, rule by rule, and our own baseline."""
 
 from __future__ import annotations
 
