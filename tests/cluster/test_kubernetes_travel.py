@@ -1,4 +1,13 @@
-"""What of a project is sent to a Pod, and that nothing comes back that the policy protects."""
+"""What of a project is sent to a Pod, and that nothing comes back that the policy protects.
+
+Tests of builder/sandwright_kubernetes/copier/source/copier.c.
+Tests of builder/sandwright_kubernetes/sync/changes.py: conflicts, links that lead out.
+Tests of builder/sandwright_kubernetes/sync/layers.py: the same project gives the same image.
+Tests of builder/sandwright_kubernetes/sync/returned.py: a hostile archive from a Pod.
+Tests of builder/sandwright_kubernetes/sync/rules.py: what may come back, by path.
+Tests of builder/sandwright_kubernetes/sync/snapshot.py: what is denied is not sent.
+Tests of folding.py: protected names in another case.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What the documentation's tables are made of: names that exist, and answers that a real proof gives."""
+"""What the documentation's tables are made of: names that exist, and answers that a real proof gives.
+
+Tests of verify/catalogue/__init__.py.
+"""
 
 from __future__ import annotations
 

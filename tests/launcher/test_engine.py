@@ -1,4 +1,7 @@
-"""The launcher of Docker and Podman: whoever is killed, and when, no container stays."""
+"""The launcher of Docker and Podman: whoever is killed, and when, no container stays.
+
+Tests of launcher/source/engine.c.
+"""
 
 from __future__ import annotations
 

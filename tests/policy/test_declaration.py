@@ -1,4 +1,9 @@
-"""What methods make of a policy: the table is whole, and what a method can't do is an error that names it."""
+"""What methods make of a policy: the table is whole, and what a method can't do is an error that names it.
+
+Tests of methods/<name>/support.py: each feature of each method.
+Tests of policy/names.py: features.
+Tests of policy/uses.py: what a method can't enforce is refused (check_expressible).
+"""
 
 # A row of a table is a line, however long.
 # ruff: noqa: E501

@@ -1,4 +1,8 @@
-"""The managed policy (floor): each field's order of strictness, and that no other layer loosens it."""
+"""The managed policy (floor): each field's order of strictness, and that no other layer loosens it.
+
+Tests of policy/floor.py.
+Tests of policy/path_limits.py.
+"""
 
 # A row of a table is a line, however long.
 # ruff: noqa: E501

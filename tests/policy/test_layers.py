@@ -1,4 +1,9 @@
-"""How layers come together: the truth table of absent, empty and filled for each field, and the order."""
+"""How layers come together: the truth table of absent, empty and filled for each field, and the order.
+
+Tests of policy/layers.py.
+Tests of policy/merged.py: the order of layers.
+Tests of policy/model.py.
+"""
 
 # A row of a table is a line, however long.
 # ruff: noqa: E501

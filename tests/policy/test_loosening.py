@@ -1,4 +1,7 @@
-"""What a policy lets through that the preset `default` doesn't, found by comparing the two."""
+"""What a policy lets through that the preset `default` doesn't, found by comparing the two.
+
+Tests of policy/loosening.py.
+"""
 
 # A row of a table is a line, however long.
 # ruff: noqa: E501

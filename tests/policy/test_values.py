@@ -1,4 +1,7 @@
-"""The leaves of a policy: what sizes, times and names mean, and the words that refuse others."""
+"""The leaves of a policy: what sizes, times and names mean, and the words that refuse others.
+
+Tests of policy/field_checks.py.
+"""
 
 # A row of a table is a line, however long.
 # ruff: noqa: E501

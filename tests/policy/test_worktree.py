@@ -1,4 +1,7 @@
-"""A linked work tree's repository is opened where both ends of the link say so, and only for commits."""
+"""A linked work tree's repository is opened where both ends of the link say so, and only for commits.
+
+Tests of policy/git_worktree.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The launcher of engines for macOS, in shell, started for real with engines of this machine."""
+"""The launcher of engines for macOS, in shell, started for real with engines of this machine.
+
+Tests of oci/launchers/engine.sh.
+"""
 
 from __future__ import annotations
 

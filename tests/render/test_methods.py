@@ -1,6 +1,10 @@
 """A feature that a method can't enforce is refused first; a feature that it declares changes its artifacts.
 
 `test_supported_features_are_live` fails when a renderer ignores a key of the policy, such as a new one.
+
+Tests of methods/<name>/render.py: a renderer that ignores a feature.
+Tests of policy/uses.py.
+Tests of render/rendered.py.
 """
 
 from __future__ import annotations
