@@ -77,6 +77,19 @@ def test_a_push(place: World, bridge: Bridge, server: GitServer) -> None:
     assert place.git("rev-parse", "refs/remotes/origin/main") == place.git("rev-parse", "HEAD")
 
 
+@pytest.mark.parametrize("listed", [False, True])
+def test_githubs_token_goes_to_github_and_to_addresses_of_the_policy(
+    place: World, server: GitServer, listed: bool
+) -> None:
+    """A remote came with the project: its server may be anybody's."""
+    words = f'"push {server.url}/r.git *"' if listed else '"push *"'
+    policy = POLICY.replace("GIT_TOKEN:", "GITHUB_TOKEN:").replace('"push *"', words)
+    with place.bridge(policy, environment=ENVIRONMENT) as bridge:
+        result = place.call(bridge, "git", "push", f"{server.url}/r.git" if listed else "origin", "main")
+    assert (result.status == 0) is listed, result.stderr
+    assert (TOKEN in server.seen) is listed
+
+
 def test_a_push_without_words_and_from_below(place: World, bridge: Bridge) -> None:
     (place.project / "d").mkdir()
     result = place.call(bridge, "git", "push", "-u", cwd=place.project / "d")

@@ -118,6 +118,7 @@ REFUSED = [
     ("credentials: {shims: {}}", "credentials: {shims: {gh: {allow: []}}}", "project.yaml:1:27: credentials.shims.gh: gh is not among the floor's shims"),
     ("credentials: {shims: {gh: {allow: [pr list]}}}", "credentials: {shims: {gh: {allow: ['pr *']}}}", "project.yaml:1:27: credentials.shims.gh: gh has more secrets or commands than the floor gives it (floor floor.yaml:1:27)"),
     ("workspace: review", "workspace: live", "project.yaml:1:12: workspace: live is looser than the floor's review (floor floor.yaml:1:12)"),
+    ("credentials: {shims: {gh: {allow: ['pr *']}}}", "credentials: {shims: {gh: {allow: [pr list --repo a/b]}}}", "project.yaml:1:27: credentials.shims.gh: gh has more secrets or commands than the floor gives it (floor floor.yaml:1:27)"),
     ("user: {mapping: required}", "user: {mapping: auto}", "project.yaml:1:17: user.mapping: auto is looser than the floor's required (floor floor.yaml:1:17)"),
     ("resources: {memory: 2GiB}", "resources: {memory: 2049MiB}", "project.yaml:1:21: resources.memory: 2049MiB is looser than the floor's 2GiB (floor floor.yaml:1:21)"),
     ("resources: {time: 1h}", "resources: {time: unlimited}", "project.yaml:1:19: resources.time: unlimited is looser than the floor's 1h (floor floor.yaml:1:19)"),

@@ -103,6 +103,24 @@ def test_what_a_command_sees(sandbox: Sandbox) -> None:
 
 
 @PODMAN
+def test_an_image_does_not_steer_the_runtime(sandbox: Sandbox) -> None:
+    engine, image = sandbox.host, sandbox.host.image
+    build = ("build", "--quiet", "--isolation=chroot", "--annotation=run.oci.handler=x", "--tag", image, "-")
+    original, before = (
+        engine.run("image", "inspect", "--format", "{{.Id}}", image).text,
+        _names(sandbox.project),
+    )
+    process.run(engine.program, *build, stdin=f"FROM {image}".encode(), env=engine.environment, timeout=60)
+    try:
+        result = _run(sandbox, "echo up")
+    finally:
+        engine.run("tag", original, image)
+    assert (result.status, result.text) == (125, "")
+    assert "annotation run.oci.handler, which Podman passes on" in result.stderr
+    assert _nothing_left(sandbox, before)
+
+
+@PODMAN
 def test_arguments_and_statuses(sandbox: Sandbox) -> None:
     argv = _argv(sandbox)
     words = ("printf", "%s|", "it's", "", "two\nlines", '"a,b"', "-x", "*")
