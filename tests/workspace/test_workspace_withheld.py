@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ filesystem:
   write: [$PROJECT]
   deny: [$PROJECT/secret]
   readonly: [$PROJECT/kept]
+  protect: [deploy, ops/run]
 """
 
 
@@ -108,6 +110,45 @@ def test_the_work_of_git_is_free(resolved: ResolvedPolicy, name: str) -> None:
 )
 def test_what_steers_git_is_held(resolved: ResolvedPolicy, path: str) -> None:
     assert _held(_file(path), resolved), path
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "HEAD",
+        "sub/HEAD",
+        "sub/Head",
+        "mirror/config",
+        "mirror/commondir",
+        "mirror/hooks/x",
+        "Mirror/Refs",
+        "refs",
+    ],
+)
+def test_a_repository_without_its_own_directory_is_held(resolved: ResolvedPolicy, path: str) -> None:
+    assert _held(_file(path), resolved, b"mirror/HEAD", b"HEAD"), path
+    assert _held(_file("sub/config"), resolved, b"mirror/HEAD") is None
+    assert _held(_file(".git/logs/HEAD"), resolved) is None
+
+
+@pytest.mark.parametrize("name", ["git-rebase-todo", "Git-Rebase-Todo"])
+def test_commands_of_a_rebase_are_held(resolved: ResolvedPolicy, name: str) -> None:
+    change = _file(f".git/rebase-merge/{name}", new=False)
+    assert _held(change, resolved)
+    assert _held(replace(change, kind="deleted", new=None), resolved) is None
+
+
+@pytest.mark.parametrize("path", [b".git/rebase-merge", b".git/objects/info", b".git/refs/heads/x"])
+def test_links_in_a_repository_are_held(resolved: ResolvedPolicy, path: bytes) -> None:
+    assert _held(Change(path, "added", None, NewEntry("symlink", 0o777, 1, b"../x")), resolved)
+
+
+@pytest.mark.parametrize("path", ["deploy", "Deploy/inner", "ops/run"])
+def test_what_the_policy_protects_is_held(resolved: ResolvedPolicy, path: str) -> None:
+    found = _held(_file(path), resolved)
+    assert found is not None
+    assert not found.refused
+    assert "protects" in found.reason
 
 
 @pytest.mark.parametrize("path", ["secret", "secret/key", "kept", "kept/inner", "SECRET/key", "Kept"])

@@ -11,13 +11,14 @@ import os
 import stat
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from sandwright.folding import folded_name
 from sandwright.policy.autorun import NAMES
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.policy.rules import PathRules
-from sandwright.workspace.changes import Change
+from sandwright.policy.rules import PathRule, PathRules
+from sandwright.workspace.changes import Change, NewEntry
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,12 @@ NEW: Mapping[str, str] = {
 }
 """Names that are held where the project did not have the file before."""
 
+_REBASE_TODO = "git-rebase-todo"
+"""Its lines may be commands, which `git rebase --continue` runs."""
+
+_OF_REPOSITORY = frozenset(("commondir", "config", "config.worktree", "hooks", "info", "objects", "refs"))
+"""What Git reads in a directory with a `HEAD`, which it takes for a repository then."""
+
 _DECISIONS = ("protect", "existing", "report")
 _ENDINGS = {each.path[1:]: f"{each.tool}: {each.runs}" for each in NAMES if each.path.startswith("*")} | {
     ".pth": "Python: lines of code at each start"
@@ -88,7 +95,8 @@ def sort_changes(
     `paths` are all paths of the project and its copy: a name that is another one's without case is held.
     """
     found = [*changes]
-    judge = _Judge(policy, _twins(found, paths))
+    known = [*paths]
+    judge = _Judge(policy, _twins(found, known), _heads([*known, *(each.path for each in found)]))
     free: list[Change] = []
     held: list[Withheld] = []
     for change in found:
@@ -101,12 +109,13 @@ def sort_changes(
 
 
 class _Judge:
-    def __init__(self, policy: ResolvedPolicy, twins: Mapping[bytes, bytes]) -> None:
+    def __init__(self, policy: ResolvedPolicy, twins: Mapping[bytes, bytes], heads: AbstractSet[str]) -> None:
         self._project = policy.canonical(policy.facts.project)
         files = policy.filesystem
         folding = PathRules(files.rules, protections=files.protections, key=folded_name)
         self._trees = (files.tree, folding)
         self._twins = twins
+        self._heads = heads
 
     def held(self, change: Change) -> Withheld | None:
         """Why a change is not applied; None for one that may be."""
@@ -119,14 +128,17 @@ class _Judge:
     def _refusal_reason(self, change: Change) -> str:
         if change.new is not None and change.new.kind not in ("file", "directory", "symlink"):
             return f"it is a {change.new.kind}"
-        path = f"{self._project}/{os.fsdecode(change.path)}"
-        for tree in self._trees:
-            rules = tree.deciding(path)
-            if not rules or not rules[0].writable:
-                rule = rules[0] if rules else None
-                if rule is None or rule.origin != "protected" or rule.source.layer == "floor":
-                    return f"the policy denies its change ({rule or 'nothing grants it'})"
+        for rule in self._forbidding_rules(change.path):
+            if rule is None or rule.origin != "protected" or rule.source.layer == "floor":
+                return f"the policy denies its change ({rule or 'nothing grants it'})"
         return ""
+
+    def _forbidding_rules(self, path: bytes) -> Iterator[PathRule | None]:
+        """The rules that make a path read-only or deny it, also without case; None where none grants it."""
+        for tree in self._trees:
+            rules = tree.deciding(f"{self._project}/{os.fsdecode(path)}")
+            if not rules or not rules[0].writable:
+                yield rules[0] if rules else None
 
     def _hold_reasons(self, change: Change) -> Iterator[str]:
         new = change.new
@@ -139,11 +151,31 @@ class _Judge:
             yield "a link that leads out of the project"
         if change.path in self._twins:
             yield f"without case its name is that of {os.fsdecode(self._twins[change.path])}"
-        yield _git_reason(text)
+        yield _git_reason(text, new)
         yield _tool_reason(text, new=change.old is None)
+        yield "" if new is None else self._bare_reason(text)
+        for rule in self._forbidding_rules(change.path):
+            yield f"the policy protects it ({rule})"
+
+    def _bare_reason(self, path: str) -> str:
+        """Why a path may make its directory a repository without `.git`, which Git obeys when it is in it."""
+        above = ""
+        for name in map(folded_name, path.split("/")):
+            if name == "head" or (name in _OF_REPOSITORY and above in self._heads):
+                return "Git: it may make its directory a repository, whose configuration names programs"
+            above = f"{above}/{name}"
+            if above == "/.git":
+                break
+        return ""
 
 
-def _git_reason(path: str) -> str:
+def _heads(paths: Iterable[bytes]) -> set[str]:
+    """The directories that have a `HEAD`, each with a leading slash, folded; empty for the project itself."""
+    found = (f"/{_folded_path(path)}" for path in paths if path[-4:].lower() == b"head")
+    return {path.removesuffix("/head") for path in found if path.endswith("/head")}
+
+
+def _git_reason(path: str, new: NewEntry | None) -> str:
     """Why a path in a directory of Git's is held: the project's own gets objects and refs, others nothing."""
     parts = path.split("/")
     places = [index for index, part in enumerate(parts) if folded_name(part) == ".git"]
@@ -152,7 +184,9 @@ def _git_reason(path: str) -> str:
     if places != [0] or parts[0] != ".git" or len(parts) == 1:
         return "a repository in the project: Git runs what its configuration says"
     inner = "/".join(parts[1:])
-    if parts[1] in GIT_WORK and inner != "objects/info/alternates" and not parts[-1].endswith(".sample"):
+    steers = new is not None and (new.kind == "symlink" or folded_name(parts[-1]) == _REBASE_TODO)
+    steers = steers or inner == "objects/info/alternates" or parts[-1].endswith(".sample")
+    if parts[1] in GIT_WORK and not steers:
         return ""
     return "Git: what is there decides which programs it runs, or where it reads"
 
