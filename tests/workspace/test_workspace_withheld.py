@@ -171,6 +171,13 @@ def test_other_kinds_are_refused(resolved: ResolvedPolicy, kind: str) -> None:
     assert found.refused
 
 
+def test_what_was_not_read_is_refused(resolved: ResolvedPolicy) -> None:
+    new = NewEntry("directory", 0, 0, problem="its mode lets nobody in")
+    found = _held(Change(b"x", "added", None, new), resolved)
+    assert found is not None
+    assert found.refused
+
+
 @pytest.mark.parametrize("name", [b"a\nb", b"\x1b[2J", b"a\x7f", b"\xff", "a\u202eb".encode()])
 def test_odd_names_are_held(resolved: ResolvedPolicy, name: bytes) -> None:
     assert _held(_file(name), resolved)

@@ -12,7 +12,7 @@ from time import time as time_now
 
 from sandwright.cli import console
 from sandwright.cli.policy_arguments import request_for
-from sandwright.errors import UsageError, VerdictError
+from sandwright.errors import HostError, UsageError, VerdictError
 from sandwright.session.prepare import resolved_with
 from sandwright.user_dirs import find_above
 from sandwright.workspace import applying
@@ -92,8 +92,11 @@ def discard(*, yes: bool = False, workspace: str = "", policy: str = "") -> int 
     """Remove a workspace."""
     copy = _workspace(policy, workspace)
     with locked(copy, exclusive=True):
-        found = compared.changes(copy)
-        console.line(f"workspace {copy.name}: {console.counted(len(found), 'change')} not applied")
+        try:
+            count = console.counted(len(compared.changes(copy)), "change")
+        except HostError as error:
+            count = f"changes that can't be listed ({error})"
+        console.line(f"workspace {copy.name}: {count} not applied")
         if not yes and not _asks_and_agrees("Remove it? [y/N] "):
             return NOT_DONE
         remove(copy)

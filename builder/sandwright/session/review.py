@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from sandwright import user_dirs
-from sandwright.errors import UsageError
+from sandwright.errors import HostError, UsageError
 from sandwright.inputs import LiveHost
 from sandwright.methods.registry import declaration
 from sandwright.policy.paths import below, is_inside
@@ -110,7 +110,11 @@ def _report_live_paths(prepared: CachedSandbox, project: str, notify: Notify) ->
 
 
 def _report_changes(workspace: Workspace, notify: Notify) -> None:
-    found = changes(workspace)
+    try:
+        found = changes(workspace)
+    except HostError as error:
+        notify(f"workspace {workspace.name}: its changes can't be listed: {error}")
+        return
     option = "" if workspace.name == DEFAULT else f" --workspace {workspace.name}"
     if found:
         count = f"{len(found)} change{'s' * (len(found) != 1)}"

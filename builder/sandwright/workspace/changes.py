@@ -29,7 +29,7 @@ from sandwright.workspace.below import (
     stamp_of,
     text_digest,
 )
-from sandwright.workspace.store import Workspace
+from sandwright.workspace.store import Workspace, open_tree
 
 MOST = 5_000_000
 """Entries of a tree that are compared at most."""
@@ -83,7 +83,7 @@ def changes(workspace: Workspace) -> list[Change]:
 def compare(workspace: Workspace, base: Base) -> list[Change]:
     """The changes of a workspace, of which the base was read."""
     try:
-        with closing(os.open(workspace.tree, OPEN_DIRECTORY)) as root:
+        with closing(open_tree(workspace)) as root:
             comparing = _Comparing(base)
             comparing.enter(root, b"", 0)
     except OSError as error:
@@ -132,6 +132,8 @@ class _Comparing:
     def _compare_directory(self, directory: int, name: str, path: bytes, depth: int) -> None:
         status = os.stat(name, dir_fd=directory, follow_symlinks=False)
         problem = f"it is deeper than {DEEPEST} directories" if depth >= DEEPEST else ""
+        if not status.st_mode & stat.S_IXUSR and os.geteuid() != 0:
+            problem = "its mode lets nobody in, so what is in it is not known"
         try:
             inner = -1 if problem else open_locked(directory, name, OPEN_DIRECTORY)
         except OSError as error:

@@ -30,7 +30,7 @@ from sandwright.workspace.below import (
 from sandwright.workspace.changes import Change, compare
 from sandwright.workspace.filecopy import copy_file, copy_link, set_attributes
 from sandwright.workspace.scan import Hidden, scan_project
-from sandwright.workspace.store import Workspace, make
+from sandwright.workspace.store import Workspace, make, open_tree
 
 
 @dataclass
@@ -80,7 +80,7 @@ def _opened(workspace: Workspace) -> Iterator[tuple[int, int, int]]:
             os.mkdir(name, 0o700, dir_fd=home)
         with (
             closing(os.open(workspace.project, OPEN_DIRECTORY)) as project,
-            closing(os.open("tree", OPEN_DIRECTORY, dir_fd=home)) as tree,
+            closing(open_tree(workspace)) as tree,
             closing(os.open("parts", OPEN_DIRECTORY, dir_fd=home)) as parts,
         ):
             yield project, tree, parts

@@ -98,6 +98,14 @@ def make(workspace: Workspace) -> None:
         raise HostError(f"{workspace.directory} is not the workspace of {workspace.project}")
 
 
+def open_tree(workspace: Workspace) -> int:
+    """The copy, open, whatever mode a program gave it. The caller closes it. Raise OSError."""
+    mode = stat.S_IMODE(Path(workspace.tree).lstat().st_mode)
+    if mode & stat.S_IRWXU != stat.S_IRWXU:
+        Path(workspace.tree).chmod(mode | stat.S_IRWXU)
+    return os.open(workspace.tree, OPEN_DIRECTORY)
+
+
 def list_workspaces() -> list[Listed]:
     """All workspaces of this user, by project and name."""
     found = []

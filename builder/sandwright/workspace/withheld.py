@@ -128,6 +128,8 @@ class _Judge:
     def _refusal_reason(self, change: Change) -> str:
         if change.new is not None and change.new.kind not in ("file", "directory", "symlink"):
             return f"it is a {change.new.kind}"
+        if change.new is not None and change.new.problem:
+            return change.new.problem
         for rule in self._forbidding_rules(change.path):
             if rule is None or rule.origin != "protected" or rule.source.layer == "floor":
                 return f"the policy denies its change ({rule or 'nothing grants it'})"
