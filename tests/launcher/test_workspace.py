@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sandwright.launcher.run_document import RunDocument
-from session.conftest import WAIT
+from session.conftest import WAIT, eventually
 from session.jobs import NOBODY, Place, place
 from session.test_keys import METHODS
 from support.rundocuments import launching
@@ -111,6 +111,30 @@ def test_a_link_is_not_followed(at: Place, which: int) -> None:
     ended = _run(replace(at, root=replaced.parent), words, "true")
     assert ended.returncode == 125
     assert str(replaced) in ended.stderr
+
+
+def test_refusals_are_reported_at_once(at: Place, tmp_path: Path) -> None:
+    """To a file that only another process has open, as `run --detach` and `--denials` name it."""
+    copy = _copied(at)
+    with (
+        (tmp_path / "journal").open("w+b") as file,
+        subprocess.Popen([*at.before, "/bin/sleep", str(WAIT)], stdin=file) as holder,
+    ):
+        os.fchmod(file.fileno(), 0o666)
+        document = RunDocument(workspace=_words(at.root, copy), journal=f"/proc/{holder.pid}/fd/0")
+        eventually(lambda: Path(f"/proc/{holder.pid}/comm").read_text() == "sleep\n", "it does not start")
+        try:
+            ended = subprocess.run(
+                [*at.before, launching(at.launcher, document), "true"],
+                capture_output=True,
+                check=False,
+                timeout=WAIT,
+                cwd=at.root,
+                env=at.environ,
+            )
+        finally:
+            holder.kill()
+    assert ended.returncode == 0, ended.stderr.decode()
 
 
 def test_no_mount_is_left_on_the_host(at: Place) -> None:

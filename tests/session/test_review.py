@@ -205,6 +205,19 @@ def test_shims_are_refused(reviewed: Project) -> None:
     assert b"shims" in ended.stderr
 
 
+def test_refused_paths_are_explained(reviewed: Project) -> None:
+    ended = reviewed.run("sh", "-c", "echo x >>sandbox.yaml", options=("--explain-denials",))
+    assert b"refused: to write" in ended.stderr
+    assert b"changed meanwhile" not in ended.stderr
+
+
+def test_rendered_artifacts_are_those_of_the_policy(reviewed: Project) -> None:
+    reviewed.policy.write_text(f"{POLICY}  # protected\n".replace("deny:", "protect: [deploy], deny:"))
+    _said(reviewed, "render")
+    ended = reviewed.run("true", options=("--rendered",))
+    assert ended.returncode == 0, ended.stderr.decode()
+
+
 def test_a_linked_worktree_is_refused(reviewed: Project) -> None:
     main = reviewed.home / "main"
     git = ("git", "-c", "user.name=a", "-c", "user.email=a@b.invalid")

@@ -84,17 +84,14 @@ def prepare(request: RunRequest, notify: Notify = quiet) -> CachedSandbox:
     trust.require_approval(found, word=request.trusted)
     if persistent.make_persistent(policy, str(Path(request.policy).parent)):
         return prepare(request, notify)  # directories were made: the answers recorded so far are stale
-    if request.creatable:
-        reason = "`sandwright apply` holds it back"
-        layer = exceptions_layer(request.creatable, reason=reason, what="the review workspace")
-        policy = MergedPolicy.from_layers([*policy.layers, layer])
-    resolved = resolved_here(policy, request, inputs)
+    inside = _with_creatable(policy, request)
+    resolved = resolved_here(inside, request, inputs)
     backend, notes = choose_method(resolved, inputs, proposed=not request.has_policy())
     agent, own_root = _agent(policy, request), registry.properties(backend.name).root == "image"
     program = _host_program(agent, resolved, inputs) if agent and own_root else None
     if program is not None:
         seen = path_grant_layer(program.paths, what=f"{agent}, which is this host's")
-        resolved = resolved_here(MergedPolicy.from_layers([*policy.layers, seen]), request, inputs)
+        resolved = resolved_here(MergedPolicy.from_layers([*inside.layers, seen]), request, inputs)
     notes += [_about_agent(agent, program, resolved.image)] if agent and own_root else []
     if agent and not registry.properties(backend.name).own_account:  # that account's home is not examined
         notes.append(committer.unknown(agent, resolved, inputs, own_root=own_root))
@@ -128,6 +125,15 @@ def prepare(request: RunRequest, notify: Notify = quiet) -> CachedSandbox:
         render_cache.store(request.identity(), prepared, inputs.recording(), trusted=trusted)
     sweep_renderings(record.directory)
     return prepared
+
+
+def _with_creatable(policy: MergedPolicy, request: RunRequest) -> MergedPolicy:
+    """The policy inside, which does not protect the names that can be made in the copy of a review."""
+    if not request.creatable:
+        return policy
+    reason = "`sandwright apply` holds it back"
+    layer = exceptions_layer(request.creatable, reason=reason, what="the review workspace")
+    return MergedPolicy.from_layers([*policy.layers, layer])
 
 
 def _render_notes(
@@ -421,10 +427,10 @@ def enforced_features(resolved: ResolvedPolicy, rendered: Rendered) -> Enforced:
 
 def _resolved_unchanged(request: RunRequest, digest: str) -> ResolvedPolicy:
     """Load and resolve the policy again. Raise IntegrityError when its digest is not `digest`."""
-    inputs = LiveHost()
+    inputs = LiveHost(request.copies)
     policy = load_layers(request, inputs)
     _refuse_changed_policy(policy, request, digest)
-    return resolved_here(policy, request, inputs)
+    return resolved_here(_with_creatable(policy, request), request, inputs)
 
 
 def _refuse_changed_policy(policy: MergedPolicy, request: RunRequest, digest: str) -> None:

@@ -29,7 +29,7 @@ void check_descriptors(struct run *run)
 {
     struct stat status;
     struct rlimit files;
-    const int preserved[] = {run->artifacts, channel(run), (int)run->document.started};
+    const int preserved[] = {run->artifacts, channel(run), (int)run->document.started, post_run_journal()};
     if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < LEAST_FILES)
         die("only %d files may be open here, and a sandbox needs %d: raise the limit (ulimit -n %d)", (int)files.rlim_cur,
                LEAST_FILES, LEAST_FILES);

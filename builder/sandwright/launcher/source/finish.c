@@ -6,6 +6,7 @@
 static struct strv after;
 static const char *denials, *journal;
 static pid_t launcher;
+static int journal_file = -1;
 
 void post_run_take(const struct run_document *document)
 {
@@ -16,12 +17,16 @@ void post_run_take(const struct run_document *document)
     record_take(document);
 }
 
+/* In /proc of the process that reads it, where a user namespace of ours may not look (workspace.c). */
+void post_run_open(void)
+{
+    if (journal != NULL && (journal_file = open(journal, O_WRONLY | O_APPEND | O_CLOEXEC)) < 0)
+        die_errno("cannot report denials immediately");
+}
+
 int post_run_journal(void)
 {
-    int file = journal == NULL ? -1 : open(journal, O_WRONLY | O_APPEND | O_CLOEXEC);
-    if (journal != NULL && file < 0)
-        die_errno("cannot report denials immediately");
-    return file;
+    return journal_file;
 }
 
 void finish(int status)

@@ -307,6 +307,7 @@ int watch_end(struct watch *watch);      /* 0; 137 when something was replaced, 
 
 /* ---- finish.c: the end of the launcher; it executes the post-run step. It becomes the launcher's process, and exits with the given status. */
 void post_run_take(const struct run_document *document); /* launcher, the first call of main */
+void post_run_open(void);               /* launcher: opens what the next one gives */
 int post_run_journal(void);              /* launcher: where refusals are reported at once; -1: nowhere */
 _Noreturn void finish(int status);    /* launcher: the last one, in place of exit, after `end_relays` and all clean-up;
                                          `leave` is this, too, in the launcher. Blocked signals may stay so. */

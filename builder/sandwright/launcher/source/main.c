@@ -286,6 +286,7 @@ int main(int count, char **words)
         post_run_take(&run.document);
     }
     fill_standard();
+    post_run_open();
     if (!as_root)
         workspace_enter(&run.document);
     if (executes)
@@ -297,7 +298,6 @@ int main(int count, char **words)
         user_as_root(&run, words + 2);
     check(count, words);
     run.launcher = getpid();
-    int journal = post_run_journal();
     bool terminal = terminal_open(&run);
     if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
         die_errno("cannot open pidfds of the run's processes");
@@ -306,9 +306,9 @@ int main(int count, char **words)
     ports_release();
     if (terminal)
         terminal_begin(&run);
-    int status = see_through(sockets[0], signals, terminal, journal);
-    if (journal >= 0)
-        refusals_report(journal);
+    int status = see_through(sockets[0], signals, terminal, post_run_journal());
+    if (post_run_journal() >= 0)
+        refusals_report(post_run_journal());
     terminal_drain();
     if (status >= 0)
         terminal_return();

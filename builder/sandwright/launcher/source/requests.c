@@ -76,7 +76,7 @@ static bool is_journaled(const struct run *run, int client)
         return true;
     if (!wait_readable(client, milliseconds() + ASKING) || recv(client, &request, sizeof request, MSG_PEEK) != sizeof request)
         return false;
-    _cleanup_close_ int file = open(run->document.journal, O_WRONLY | O_APPEND | O_CLOEXEC);
+    int file = post_run_journal();
     bytes_text(&line, "{\"event\": \"executed\", ");
     bytes_json(&line, "command", request.name, strnlen(request.name, sizeof request.name));
     bytes_text(&line, "}\n");
