@@ -48,12 +48,13 @@ def review_workspace(request: RunRequest, notify: Notify) -> Iterator[CachedSand
     workspace = workspace_of(project, request.workspace)
     with locked(workspace, exclusive=True):
         hidden = lambda path: not resolved.filesystem.tree.allows("read", path)  # noqa: E731
-        for path, reason in refresh(workspace, hidden).left_out:
+        refreshed = refresh(workspace, hidden)
+        for path, reason in refreshed.left_out:
             notify(f"workspace {workspace.name}: {os.fsdecode(path)} was not copied: {reason}")
         request.copies, request.creatable = {project: workspace.tree}, _creatable_names(resolved, project)
         prepared = prepare(request, notify)
         _check_method(prepared)
-        _report_live_paths(prepared, project, notify)
+        _report_live_paths(prepared, project, refreshed.linked, notify)
         yield prepared
         _report_changes(workspace, notify)
 
@@ -102,11 +103,16 @@ def _check_method(prepared: CachedSandbox) -> None:
         raise UsageError("credentials.shims: programs of the bridge run in the project itself, not in a copy")
 
 
-def _report_live_paths(prepared: CachedSandbox, project: str, notify: Notify) -> None:
+def _report_live_paths(prepared: CachedSandbox, project: str, linked: int, notify: Notify) -> None:
     scope = prepared.record.after.scope
     live = [each for each in scope.roots if not is_inside(each, project) and not scope.is_persistent(each)]
     if live:
         notify(f"not in the workspace, so changed at once: {', '.join(live)}")
+    if live and linked:
+        notify(
+            f"{linked} files of the project have further names elsewhere (hard links): what is changed at one "
+            "that is not in the workspace is changed in the project, too"
+        )
 
 
 def _report_changes(workspace: Workspace, notify: Notify) -> None:

@@ -38,7 +38,8 @@ class Refreshed:
     """What a refresh did: how many paths it copied and removed in the copy, and how many bytes.
 
     `conflicts` are paths that were changed on both sides; they stay as they are. `left_out` are paths of the
-    project that are not in the copy, each with the reason; what the policy hides is not among them.
+    project that are not in the copy, each with the reason; what the policy hides is not among them. `linked`
+    files have further names elsewhere, by which they may be changed.
     """
 
     copied: int = 0
@@ -46,6 +47,7 @@ class Refreshed:
     size: int = 0
     conflicts: list[bytes] = field(default_factory=list)
     left_out: list[tuple[bytes, str]] = field(default_factory=list)
+    linked: int = 0
 
 
 def refresh(workspace: Workspace, hidden: Hidden) -> Refreshed:
@@ -95,6 +97,7 @@ class _Copying:
         self._project, self._tree, self._parts = OpenFolders(project), OpenFolders(tree), parts
         scanned = scan_project(project, workspace.project, hidden)
         self.refreshed.left_out, self._found = scanned.left_out, scanned.found
+        self.refreshed.linked = scanned.linked
         status = os.fstat(project)
         identity = status.st_dev, status.st_ino
         self._base = Base(identity)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -21,6 +22,13 @@ class ScannedProject:
 
     found: dict[bytes, os.stat_result] = field(default_factory=dict)
     left_out: list[tuple[bytes, str]] = field(default_factory=list)
+
+    @property
+    def linked(self) -> int:
+        """How many files have further names (hard links) that are not among the paths."""
+        files = [each for each in self.found.values() if stat.S_ISREG(each.st_mode) and each.st_nlink > 1]
+        names = Counter((each.st_dev, each.st_ino) for each in files)
+        return sum(each.st_nlink > names[each.st_dev, each.st_ino] for each in files)
 
 
 def scan_project(root: int, project: str, hidden: Hidden) -> ScannedProject:
