@@ -1,4 +1,7 @@
-"""Tests which changes `apply` holds back; the tables are in builder/sandwright/workspace/withheld.py."""
+"""Which changes of a review workspace `apply` holds back.
+
+Tests of workspace/withheld.py: hooks, settings of editors and agents, links that lead out, odd names.
+"""
 
 from __future__ import annotations
 

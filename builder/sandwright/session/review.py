@@ -38,6 +38,7 @@ def review_workspace(request: RunRequest, notify: Notify) -> Iterator[CachedSand
     SandwrightError, as `prepare` does, for a method that shows no copy, and for a workspace that another run
     uses.
     """
+    user_dirs.private(user_dirs.cache())  # a sandbox has none: that a run is inside one is its first error
     if not request.workspace and load_layers(request, LiveHost()).settings.value("workspace") != "review":
         yield None
         return
