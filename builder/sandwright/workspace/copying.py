@@ -187,10 +187,12 @@ class _Copying:
                     continue
             elif entry is not None and entry.host == stamp_of(status):
                 continue
-            if path in self._changed or has_parent_in(path, self._barred):
-                self._compare_sides(path, entry, status)
-            elif is_directory:
+            change = self._changed.get(path)
+            made_by_both = change is not None and entry is None and _holds_directory(change)
+            if is_directory and not has_parent_in(path, self._barred) and (change is None or made_by_both):
                 self._take_directory(path, entry, status)
+            elif change is not None or has_parent_in(path, self._barred):
+                self._compare_sides(path, entry, status)
             else:
                 self._put(path, entry, status)
 

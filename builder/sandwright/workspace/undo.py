@@ -7,7 +7,7 @@ import errno
 import os
 
 from sandwright.errors import HostError
-from sandwright.workspace.applying import opened_project, reason_of, settle_killed
+from sandwright.workspace.applying import Killed, opened_project, reason_of, settle_killed
 from sandwright.workspace.base import Base, Entry, read_base, write_base
 from sandwright.workspace.below import CHUNK, closing
 from sandwright.workspace.destination import Applied, Destination
@@ -35,9 +35,9 @@ def undo(workspace: Workspace, number: int) -> Applied:
             opened_project(workspace, base) as project,
             contextlib.closing(Destination(project, _OldContent(journal))) as destination,
         ):
-            settle_killed(workspace, destination)
+            killed = settle_killed(workspace, destination)
             journal.begin_undo()
-            _take_back(workspace, base, destination, journal)
+            _take_back(workspace, base, destination, journal, killed)
             journal.end_undo()
     except OSError as error:
         raise HostError(f"{workspace.project} can't be changed: {error.strerror or error}") from error
@@ -46,7 +46,9 @@ def undo(workspace: Workspace, number: int) -> Applied:
     return destination.applied
 
 
-def _take_back(workspace: Workspace, base: Base, destination: Destination, journal: Journal) -> None:
+def _take_back(
+    workspace: Workspace, base: Base, destination: Destination, journal: Journal, killed: Killed
+) -> None:
     numbers = {step.path: index for index, step in enumerate(journal.steps)}
     steps = [step._replace(old=step.new, new=step.old) for step in journal.undoable()]
     done: dict[bytes, Step] = {}
@@ -59,6 +61,8 @@ def _take_back(workspace: Workspace, base: Base, destination: Destination, journ
                 continue
             if destination.rules.is_same(found, steps[index].new):
                 done[path] = steps[index]
+            elif found is None and after is None and path in killed:
+                pass
             elif not destination.rules.is_same(found, before):
                 failed.add(path)
                 destination.applied.conflicts.append((path, reason_of(found, before, after)))
