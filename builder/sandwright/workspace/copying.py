@@ -277,7 +277,7 @@ class _Copying:
     def finish(self) -> None:
         """Give directories in which something was made their times and modes, and write the base."""
         for path in sorted(self._touched | self._modes.keys(), reverse=True):
-            with self._tree.parent(path + b"/") as (folder, _):
+            with self._tree.folder(path) as folder:
                 if folder is None:
                     continue
                 if (status := self._found.get(path)) is not None:

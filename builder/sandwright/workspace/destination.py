@@ -108,6 +108,8 @@ class Destination:
             return MADE if before is None else CHANGED if found else "it was removed in the project"
         if after.kind not in ("file", "symlink"):
             return f"it is a {after.kind}"
+        if not after.digest:
+            return "it was not read"
         if found is None:
             return self.replacing.create(slot, after)
         if found.kind == "directory":
@@ -132,13 +134,15 @@ class Destination:
                 yield CHANGED
 
     def _add_directory(self, slot: Slot, after: PathState) -> str:
-        """Make a directory with its mode, in one step."""
+        """Make a directory, with its mode in one step where the file system can rename so."""
         try:
             os.mkdir(slot.part, 0o700, dir_fd=slot.parent)
             self._give_mode(slot.parent, slot.part, after, is_new=True)
             rename_new(slot.parent, slot.part, slot.name)
         except Unsupported:
-            os.rename(slot.part, slot.name, src_dir_fd=slot.parent, dst_dir_fd=slot.parent)
+            os.rmdir(slot.part, dir_fd=slot.parent)
+            os.mkdir(slot.name, 0o700, dir_fd=slot.parent)
+            self._give_mode(slot.parent, slot.name, after, is_new=True)
         except FileExistsError:
             os.rmdir(slot.part, dir_fd=slot.parent)
             return MADE
