@@ -109,14 +109,14 @@ def _with_parents(chosen: Sequence[Change], base: Base, tree: int) -> list[Chang
         for above in parents(each.path)
         if above not in base and above not in there
     }
-    folders, more = OpenFolders(tree), []
-    for path in sorted(needed):
-        with folders.parent(path) as (parent, name):
-            status = None if parent is None else status_at(parent, name)
-        if status is not None:
-            new = NewEntry("directory", copied_mode(status.st_mode, "directory"), 0)
-            more.append(Change(path, "added", None, new))
-    folders.close()
+    more = []
+    with contextlib.closing(OpenFolders(tree)) as folders:
+        for path in sorted(needed):
+            with folders.parent(path) as (parent, name):
+                status = None if parent is None else status_at(parent, name)
+            if status is not None and stat.S_ISDIR(status.st_mode):
+                new = NewEntry("directory", copied_mode(status.st_mode, "directory"), 0)
+                more.append(Change(path, "added", None, new))
     return [*chosen, *more]
 
 

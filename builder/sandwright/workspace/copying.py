@@ -56,8 +56,10 @@ def refresh(workspace: Workspace, hidden: Hidden) -> Refreshed:
     """
     make(workspace)
     try:
-        with _opened(workspace) as (project, tree, parts):
-            copying = _Copying(workspace, hidden, project, tree, parts)
+        with (
+            _opened(workspace) as (project, tree, parts),
+            contextlib.closing(_Copying(workspace, hidden, project, tree, parts)) as copying,
+        ):
             copying.remove_hidden()
             copying.remove_gone()
             copying.copy_differing()
@@ -284,10 +286,13 @@ class _Copying:
                     os.utime(folder, ns=(status.st_atime_ns, status.st_mtime_ns))
                 if path in self._modes:
                     os.fchmod(folder, self._modes[path])
-        self._project.close()
-        self._tree.close()
         if self._is_dirty:
             write_base(self._workspace, self._base)
+
+    def close(self) -> None:
+        """Let go of the directories that were used last."""
+        self._project.close()
+        self._tree.close()
 
 
 def _holds_directory(change: Change) -> bool:
