@@ -72,7 +72,7 @@ def _project_side(workspace: Workspace, change: Change) -> tuple[bytes | None, b
     """The old content, None if it is too long, and whether it is what was copied."""
     if change.old is None or change.old.kind == "directory":
         return b"", True
-    with _looked_up(workspace.project, change.path) as (parent, name):
+    with _open_side(workspace.project, change.path) as (parent, name):
         state = None if parent is None else state_at(parent, name)
         is_current = state is not None and state.digest == change.old.digest
         return b"" if parent is None or state is None else _content_at(parent, name, state.kind), is_current
@@ -81,12 +81,12 @@ def _project_side(workspace: Workspace, change: Change) -> tuple[bytes | None, b
 def _copy_side(workspace: Workspace, change: Change) -> bytes | None:
     if change.new is None or change.new.kind not in ("file", "symlink") or change.new.problem:
         return b""
-    with _looked_up(workspace.tree, change.path) as (parent, name):
+    with _open_side(workspace.tree, change.path) as (parent, name):
         return b"" if parent is None else _content_at(parent, name, change.new.kind)
 
 
 @contextlib.contextmanager
-def _looked_up(root: str, path: bytes) -> Iterator[tuple[int | None, bytes]]:
+def _open_side(root: str, path: bytes) -> Iterator[tuple[int | None, bytes]]:
     """The open directory of a path below a root, None where there is none; and the name in it."""
     try:
         fd = os.open(root, OPEN_DIRECTORY)
