@@ -1,4 +1,7 @@
-"""Building C programs for several platforms, with the real compiler."""
+"""Building C programs for several platforms, with the real compiler.
+
+Tests of crossbuild.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""One class for each exit code, and messages that say where."""
+"""One class for each exit code, and messages that say where.
+
+Tests of errors.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The facts of a machine, read from files that stand for other machines, and their trip through JSON."""
+"""The facts of a machine, read from files that stand for other machines, and their trip through JSON.
+
+Tests of host.py.
+"""
 
 from __future__ import annotations
 

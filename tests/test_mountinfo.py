@@ -1,4 +1,7 @@
-"""What is mounted below a directory is found, and unmounted, however the directory is called."""
+"""What is mounted below a directory is found, and unmounted, however the directory is called.
+
+Tests of mountinfo.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Files that a caller names are written through no link that a sandbox may have made."""
+"""Files that a caller names are written through no link that a sandbox may have made.
+
+Tests of outputs.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""The programs that ship built: the committed bytes are those that their sources give."""
+"""The programs that ship built: the committed bytes are those that their sources give.
+
+Tests of crossbuild.py.
+Tests of launcher/__init__.py: which sources are in which program.
+Tests of prebuilt.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Programs are started without a shell, within a time limit (timeout), and leave no children."""
+"""Programs are started without a shell, within a time limit (timeout), and leave no children.
+
+Tests of process.py.
+"""
 
 from __future__ import annotations
 

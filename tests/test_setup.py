@@ -1,4 +1,7 @@
-"""Set-up: what is planned for which machine, what is said first; and that a complete one is left alone."""
+"""Set-up: what is planned for which machine, what is said first; and that a complete one is left alone.
+
+Tests of setup/requirements.py.
+"""
 
 from __future__ import annotations
 

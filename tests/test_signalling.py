@@ -1,4 +1,7 @@
-"""A process is signalled only if it is the one that is meant."""
+"""A process is signalled only if it is the one that is meant.
+
+Tests of signalling.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Starting programs that hang, flood, leave children behind, or are called off."""
+"""Starting programs that hang, flood, leave children behind, or are called off.
+
+Tests of watchdog.py.
+"""
 
 from __future__ import annotations
 

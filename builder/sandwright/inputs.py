@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from sandwright.git.index import gitlinks, shared_indexes
@@ -55,8 +55,9 @@ SYSTEM = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 class LiveHost:
     """Asks this host, each question once, and records the answers."""
 
-    def __init__(self) -> None:
-        """Nothing is asked yet."""
+    def __init__(self, copies: Mapping[str, str] | None = None) -> None:
+        """Nothing is asked yet. `copies` maps directories to those that sandboxes see in their place."""
+        self._copies = dict(copies or {})
         self._began = time.time_ns()
         self._answers: dict[Question, Answer] = {}
         self._entries: dict[str, str] = {}
@@ -66,7 +67,7 @@ class LiveHost:
         """The answer to a question, as it was when it was first asked. Raise KeyError for no kind."""
         question = (kind, subject, *more)
         if question not in self._answers:
-            self._answers[question] = KINDS[kind](*question[1:])
+            self._answers[question] = KINDS[kind](*map(self._location, question[1:]))
         return self._answers[question]
 
     def entry(self, path: str) -> str:
@@ -74,8 +75,15 @@ class LiveHost:
         if is_process(path):  # each process sees another thing there
             return ""
         if path not in self._entries:
-            self._entries[path] = entry_at(path)
+            self._entries[path] = entry_at(self._location(path))
         return self._entries[path]
+
+    def _location(self, path: str) -> str:
+        """Where a path is on this host, if a sandbox sees another directory there; else the word as it is."""
+        for directory, other in self._copies.items():
+            if path == directory or path.startswith(f"{directory}/"):
+                return other + path[len(directory) :]
+        return path
 
     def forget(self, path: str) -> None:
         """Look again at a path and its parents, after we created it."""
@@ -119,7 +127,7 @@ class LiveHost:
     def content(self, path: str, most: int = SMALL) -> bytes | None:
         """The content of a plain file of at most `most` bytes, 1 MiB at the most; None for anything else."""
         if path not in self._contents:
-            self._contents[path] = found = content_of(path)
+            self._contents[path] = found = content_of(self._location(path))
             self._answers["content", path] = digest_of(*found)
         size, content = self._contents[path]
         return content if size <= most else None
@@ -138,7 +146,7 @@ class LiveHost:
         return sorted(map(os.fsdecode, found))
 
     def _index(self, path: str) -> bytes:
-        data = index_bytes(path)
+        data = index_bytes(self._location(path))
         self._answers["index", path] = index_of(data)
         return data
 

@@ -70,6 +70,7 @@ DECLARATION = Declaration(
             "there is no host to run them on; "
             "a program of that name in the image would run instead of the shim",
         ),
+        "workspace": Support("cannot", "the cluster has its own copy, whose changes come back at the end"),
         "user.mapping": Support("cannot", "files belong to the volume's user"),
         "resources.memory": Support("exact"),
         "resources.cpus": Support("exact"),

@@ -110,6 +110,16 @@ docker*name=userns*)
     [ -z "$sw_required" ] || refuse 'this Docker gives files that are made to other numbers (userns-remap), and user.mapping is required'
     ;;
 esac
+case $sw_engine-$sw_image in
+podman-sandwright/* | docker-*) ;;
+*) # Podman hands an image's annotations on to the runtime, which they steer (crun(1), run.oci.*)
+    sw_keys=$(engine image inspect --format '{{range $key, $value := .Annotations}}{{println $key}}{{end}}' "$sw_image" 2>/dev/null) ||
+        { engine ps --quiet >/dev/null && refuse "$sw_image_missing"; } || refuse 'Podman does not answer'
+    sw_key=$(printf '%s\n' "$sw_keys" |
+        LC_ALL=C grep -Ev '^$|^(org\.opencontainers\.image|org\.label-schema|com\.docker|io\.buildah|dev\.sandwright)\.' | head -n 1)
+    [ -z "$sw_key" ] || refuse "the image $sw_image has the annotation $sw_key, which Podman passes on to its runtime; without annotations it is: podman save $sw_image | podman load"
+    ;;
+esac
 sw_root=
 if [ -n "$sw_image_root" ]; then # the root of gVisor's sandbox: mounted into the container read-only, and shared with other runs
     sw_root=$(cd -- "${SANDWRIGHT_ROOTFS:-$sw_here/rootfs}" 2>/dev/null && pwd -P) ||

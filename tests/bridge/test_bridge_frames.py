@@ -1,4 +1,7 @@
-"""The bridge's protocol: what is written is read again, and nothing else is."""
+"""The bridge's protocol: what is written is read again, and nothing else is.
+
+Tests of bridge/frames.py.
+"""
 
 from __future__ import annotations
 

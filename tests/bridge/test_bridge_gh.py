@@ -1,6 +1,8 @@
 """gh through the bridge, with a stand-in: a script that tells what it was given.
 
 What the real one makes of that is seen in `test_bridge_real_gh`.
+
+Tests of bridge/gh.py.
 """
 
 from __future__ import annotations

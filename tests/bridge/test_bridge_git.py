@@ -1,4 +1,9 @@
-"""git through the bridge: a real push and fetch with a token only the host has, and hostile repositories."""
+"""git through the bridge: a real push and fetch with a token only the host has, and hostile repositories.
+
+Tests of bridge/git.py: git runs nothing of a hostile repository; credentials come from the helper alone.
+Tests of bridge/remotes.py: a remote that the sandbox made up gets no token.
+Tests of bridge/write_fetched.py.
+"""
 
 from __future__ import annotations
 
@@ -70,6 +75,19 @@ def test_a_push(place: World, bridge: Bridge, server: GitServer) -> None:
     assert "main -> main" in result.stderr
     assert set(server.seen) == {None, TOKEN}, "without at first, and then with the sandbox's token only"
     assert place.git("rev-parse", "refs/remotes/origin/main") == place.git("rev-parse", "HEAD")
+
+
+@pytest.mark.parametrize("listed", [False, True])
+def test_githubs_token_goes_to_github_and_to_addresses_of_the_policy(
+    place: World, server: GitServer, listed: bool
+) -> None:
+    """A remote came with the project: its server may be anybody's."""
+    words = f'"push {server.url}/r.git *"' if listed else '"push *"'
+    policy = POLICY.replace("GIT_TOKEN:", "GITHUB_TOKEN:").replace('"push *"', words)
+    with place.bridge(policy, environment=ENVIRONMENT) as bridge:
+        result = place.call(bridge, "git", "push", f"{server.url}/r.git" if listed else "origin", "main")
+    assert (result.status == 0) is listed, result.stderr
+    assert (TOKEN in server.seen) is listed
 
 
 def test_a_push_without_words_and_from_below(place: World, bridge: Bridge) -> None:

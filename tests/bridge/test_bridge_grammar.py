@@ -1,6 +1,10 @@
 """The argument grammar: known tricks to make git or gh run, read or tell something else, and calls that pass.
 
 Each trick is tried with the widest policy there is, `allow: ["*"]`: only the profile stands against it.
+
+Tests of bridge/arg_types.py: what a value of an option may be.
+Tests of bridge/grammar.py: which arguments of a shim pass.
+Tests of bridge/profiles.py: the tables of git and gh.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The bridge's log: a line for each thing, whatever the sandbox sends, without secrets, and with an end."""
+"""The bridge's log: a line for each thing, whatever the sandbox sends, without secrets, and with an end.
+
+Tests of bridge/audit.py.
+"""
 
 from __future__ import annotations
 

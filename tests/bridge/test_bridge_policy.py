@@ -1,4 +1,8 @@
-"""What the policy keeps from the sandbox, the bridge does not do for it either: paths, secrets, networks."""
+"""What the policy keeps from the sandbox, the bridge does not do for it either: paths, secrets, networks.
+
+Tests of bridge/programs.py.
+Tests of bridge/remotes.py: a remote on a network that the sandbox shares.
+"""
 
 from __future__ import annotations
 

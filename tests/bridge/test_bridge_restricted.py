@@ -1,4 +1,7 @@
-"""git on the host parses what the sandbox wrote, so it starts restricted: files, programs, ports."""
+"""git on the host parses what the sandbox wrote, so it starts restricted: files, programs, ports.
+
+Tests of launcher/init/source/restrict.c.
+"""
 
 from __future__ import annotations
 

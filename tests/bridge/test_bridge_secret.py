@@ -1,4 +1,7 @@
-"""Secrets are taken out of a stream wherever it is cut, and nothing else of it changes."""
+"""Secrets are taken out of a stream wherever it is cut, and nothing else of it changes.
+
+Tests of bridge/secret.py: secrets are masked wherever a stream is cut.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,12 @@
-"""The bridge as a service: what passes through a shim, and what clients do that mean harm or just break."""
+"""The bridge as a service: what passes through a shim, and what clients do that mean harm or just break.
+
+Tests of bridge/call.py: who may call, what for, with which environment.
+Tests of bridge/children.py: what a program leaves behind.
+Tests of bridge/pump.py.
+Tests of bridge/secret.py: secrets are masked in a program's output.
+Tests of bridge/server.py.
+Tests of bridge/shim/source/shim.c: status, signals, streams, and 125 without a bridge.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The bridge as people meet it: `sandwright run`, `sandwright bridge` and `sandwright shim-eval`."""
+"""The bridge as people meet it: `sandwright run`, `sandwright bridge` and `sandwright shim-eval`.
+
+Tests of bridge/check.py: `shim-eval`.
+"""
 
 from __future__ import annotations
 

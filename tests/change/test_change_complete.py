@@ -1,4 +1,7 @@
-"""Every widening that asking everything finds is listed: generated edits against an exhaustive comparison."""
+"""Every widening that asking everything finds is listed: generated edits against an exhaustive comparison.
+
+Tests of change/settings.py.
+"""
 
 from __future__ import annotations
 

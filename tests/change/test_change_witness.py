@@ -1,4 +1,7 @@
-"""Changes are attempted in real sandboxes, and a witness can contradict."""
+"""Changes are attempted in real sandboxes, and a witness can contradict.
+
+Tests of change/stage.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""`sandwright diff`: what it reads, what it writes, how it ends."""
+"""`sandwright diff`: what it reads, what it writes, how it ends.
+
+Tests of change/group_changes.py.
+Tests of change/settings.py: how changed limits, shims and methods are reported.
+Tests of cli/changes.py.
+Tests of git/command.py: reading a revision starts nothing.
+"""
 
 from __future__ import annotations
 

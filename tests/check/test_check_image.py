@@ -1,4 +1,9 @@
-"""Each rule of `lint-image` is broken by an image made byte by byte, and by nothing else in it."""
+"""Each rule of `lint-image` is broken by an image made byte by byte, and by nothing else in it.
+
+Tests of check/configuration.py.
+Tests of check/image.py.
+Tests of sarif.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Structure tests are read as container-structure-test reads them, and can fail in each of their parts."""
+"""Structure tests are read as container-structure-test reads them, and can fail in each of their parts.
+
+Tests of check/commands.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A command that checks something fails when it has checked nothing, and names the reason."""
+"""A command that checks something fails when it has checked nothing, and names the reason.
+
+Tests of checked.py.
+"""
 
 from __future__ import annotations
 
@@ -33,6 +36,11 @@ CHECK_NOTHING = {
         "shell",
         "cleanup",
         "setup",
+        "changes",
+        "apply",
+        "discard",
+        "undo",
+        "workspaces",
         "lock-diff",
     ),
     *(

@@ -1,4 +1,7 @@
-"""A stranger's text controls no terminal: control characters, and what turns text around, are escaped."""
+"""A stranger's text controls no terminal: control characters, and what turns text around, are escaped.
+
+Tests of visible.py.
+"""
 
 from __future__ import annotations
 

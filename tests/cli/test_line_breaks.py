@@ -1,4 +1,7 @@
-"""No text of a stranger's begins a line of what a command says: CI obeys lines like `::error::`."""
+"""No text of a stranger's begins a line of what a command says: CI obeys lines like `::error::`.
+
+Tests of visible.py.
+"""
 
 from __future__ import annotations
 

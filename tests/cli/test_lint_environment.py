@@ -1,4 +1,7 @@
-"""`lint` names variables that lead where nothing can be written, and tokens that a shell's files export."""
+"""`lint` names variables that lead where nothing can be written, and tokens that a shell's files export.
+
+Tests of policy/environment_remarks.py.
+"""
 
 from __future__ import annotations
 

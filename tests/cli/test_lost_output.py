@@ -1,4 +1,4 @@
-"""Whoever reads the output goes away, or it can't be written: no traceback, and a code that says so."""
+"""Output that nobody reads (SIGPIPE) or that can't be written: no traceback, and a code that says so."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""No command waits at a named pipe that somebody put where it reads or writes a file."""
+"""No command waits at a named pipe that somebody put where it reads or writes a file.
+
+Tests of reading.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""The command line is read as people write it, and errors become exits with their own codes."""
+"""The command line is read as people write it, and errors become exits with their own codes.
+
+Tests of cli/functions.py.
+Tests of cli/parsing.py.
+Tests of cli/program.py: exit codes.
+Tests of cli/running.py: options of `run`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What is shown while a command works: one line on a terminal, plain lines elsewhere."""
+"""What is shown while a command works: one line on a terminal, plain lines elsewhere.
+
+Tests of progress.py.
+"""
 
 from __future__ import annotations
 

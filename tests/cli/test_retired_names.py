@@ -1,4 +1,8 @@
-"""Names of commands and options of the last release work, with one line that gives the new name."""
+"""Names of commands and options of the last release work, with one line that gives the new name.
+
+Tests of cli/commands/everyday.py: retired options.
+Tests of cli/parsing.py: retired options.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The list of commands is printed at once: without Invoke, and without a command's imports."""
+"""The list of commands is printed at once: without Invoke, and without a command's imports.
+
+Tests of lazy.py.
+"""
 
 from __future__ import annotations
 

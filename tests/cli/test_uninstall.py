@@ -1,4 +1,7 @@
-"""`sandwright uninstall`."""
+"""`sandwright uninstall` removes what is sandwright's: through no link or mount, and nothing of other users.
+
+Tests of cli/uninstall.py.
+"""
 
 from __future__ import annotations
 

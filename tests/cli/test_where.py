@@ -1,4 +1,7 @@
-"""Where a command line looks for its policy, and what it says where it can find nothing."""
+"""Where a command line looks for its policy, and what it says where it can find nothing.
+
+Tests of user_dirs.py: the nearest policy (find_above).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What commands write goes through no link: a sandbox may have put one into the project."""
+"""What commands write goes through no link: a sandbox may have put one into the project.
+
+Tests of outputs.py.
+"""
 
 from __future__ import annotations
 

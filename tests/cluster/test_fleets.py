@@ -1,4 +1,10 @@
-"""Fleets with a stand-in for the API server: what is sent, what counts, and whose word is taken for it."""
+"""Fleets with a stand-in for the API server: what is sent, what counts, and whose word is taken for it.
+
+Tests of builder/sandwright_kubernetes/fleets/records.py.
+Tests of builder/sandwright_kubernetes/fleets/start.py.
+Tests of builder/sandwright_kubernetes/fleets/tally.py.
+Tests of builder/sandwright_kubernetes/fleets/watching.py.
+"""
 
 from __future__ import annotations
 

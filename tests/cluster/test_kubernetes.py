@@ -1,5 +1,10 @@
 """Manifests of a cluster: golden, valid for the real schemas, restricted, and what a policy says is in
-them."""
+them.
+
+Tests of builder/sandwright_kubernetes/naming.py.
+Tests of builder/sandwright_kubernetes/pod.py.
+Tests of builder/sandwright_kubernetes/render.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A run whose project travels, with a stand-in for the API server and a real registry."""
+"""A project travels to a Pod and back (upload, download): a stand-in for the API server, a real registry.
+
+Tests of builder/sandwright_kubernetes/sync/transfer.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What a Pod may connect to: its filter, its NetworkPolicy, the way to the proxy; and its variables."""
+"""What a Pod may connect to: its filter, its NetworkPolicy, the way to the proxy; and its variables.
+
+Tests of builder/sandwright_kubernetes/filters.py.
+Tests of builder/sandwright_kubernetes/network.py.
+"""
 
 from __future__ import annotations
 

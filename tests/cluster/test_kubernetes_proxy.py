@@ -1,4 +1,7 @@
-"""The proxy in a cluster: valid, restricted, reached by the sandbox alone, and squid runs as it says."""
+"""The proxy in a cluster: valid, restricted, reached by the sandbox alone, and squid runs as it says.
+
+Tests of builder/sandwright_kubernetes/proxy.py.
+"""
 
 from __future__ import annotations
 

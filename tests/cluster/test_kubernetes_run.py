@@ -1,6 +1,11 @@
 """The method `kubernetes` with a stand-in for the API server: what it asks for, and what it makes of answers.
 
 What a real cluster does is in `tests/cluster/`.
+
+Tests of builder/sandwright_kubernetes/feeding.py.
+Tests of builder/sandwright_kubernetes/job.py.
+Tests of builder/sandwright_kubernetes/records.py: orphaned Jobs are removed by record and label.
+Tests of builder/sandwright_kubernetes/start.py: the time limit (124), a lost Pod (125), the end of the Job.
 """
 
 from __future__ import annotations

@@ -1,4 +1,13 @@
-"""What of a project is sent to a Pod, and that nothing comes back that the policy protects."""
+"""What of a project is sent to a Pod, and that nothing comes back that the policy protects.
+
+Tests of builder/sandwright_kubernetes/copier/source/copier.c.
+Tests of builder/sandwright_kubernetes/sync/changes.py: conflicts, links that lead out.
+Tests of builder/sandwright_kubernetes/sync/layers.py: the same project gives the same image.
+Tests of builder/sandwright_kubernetes/sync/returned.py: a hostile archive from a Pod.
+Tests of builder/sandwright_kubernetes/sync/rules.py: what may come back, by path.
+Tests of builder/sandwright_kubernetes/sync/snapshot.py: what is denied is not sent.
+Tests of folding.py: protected names in another case.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +29,9 @@ from sandwright.errors import ArchiveRefused, HostError
 from sandwright.host import collect_host
 from sandwright.rootfs.tar.entry import EntryKind, TarEntry
 from sandwright.rootfs.tar.limits import ArchiveLimits
+from sandwright.workspace.withheld import leads_out
 from sandwright_kubernetes.copier import COPIER
-from sandwright_kubernetes.sync.returned import leads_out, unpack_changes
+from sandwright_kubernetes.sync.returned import unpack_changes
 from sandwright_kubernetes.sync.snapshot import take_snapshot
 from support.deadfuse import dead_fuse
 

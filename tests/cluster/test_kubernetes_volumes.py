@@ -1,4 +1,7 @@
-"""What a Pod has of files: the project on a volume, what is read-only in it, and what is hidden."""
+"""What a Pod has of files: the project on a volume, what is read-only in it, and what is hidden.
+
+Tests of builder/sandwright_kubernetes/volumes.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What is written as YAML means the same to every reader: of YAML 1.1 and 1.2, in Python and in Go."""
+"""What is written as YAML means the same to every reader: of YAML 1.1 and 1.2, in Python and in Go.
+
+Tests of methods/shared/yamltext.py.
+"""
 
 from __future__ import annotations
 

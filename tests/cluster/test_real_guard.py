@@ -1,4 +1,8 @@
-"""What `kubernetes-install` renders, on a real cluster: which Pods are admitted, and why others are not."""
+"""What `kubernetes-install` renders, on a real cluster: which Pods are admitted, and why others are not.
+
+Tests of builder/sandwright_kubernetes/cel.py: a real API server refuses other Pods.
+Tests of builder/sandwright_kubernetes/guard.py: a real API server refuses other Pods.
+"""
 
 from __future__ import annotations
 

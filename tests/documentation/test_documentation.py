@@ -1,4 +1,7 @@
-"""Every command in the README and in docs/ is run, and prints what the page shows; and no table is stale."""
+"""Every command in the README and in docs/ is run, and prints what the page shows; and no table is stale.
+
+Tests of cli/reference.py: generated tables.
+"""
 
 from __future__ import annotations
 

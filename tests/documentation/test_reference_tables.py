@@ -1,4 +1,7 @@
-"""What the documentation's tables are made of: names that exist, and answers that a real proof gives."""
+"""What the documentation's tables are made of: names that exist, and answers that a real proof gives.
+
+Tests of verify/catalogue/__init__.py.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ def test_named_probes_exist() -> None:
 def test_a_real_proof_has_the_probes_that_are_listed(tmp_path: Path) -> None:
     (tmp_path / "p").mkdir()
     (tmp_path / "p" / "sandbox.yaml").write_text(
-        "method: bwrap\nresources: {files: 64, time: 1h}\nenvironment: {set: {A: b}}\n"
+        "method: bwrap\nworkspace: review\nresources: {files: 64, time: 1h}\nenvironment: {set: {A: b}}\n"
     )
     report = tmp_path / "report.json"
     subprocess.run([*SANDWRIGHT, "verify", "--json", report], cwd=tmp_path / "p", timeout=300, check=False)

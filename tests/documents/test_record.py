@@ -1,4 +1,7 @@
-"""Records of ours: what is written is read, and nothing else."""
+"""Records of ours: what is written is read, and nothing else.
+
+Tests of documents/record.py.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 The image is built from its lock, as anybody does it; what the sandbox may reach is a server in a container on
 a network of the test's own, whose addresses look public.
+
+Tests of launcher/source/engine_proxy.c.
 """
 
 from __future__ import annotations

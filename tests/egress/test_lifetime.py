@@ -1,4 +1,9 @@
-"""A proxy's life: it answers once it is there, and nothing is left of it, whoever is killed."""
+"""A proxy's life: it answers once it is there, and nothing is left of it, whoever is killed.
+
+Tests of egress/log.py.
+Tests of egress/start.py.
+Tests of egress/supervisor.py: the proxy ends with its session, and the supervisor with squid.
+"""
 
 from __future__ import annotations
 

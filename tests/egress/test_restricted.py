@@ -1,4 +1,8 @@
-"""squid parses what a sandbox sends, so it starts restricted: what the words before it hold."""
+"""squid parses what a sandbox sends, so it starts restricted: what the words before it hold.
+
+Tests of launcher/init/source/restrict.c.
+Tests of render/restricted.py.
+"""
 
 from __future__ import annotations
 

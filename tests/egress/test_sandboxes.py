@@ -1,6 +1,8 @@
 """Sandboxes with the proxy and nothing else: real launchers, real squid, and witnesses of the ways around it.
 
 What is refused is reached from the machine itself, in the same lab: that is the control of each refusal.
+
+Tests of launcher/source/egress.c.
 """
 
 from __future__ import annotations

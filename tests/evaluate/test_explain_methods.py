@@ -1,4 +1,20 @@
-"""One question, every method: the answer comes from what was rendered, and is compared with the policy."""
+"""One question, every method: the answer comes from what was rendered, and is compared with the policy.
+
+Tests of builder/sandwright_kubernetes/explain.py: manifests, read back.
+Tests of evaluate/explain/compare.py: policy and artifact, answer by answer.
+Tests of evaluate/explain/isolation.py: an option that the reader does not know (refuse_unknown).
+Tests of evaluate/explain/known.py: accepted gaps are no disagreement.
+Tests of evaluate/explain/squid.py: the proxy's hosts, read back.
+Tests of methods/<name>/explain.py.
+Tests of methods/bwrap/explain.py: bubblewrap's options, read back.
+Tests of methods/gvisor/explain.py.
+Tests of methods/landlock/explain.py.
+Tests of methods/seatbelt/explain.py.
+Tests of methods/shared/engine/explain.py: options of Docker and Podman, read back.
+Tests of methods/shared/runtime_spec/explain.py: config.json, read back.
+Tests of methods/user/explain.py.
+Tests of methods/vm/explain.py.
+"""
 
 # A row of a table is a line, however long.
 # ruff: noqa: E501, PLR0917

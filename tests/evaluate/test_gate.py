@@ -1,4 +1,11 @@
-"""Rendered artifacts that allow more than the policy are refused, whichever method rendered them."""
+"""Rendered artifacts that allow more than the policy are refused, whichever method rendered them.
+
+Tests of evaluate/boundary.py: the paths, hosts and calls about which the gate asks.
+Tests of evaluate/gate.py.
+Tests of methods/registry.py: nobody renders past the gate.
+Tests of methods/shared/engine/compose_explain.py: the Compose file, read back.
+Tests of render/imagemasks.py: a denied path of an image is hidden.
+"""
 
 # A row of a table is a line, however long.
 # ruff: noqa: E501, PLR0917

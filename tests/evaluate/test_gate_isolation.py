@@ -2,6 +2,9 @@
 
 Namespaces, capabilities, devices, hooks, masks, links, the default action of a filter, and all that the
 readers don't know.
+
+Tests of evaluate/explain/isolation.py: namespaces, capabilities, devices.
+Tests of evaluate/explain/shape.py: keys that a reader does not know.
 """
 
 # A row of a table is a line, however long.

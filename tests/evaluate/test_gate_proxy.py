@@ -1,4 +1,9 @@
-"""A proxy among the artifacts that lets through more than the policy is not used."""
+"""A proxy among the artifacts that lets through more than the policy is not used.
+
+Tests of evaluate/explain/squid.py: a line of squid.conf that is not known.
+Tests of evaluate/explain/squid_lines.py.
+Tests of evaluate/proxied.py.
+"""
 
 from __future__ import annotations
 

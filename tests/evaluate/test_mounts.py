@@ -1,4 +1,8 @@
-"""Mount plans: what lies where and in which order, what is left open, and that they say what policies say."""
+"""Mount plans: what lies where and in which order, what is left open, and that they say what policies say.
+
+Tests of policy/startup.py: what an empty root needs to start a program.
+Tests of render/mounts.py: order of mounts, parents first; pins on directories of a restriction.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Decisions: what macOS was seen to decide, what is known of its order of decision, and who decided."""
+"""Decisions: what macOS was seen to decide, what is known of its order of decision, and who decided.
+
+Tests of evaluate/sbpl/filters.py.
+Tests of evaluate/sbpl/table.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""The linter: each check finds what it is for, with its place, and leaves alone what is right."""
+"""The linter: each check finds what it is for, with its place, and leaves alone what is right.
+
+Tests of evaluate/sbpl/lint_filters.py.
+Tests of evaluate/sbpl/lint_reach.py.
+Tests of evaluate/sbpl/lint_rules.py.
+Tests of evaluate/sbpl/lint_text.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The Scheme that profiles are written in: what expressions give, and that every run ends."""
+"""The Scheme that profiles are written in: what expressions give, and that every run ends.
+
+Tests of evaluate/sbpl/numbers.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Profiles as programs: the rules they make, and what does not compile."""
+"""Profiles as programs: the rules they make, and what does not compile.
+
+Tests of evaluate/sbpl/actions.py.
+"""
 
 from __future__ import annotations
 

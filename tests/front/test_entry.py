@@ -1,4 +1,10 @@
-"""Entries of the render cache: one table in C and Python, and hostile bytes do nothing natively."""
+"""Entries of the render cache: one table in C and Python, and hostile bytes do nothing natively.
+
+Tests of front/source/fields.h.
+Tests of front/source/questions.c: C and Python answer each question alike.
+Tests of questions.py: C and Python answer each question alike.
+Tests of session/entry.py.
+"""
 
 from __future__ import annotations
 

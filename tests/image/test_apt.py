@@ -1,4 +1,8 @@
-"""Resolving with the real apt: against archives made and signed on the spot, and against Debian's."""
+"""Resolving with the real apt: against archives made and signed on the spot, and against Debian's.
+
+Tests of image/apt.py: which Debian packages a lock gets, and the signature of a package index.
+Tests of image/aptsources.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""Building images: what is in them, when they are built again, and what goes wrong by name."""
+"""Building images: what is in them, when they are built again, and what goes wrong by name.
+
+Tests of image/assemble.py: files are shared out over layers.
+Tests of image/build.py.
+Tests of image/documents.py: manifest and configuration.
+Tests of image/plan.py: when an image is built again.
+Tests of image/publish.py: platforms that are up to date stay.
+"""
 
 from __future__ import annotations
 

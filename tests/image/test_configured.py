@@ -1,4 +1,9 @@
-"""Images whose packages configure themselves: mmdebstrap is given the locked packages, and not trusted."""
+"""Images whose packages configure themselves: mmdebstrap is given the locked packages, and not trusted.
+
+Tests of image/configured.py.
+Tests of image/residue.py: what maintainer scripts make of the building machine.
+Tests of image/scratch.py: no content of a mount is removed.
+"""
 
 from __future__ import annotations
 

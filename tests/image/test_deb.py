@@ -1,4 +1,8 @@
-"""Reading Debian packages: what is well formed is read; all else is an error that names the package."""
+"""Reading Debian packages: what is well formed is read; all else is an error that names the package.
+
+Tests of image/deb.py.
+Tests of image/packagefile.py: size and SHA-256 of a package that is read.
+"""
 
 from __future__ import annotations
 

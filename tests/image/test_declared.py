@@ -1,4 +1,8 @@
-"""What is declared in place of maintainer scripts, and what a definition adds: paths, modes, contents."""
+"""What is declared in place of maintainer scripts, and what a definition adds: paths, modes, contents.
+
+Tests of image/declared.py.
+Tests of image/overlay.py: additions over the base's files.
+"""
 
 from __future__ import annotations
 

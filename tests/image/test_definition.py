@@ -1,4 +1,10 @@
-"""Image definitions: what they may say, what is refused and where, and the images that ship."""
+"""Image definitions: what they may say, what is refused and where, and the images that ship.
+
+Tests of image/definition.py.
+Tests of image/fields.py.
+Tests of image/schema.py.
+Tests of image/sections.py.
+"""
 
 from __future__ import annotations
 

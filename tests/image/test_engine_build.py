@@ -2,6 +2,9 @@
 
 The base of the derived images is the small image that the first stages run on: it is built in seconds. Of
 packages there is `distroless` itself for Docker, and a smaller one of its kind for Podman, which is slower.
+
+Tests of engines/contract.py.
+Tests of image/dockerfile/recipe.py.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Dockerfiles as text: what is in them for every image, what linters say, and what they refuse to hold."""
+"""Dockerfiles as text: what is in them for every image, what linters say, and what they refuse to hold.
+
+Tests of image/dockerfile/additions.py.
+Tests of image/dockerfile/recipe.py.
+"""
 
 from __future__ import annotations
 

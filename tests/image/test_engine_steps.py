@@ -1,4 +1,8 @@
-"""The steps of Dockerfiles, run here: what they make is what the embedded builder makes."""
+"""The steps of Dockerfiles, run here: what they make is what the embedded builder makes.
+
+Tests of image/declared.py: the same steps in a Dockerfile.
+Tests of image/residue.py.
+"""
 
 from __future__ import annotations
 

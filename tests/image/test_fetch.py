@@ -1,4 +1,8 @@
-"""Fetching packages: against a real server on loopback that misbehaves in every way there is."""
+"""Downloading packages (fetch, cache, retry): a real server on loopback that misbehaves in every way.
+
+Tests of image/download.py: size and SHA-256 of a download, and what is tried again.
+Tests of image/fetcher.py: cache, store, mirrors.
+"""
 
 from __future__ import annotations
 

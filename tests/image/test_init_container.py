@@ -1,4 +1,7 @@
-"""The first process in real containers of runc's: whom it becomes, what it touches, and what it refuses."""
+"""The first process in real containers of runc's: whom it becomes, what it touches, and what it refuses.
+
+Tests of image/init/source/init.c.
+"""
 
 from __future__ import annotations
 

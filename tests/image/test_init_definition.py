@@ -1,4 +1,7 @@
-"""`config.init` in definitions, and the images that are built of them."""
+"""`config.init` in definitions, and the images that are built of them.
+
+Tests of image/documents.py: `config.init` goes in front of commands.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Layers and their compression: the same bytes every time, in bounded memory, readable by everyone."""
+"""Layers and their compression: the same bytes every time, in bounded memory, readable by everyone.
+
+Tests of image/compress.py.
+Tests of image/layer.py.
+"""
 
 from __future__ import annotations
 

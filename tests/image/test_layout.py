@@ -1,4 +1,7 @@
-"""Image layouts on disk: complete or absent at every moment, and nothing else is touched."""
+"""Image layouts on disk: complete or absent at every moment, and nothing else is touched.
+
+Tests of image/layout.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Lock files: their text, what is refused in them, when they are stale, and what a new one changes."""
+"""Lock files: their text, what is refused in them, when they are stale, and what a new one changes.
+
+Tests of image/lock.py.
+Tests of image/lockfile.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`sandwright verify-mapping` as it is called."""
+"""`sandwright verify-mapping` as it is called.
+
+Tests of cli/mapping.py.
+"""
 
 from __future__ import annotations
 

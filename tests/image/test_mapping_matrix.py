@@ -1,6 +1,8 @@
 """Images × runtimes × ways of starting: who one is inside, and whose new files are.
 
 A cut of what `sandwright verify-mapping` starts; test_mapping_command has all cases, under runc.
+
+Tests of verify/mapping/seen.py.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Packages of npm in an image: locked and downloaded by a real npm, installed without one."""
+"""Packages of npm in an image: locked and downloaded by a real npm, installed without one.
+
+Tests of image/npm.py.
+Tests of image/npmpackage.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""From packages to a layer: where each file goes, what is left out, and what is refused."""
+"""From packages to a layer: where each file goes, what is left out, and what is refused.
+
+Tests of image/packages.py.
+"""
 
 from __future__ import annotations
 

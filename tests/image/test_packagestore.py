@@ -1,4 +1,7 @@
-"""Packages from a package store: an OCI layout that has them when the mirror no longer does."""
+"""Packages from a package store: an OCI layout that has them when the mirror no longer does.
+
+Tests of image/packagestore.py.
+"""
 
 from __future__ import annotations
 

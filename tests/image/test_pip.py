@@ -1,4 +1,8 @@
-"""Python packages of an image: locked and downloaded by a real pip, installed without one."""
+"""Python packages of an image: locked and downloaded by a real pip, installed without one.
+
+Tests of image/pip.py.
+Tests of image/wheel.py: a wheel's SHA-256.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Removing root file systems: only those that nothing needs."""
+"""Removing root file systems: only those that nothing needs.
+
+Tests of cli/prune.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""Reproducible: one lock gives the same bytes, whoever builds, where and how, also after a killed build."""
+"""Reproducible: one lock gives the same bytes, whoever builds, where and how, also after a killed build.
+
+Tests of image/assemble.py.
+Tests of image/documents.py.
+Tests of image/overlay.py.
+Tests of rootfs/tar/writer.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""`sandwright init`: what it proposes for which project, that it is a policy, and that no more is written."""
+"""`sandwright init`: what it proposes for which project, that it is a policy, and that no more is written.
+
+Tests of cli/commands/everyday.py: the choices of `init --agent`.
+Tests of init/files.py.
+Tests of policy/agents.py: each agent has a preset.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Boots two machines of the lab and proves two methods there; `invoke lab` proves all."""
+"""Boots two machines of the lab and proves two methods there; `invoke lab` proves all.
+
+Tests of launcher/source/scope.c: limits of a normal user by a scope of systemd.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What a launcher makes of odd starters, of names that lead elsewhere, and of signals at the wrong moment."""
+"""What a launcher makes of odd starters, of names that lead elsewhere, and of signals at the wrong moment.
+
+Tests of launcher/source/shims.c: only a socket is the bridge's channel.
+"""
 
 from __future__ import annotations
 

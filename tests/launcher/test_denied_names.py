@@ -1,4 +1,7 @@
-"""What the host makes at a denied name while a run goes on, and where it points a link that leads to one."""
+"""What the host makes at a denied name while a run goes on, and where it points a link that leads to one.
+
+Tests of launcher/source/watch_denied.c.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The launcher of Docker and Podman: whoever is killed, and when, no container stays."""
+"""The launcher of Docker and Podman: whoever is killed, and when, no container stays.
+
+Tests of launcher/source/engine.c.
+"""
 
 from __future__ import annotations
 
@@ -108,8 +111,37 @@ def test_whoever_is_killed(
     assert (again.status, again.text) == (3, "again"), again.stderr
 
 
+@pytest.mark.parametrize(
+    ("annotation", "starts"),
+    [
+        ("org.opencontainers.image.title=x", True),
+        ("run.oci.seccomp_bpf_data=BgAAAAAA/38=", False),
+        ("org.systemd.property.MemoryMax=uint64 99999999999", False),
+    ],
+)
+@pytest.mark.parametrize("host", ENGINES[1:], indirect=True)
+def test_an_image_does_not_steer_the_runtime(
+    host: EngineHost, launch: str, tmp_path: Path, annotation: str, starts: bool
+) -> None:
+    """Podman hands an image's annotations to crun, which takes a filter of system calls from them."""
+    build = ("build", "--quiet", "--isolation=chroot", "--annotation", annotation, "--tag", host.image, "-")
+    original, text = (
+        host.run("image", "inspect", "--format", "{{.Id}}", host.image).text,
+        f"FROM {host.image}",
+    )
+    process.run(host.program, *build, stdin=text.encode(), env=host.environment, timeout=60)
+    try:
+        environment = _environment(host, tmp_path)
+        ended = process.run(launch, "sh", "-c", "echo up", env=environment, timeout=60, check=False)
+    finally:
+        host.run("tag", original, host.image)
+    assert (ended.status, ended.text) == ((0, "up") if starts else (125, "")), ended.stderr
+    assert starts or f"annotation {annotation.partition('=')[0]}" in ended.stderr
+    assert list((tmp_path / "run").glob("sandwright/runs/*")) == []
+
+
 def test_only_the_run_is_asked_for(host: EngineHost, launch: str, tmp_path: Path) -> None:
-    """Where all goes well the engine's client is started once."""
+    """Where all goes well the engine's client is started once; Podman's twice for an image not ours."""
     programs, said = tmp_path / "bin", tmp_path / "said"
     programs.mkdir()
     client = programs / host.name
@@ -120,7 +152,8 @@ def test_only_the_run_is_asked_for(host: EngineHost, launch: str, tmp_path: Path
     ended = process.run(
         launch, "sh", "-c", "exit 7", env={**environment, "PATH": path}, timeout=60, check=False
     )
-    assert (ended.status, said.read_text().split()) == (7, ["run"]), ended.stderr
+    asked = ["image"] * (host.name == "podman")
+    assert (ended.status, said.read_text().split()) == (7, [*asked, "run"]), ended.stderr
 
 
 def test_the_hosts_authorities_lie_over_the_images(host: EngineHost, tmp_path: Path) -> None:

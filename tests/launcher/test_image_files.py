@@ -1,4 +1,9 @@
-"""What lies over files of an image: the host's certificates of authorities, and names of hosts."""
+"""What lies over files of an image: the host's CA certificates, Java's key store, and names of hosts.
+
+Tests of launcher/source/authorities.c: CA certificates.
+Tests of launcher/source/imagefiles.c: /etc/hosts and other files over an image's.
+Tests of policy/bundle.py: the host's CA certificates.
+"""
 
 from __future__ import annotations
 

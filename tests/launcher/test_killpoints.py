@@ -1,4 +1,7 @@
-"""Nothing of a run remains, whichever of its processes is killed (SIGKILL), and when; many runs at once."""
+"""Nothing of a run remains, whichever of its processes is killed (SIGKILL), and when; many runs at once.
+
+Tests of launcher/source/monitor.c.
+"""
 
 from __future__ import annotations
 

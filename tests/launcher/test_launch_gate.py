@@ -1,4 +1,8 @@
-"""The command of a container never starts before the mounts of its sandbox are compared."""
+"""The command of a container never starts before the mounts of its sandbox are compared.
+
+Tests of launcher/source/init.c: it waits (--gate).
+Tests of launcher/source/watch.c: the first comparison.
+"""
 
 from __future__ import annotations
 

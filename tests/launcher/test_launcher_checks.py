@@ -1,4 +1,11 @@
-"""The command never starts without its sandbox, 125 instead: what a launcher checks before a start."""
+"""The command never starts without its sandbox, 125 instead: what a launcher checks before a start.
+
+Tests of launcher/source/check.c.
+Tests of launcher/source/environment.c: the values of variables (choose_environment).
+Tests of launcher/source/log.c.
+Tests of launcher/source/rundir.c: the directory of a run.
+Tests of launcher/source/sha256.c.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,13 @@
-"""C that parses survives any bytes (fuzz): plans of mounts, mountinfo, and more."""
+"""C that parses survives any bytes (fuzz): plans of mounts, mountinfo, and more.
+
+Tests of launcher/source/diag.c: which files listening Unix sockets are bound to.
+Tests of launcher/source/document.c.
+Tests of launcher/source/filter.c: a seccomp filter answers as the evaluator says.
+Tests of launcher/source/line.c.
+Tests of launcher/source/mountinfo.c.
+Tests of launcher/source/vm_relay.c.
+Tests of launcher/source/watch_plan.c.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The process that copies between the command's pipes and what the launcher was given."""
+"""The process that copies between the command's pipes and what the launcher was given.
+
+Tests of launcher/source/streams.c.
+"""
 
 from __future__ import annotations
 

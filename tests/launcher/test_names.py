@@ -1,4 +1,8 @@
-"""Names inside: what the resolver answers to anybody's bytes, and what a policy makes of it."""
+"""Names inside: what the resolver answers to anybody's bytes, and what a policy makes of it.
+
+Tests of launcher/source/dns.c.
+Tests of render/hostnames.py.
+"""
 
 from __future__ import annotations
 

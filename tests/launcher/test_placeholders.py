@@ -1,4 +1,7 @@
-"""Placeholders: what lies in a project while something runs there, and nothing afterwards or elsewhere."""
+"""Placeholders: what lies in a project while something runs there, and nothing afterwards or elsewhere.
+
+Tests of launcher/source/placeholders.c.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Ports between the host's loopback and the sandbox's: each that is listed, and no other."""
+"""Ports between the host's loopback and the sandbox's: each that is listed, and no other.
+
+Tests of launcher/source/ports.c.
+Tests of launcher/source/relay.c.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""The run document, and what the launcher becomes at its end: a program that the document names."""
+"""The run document, and what the launcher becomes at its end: a program that the document names.
+
+Tests of launcher/run_document.py.
+Tests of launcher/source/finish.c: the program that the launcher executes at its end.
+Tests of launcher/source/main.c.
+Tests of launcher/source/run_document.c.
+Tests of launcher/source/run_fields.h.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The launcher of OCI runtimes: what a runtime gets, what its end becomes, what is left of who is killed."""
+"""The launcher of OCI runtimes: what a runtime gets, what its end becomes, what is left of who is killed.
+
+Tests of launcher/source/bundle.c: the bundle of a run.
+Tests of launcher/source/runtime.c.
+"""
 
 from __future__ import annotations
 

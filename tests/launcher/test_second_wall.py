@@ -3,6 +3,11 @@
 Each case changes what was rendered, so that something lies inside that the policy doesn't show, or can be
 written that it shows read-only. With the wall the program gets EACCES. The control is the same change in a
 plan without the wall, where it reads or writes.
+
+Tests of launcher/init/source/main.c: Landlock is entered before the command starts.
+Tests of launcher/source/backstop.c.
+Tests of launcher/source/backstop_inside.c.
+Tests of render/landlock_backstop.py.
 """
 
 from __future__ import annotations

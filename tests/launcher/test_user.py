@@ -1,4 +1,9 @@
-"""The launcher of an account: what root's half takes from its caller, and what is left when one is killed."""
+"""The launcher of an account: what root's half takes from its caller, and what is left when one is killed.
+
+Tests of launcher/source/user.c.
+Tests of launcher/source/user_first.c.
+Tests of launcher/source/user_root.c.
+"""
 
 from __future__ import annotations
 

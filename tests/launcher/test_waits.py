@@ -1,4 +1,7 @@
-"""No wait of the launcher is without an end: who doesn't answer holds up nobody."""
+"""No wait of the launcher is without a time limit (timeout): what doesn't answer holds up nobody.
+
+Tests of launcher/source/monitor.c.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Whatever a record says, a proposal lets nothing through that the current policy or `default` doesn't."""
+"""`learn`: whatever a record says, its proposal allows nothing that the policy or `default` does not.
+
+Tests of learn/generalise.py.
+Tests of learn/tables.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A proposal is an edit of the policy's text that leaves the rest alone, whatever names it holds."""
+"""The proposal of `learn` is an edit of the policy's text that leaves the rest alone, with any names."""
 
 from __future__ import annotations
 

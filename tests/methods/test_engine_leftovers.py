@@ -1,4 +1,7 @@
-"""What a killed session leaves with an engine is found by the directory of its run, and nothing else is."""
+"""What a killed session leaves with an engine is found by the directory of its run, and nothing else is.
+
+Tests of methods/<name>/backend.py: leftovers.
+"""
 
 from __future__ import annotations
 

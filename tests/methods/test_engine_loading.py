@@ -1,4 +1,7 @@
-"""An engine runs the image that was built here: not none, not an older one of the same name."""
+"""An engine runs the image that was built here: not none, not an older one of the same name.
+
+Tests of methods/shared/engine/loading.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Images that another user built: unpacked into one's own cache, or refused with the way out."""
+"""Images that another user built: unpacked into one's own cache, or refused with the way out.
+
+Tests of methods/shared/images.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What others install is found wherever importlib.metadata finds it, which is not imported for nothing."""
+"""What others install is found wherever importlib.metadata finds it, which is not imported for nothing.
+
+Tests of methods/installed.py.
+"""
 
 from __future__ import annotations
 

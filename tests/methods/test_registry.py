@@ -1,4 +1,10 @@
-"""Methods of others: one is installed through an entry point, named in a policy, tried, and run."""
+"""Methods of others: one is installed through an entry point, named in a policy, tried, and run.
+
+Tests of methods/__init__.py.
+Tests of methods/contract.py.
+Tests of methods/registry.py.
+Tests of methods/shared/trial.py: a trial sandbox.
+"""
 
 from __future__ import annotations
 

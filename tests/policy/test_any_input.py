@@ -1,4 +1,4 @@
-"""Whatever somebody writes is taken or refused with a place; nothing else comes out."""
+"""Whatever somebody writes as a policy (fuzz) is taken or refused with a place; nothing else comes out."""
 
 from __future__ import annotations
 

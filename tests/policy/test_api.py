@@ -1,4 +1,7 @@
-"""The Python API as it is documented: the example runs, and every method answers like the command line."""
+"""The Python API as it is documented: the example runs, and every method answers like the command line.
+
+Tests of api.py.
+"""
 
 from __future__ import annotations
 

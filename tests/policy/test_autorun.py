@@ -1,4 +1,9 @@
-"""Each name that tools run by themselves has one row, which says what is done about it and why."""
+"""Each name that tools run by themselves has one row, which says what is done about it and why.
+
+Tests of nested.py.
+Tests of policy/autorun.py.
+Tests of policy/nested.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What is looked at on a host: links, sockets and Git's directories as they really are."""
+"""What is looked at on a host: links, sockets and Git's directories as they really are.
+
+Tests of policy/collect.py.
+"""
 
 from __future__ import annotations
 

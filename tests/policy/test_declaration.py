@@ -1,4 +1,9 @@
-"""What methods make of a policy: the table is whole, and what a method can't do is an error that names it."""
+"""What methods make of a policy: the table is whole, and what a method can't do is an error that names it.
+
+Tests of methods/<name>/support.py: each feature of each method.
+Tests of policy/names.py: features.
+Tests of policy/uses.py: what a method can't enforce is refused (check_expressible).
+"""
 
 # A row of a table is a line, however long.
 # ruff: noqa: E501
@@ -121,6 +126,8 @@ def test_some_cells(feature: str, method: str, level: str) -> None:
         ("environment: {set: {A: null}}", set()),
         ("credentials: {cloud: readonly}", {"credentials.cloud"}),
         ("credentials: {shims: {gh: {allow: []}}}", {"credentials.shims"}),
+        ("workspace: review", {"workspace"}),
+        ("workspace: live", set()),
         ("user: {mapping: required}", {"user.mapping"}),
         ("user: {mapping: off}", set()),
         ("gvisor: {engine: podman}", {"gvisor.engine"}),
@@ -144,7 +151,7 @@ def test_every_feature_is_used_by_some_policy() -> None:
     texts = [
         "extends: []",
         "filesystem: {write: [$PROJECT, /srv], readonly: [/srv/new], deny: [$PROJECT/new, $PROJECT/link], tmp: shared}\nnetwork: {mode: proxy, allow: [{host: a.example, private: true}], unix_sockets: [/srv/s], localhost: [80], expose: [81]}\nprocess: {sandbox_root: true}\n"
-        "environment: {set: {A: b}}\ncredentials: {cloud: readonly, shims: {gh: {allow: []}}}\nuser: {mapping: required}\nresources: {memory: 1GiB, cpus: 1, pids: 9, files: 9, time: 1m}\ngvisor: {engine: docker}",
+        "environment: {set: {A: b}}\ncredentials: {cloud: readonly, shims: {gh: {allow: []}}}\nuser: {mapping: required}\nworkspace: review\nresources: {memory: 1GiB, cpus: 1, pids: 9, files: 9, time: 1m}\ngvisor: {engine: docker}",
         "network: {mode: host, unix_sockets: [/srv/s]}",
         "network: {own_sockets: false}",
         "filesystem: {home: private}",

@@ -1,4 +1,7 @@
-"""Answers about a policy: the decision, the rule that decides, and the line it stands in."""
+"""Answers about a policy: the decision, the rule that decides, and the line it stands in.
+
+Tests of policy/explain.py.
+"""
 
 # A row of a table is a line, however long.
 # ruff: noqa: E501

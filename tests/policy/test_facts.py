@@ -1,4 +1,7 @@
-"""Facts of a host: kept as JSON, and refused when that is not what it was."""
+"""Facts of a host: kept as JSON, and refused when that is not what it was.
+
+Tests of policy/facts.py.
+"""
 
 # A row of a table is a line, however long.
 # ruff: noqa: E501

@@ -1,4 +1,8 @@
-"""The managed policy (floor): each field's order of strictness, and that no other layer loosens it."""
+"""The managed policy (floor): each field's order of strictness, and that no other layer loosens it.
+
+Tests of policy/floor.py.
+Tests of policy/path_limits.py.
+"""
 
 # A row of a table is a line, however long.
 # ruff: noqa: E501
@@ -61,6 +65,7 @@ ALLOWED = [
     ("credentials: {cloud: readonly}", "credentials: {cloud: none}"),
     ("credentials: {shims: {gh: {allow: ['pr *']}}}", "credentials: {shims: {gh: {allow: [pr list]}}}"),
     ("credentials: {shims: {gh: {allow: []}}}", "credentials: {shims: {gh: null}}"),
+    ("workspace: live", "workspace: review"),
     ("user: {mapping: auto}", "user: {mapping: required}"),
     ("resources: {memory: 2GiB, time: 1h, pids: 9}", "resources: {memory: 1024MiB, time: 60m, pids: 9}"),
     ("resources: {memory: unlimited}", "resources: {memory: 2GiB}"),
@@ -112,6 +117,8 @@ REFUSED = [
     ("credentials: {cloud: none}", "credentials: {cloud: readonly}", "project.yaml:1:22: credentials.cloud: readonly is looser than the floor's none (floor floor.yaml:1:22)"),
     ("credentials: {shims: {}}", "credentials: {shims: {gh: {allow: []}}}", "project.yaml:1:27: credentials.shims.gh: gh is not among the floor's shims"),
     ("credentials: {shims: {gh: {allow: [pr list]}}}", "credentials: {shims: {gh: {allow: ['pr *']}}}", "project.yaml:1:27: credentials.shims.gh: gh has more secrets or commands than the floor gives it (floor floor.yaml:1:27)"),
+    ("workspace: review", "workspace: live", "project.yaml:1:12: workspace: live is looser than the floor's review (floor floor.yaml:1:12)"),
+    ("credentials: {shims: {gh: {allow: ['pr *']}}}", "credentials: {shims: {gh: {allow: [pr list --repo a/b]}}}", "project.yaml:1:27: credentials.shims.gh: gh has more secrets or commands than the floor gives it (floor floor.yaml:1:27)"),
     ("user: {mapping: required}", "user: {mapping: auto}", "project.yaml:1:17: user.mapping: auto is looser than the floor's required (floor floor.yaml:1:17)"),
     ("resources: {memory: 2GiB}", "resources: {memory: 2049MiB}", "project.yaml:1:21: resources.memory: 2049MiB is looser than the floor's 2GiB (floor floor.yaml:1:21)"),
     ("resources: {time: 1h}", "resources: {time: unlimited}", "project.yaml:1:19: resources.time: unlimited is looser than the floor's 1h (floor floor.yaml:1:19)"),

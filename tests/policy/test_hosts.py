@@ -1,4 +1,7 @@
-"""Hosts and their patterns: one spelling, exact matching, and no way around by another spelling."""
+"""Hosts and their patterns: one spelling, exact matching, and no way around by another spelling.
+
+Tests of policy/hosts.py.
+"""
 
 # A row of a table is a line, however long.
 # ruff: noqa: E501

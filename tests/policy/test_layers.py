@@ -1,4 +1,9 @@
-"""How layers come together: the truth table of absent, empty and filled for each field, and the order."""
+"""How layers come together: the truth table of absent, empty and filled for each field, and the order.
+
+Tests of policy/layers.py.
+Tests of policy/merged.py: the order of layers.
+Tests of policy/model.py.
+"""
 
 # A row of a table is a line, however long.
 # ruff: noqa: E501
@@ -76,6 +81,7 @@ def _view(policy: ResolvedPolicy) -> Mapping[str, Any]:
         "environment.set": dict(policy.environment.set),
         "credentials.cloud": policy.credentials.cloud,
         "credentials.shims": sorted(policy.credentials.shims),
+        "workspace": policy.workspace,
         "user.mapping": policy.mapping,
         "resources.memory": policy.resources.memory,
         "resources.cpus": policy.resources.cpus,
@@ -101,6 +107,7 @@ VALUES = [
     ("process.sandbox_root", False, "process: {sandbox_root: true}", True, "process: {sandbox_root: false}", False),
     ("process.seccomp", "default", "process: {seccomp: build}", "build", "process: {seccomp: $HOME/p.json}", "/home/u/p.json"),
     ("credentials.cloud", "none", "credentials: {cloud: readonly}", "readonly", "credentials: {cloud: none}", "none"),
+    ("workspace", "live", "workspace: review", "review", "workspace: live", "live"),
     ("user.mapping", "auto", "user: {mapping: required}", "required", "user: {mapping: off}", "off"),
     ("resources.memory", None, "resources: {memory: 1KiB}", 1024, "resources: {memory: unlimited}", None),
     ("resources.cpus", None, "resources: {cpus: 1.5}", 1.5, "resources: {cpus: 4}", 4),

@@ -1,4 +1,7 @@
-"""One layer: what a file may say, and every fault of it at once, with line, column and words."""
+"""One layer: what a file may say, and every fault of it at once, with line, column and words.
+
+Tests of policy/load.py.
+"""
 
 # A row of a table is a line, however long.
 # ruff: noqa: E501

@@ -1,4 +1,7 @@
-"""No sandbox can change a module that this program has loaded. Hundreds of them take little time."""
+"""No sandbox can change a module that this program has loaded. Hundreds of them take little time.
+
+Tests of policy/installation.py.
+"""
 
 from __future__ import annotations
 

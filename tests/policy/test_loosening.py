@@ -1,4 +1,7 @@
-"""What a policy lets through that the preset `default` doesn't, found by comparing the two."""
+"""What a policy lets through that the preset `default` doesn't, found by comparing the two.
+
+Tests of policy/loosening.py.
+"""
 
 # A row of a table is a line, however long.
 # ruff: noqa: E501
@@ -197,10 +200,14 @@ STRICTER = [
     ("environment.set", "environment: {pass: ['GH_*'], set: {GH_TOKEN: none}}", "environment: {set: {GH_TOKEN: null}}", ["passes GH_TOKEN"]),
     ("credentials.cloud", "credentials: {cloud: none}", "credentials: {cloud: readonly}", ["reads ~/.aws"]),
     ("credentials.shims", f"credentials: {{shims: {GH}}}", "credentials: {shims: {gh: {allow: ['*']}}}", ["runs gh on the host (*)"]),
+    ("credentials.shims", f"credentials: {{shims: {GH}}}", "credentials: {shims: {gh: {allow: [pr list --repo acme/secret *]}}}", ["runs gh on the host (pr list --repo acme/secret *)"]),
+    ("credentials.shims", "credentials: {shims: {git: {allow: ['push *']}}}", "credentials: {shims: {git: {allow: ['push https://evil.example/x.git']}}}", ["runs git on the host (push https://evil.example/x.git)"]),
+    ("credentials.shims", "credentials: {shims: {kubectl: {allow: ['get *']}}}", "credentials: {shims: {kubectl: {allow: ['get pods --kubeconfig=/x *']}}}", ["runs kubectl on the host (get pods --kubeconfig=/x *)"]),
     ("credentials.shims", f"environment: {{pass: ['GH_*']}}\ncredentials: {{shims: {GH}}}", "credentials: {shims: {gh: null}}", ["passes GH_TOKEN"]),
     ("credentials.shims", f"environment: {{pass: ['GH_*']}}\ncredentials: {{shims: {GH}}}", "credentials: {shims: {gh: {allow: ['pr *']}}}", ["passes GH_TOKEN"]),
     ("credentials.shims", f"credentials: {{shims: {OWN}}}", "environment: {pass: [HARMLESS]}\ncredentials: {shims: {own: null}}", ["passes HARMLESS"]),
     ("credentials.shims", f"credentials: {{shims: {OWN}}}", "filesystem: {read: [/, '/srv/${HARMLESS}']}\ncredentials: {shims: {own: null}}", ["shows in the name of a path HARMLESS"]),
+    ("workspace", "workspace: review", "workspace: live", ["changes the project without review: workspace live"]),
     ("user.mapping", "user: {mapping: required}", "user: {mapping: auto}", ["lets files belong to another user: user.mapping auto"]),
     *((f"resources.{name}", f"resources: {{{name}: {less}}}", f"resources: {{{name}: unlimited}}", [f"has no limit of {name}"])
         for name, less in (("memory", "1GiB"), ("cpus", "1"), ("pids", "9"), ("files", "9"), ("time", "1s"))),

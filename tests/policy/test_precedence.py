@@ -1,4 +1,8 @@
-"""Which rule decides (deny before write): the tree of rules against a naive reading of their definition."""
+"""Which rule decides (deny before write): the tree of rules against a naive reading of their definition.
+
+Tests of policy/rules.py.
+Tests of policy/tree.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""What ships: the presets, and the examples that people copy. Each resolves and means what it says."""
+"""What ships: the presets, and the examples that people copy. Each resolves and means what it says.
+
+Tests of policy/names.py: the names of presets.
+Tests of policy/presets/default.yaml.
+Tests of policy/secretnames.py: which variables are secrets.
+Tests of policy/secretplaces.py: which paths are secrets.
+"""
 
 from __future__ import annotations
 

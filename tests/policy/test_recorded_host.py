@@ -1,4 +1,9 @@
-"""One record of the host: what resolving and rendering look at is what was recorded, and nothing else."""
+"""One record of the host: what resolving and rendering look at is what was recorded, and nothing else.
+
+Tests of inputs.py.
+Tests of policy/facts.py: a question that was not recorded is an error.
+Tests of questions.py.
+"""
 
 from __future__ import annotations
 

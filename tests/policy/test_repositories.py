@@ -1,4 +1,8 @@
-"""What leads Git to repositories, and what its configuration names, stays as it is inside."""
+"""What leads Git to repositories, and what its configuration names, stays as it is inside.
+
+Tests of policy/git_protection.py.
+Tests of policy/git_repositories.py.
+"""
 
 from __future__ import annotations
 

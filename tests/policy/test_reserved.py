@@ -1,4 +1,9 @@
-"""sandwright's own paths are part of every resolved policy, and no method leaves one of them open."""
+"""sandwright's own paths are part of every resolved policy, and no method leaves one of them open.
+
+Tests of policy/installation.py.
+Tests of policy/own_directories.py.
+Tests of policy/reserved.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""A policy on a host: what holds always, what is refused there, and that bad input stays what it is."""
+"""A policy on a host: what holds always, what is refused there, and that bad input stays what it is.
+
+Tests of policy/engines.py: ports and sockets of container engines.
+Tests of policy/path_resolver.py.
+Tests of policy/policy_warnings.py.
+Tests of policy/resolve.py.
+"""
 
 # A row of a table is a line, however long.
 # ruff: noqa: E501

@@ -1,4 +1,7 @@
-"""Keys and features by the names of the last release: each warns, and says the same as the new name."""
+"""Keys and features by the names of the last release: each warns, and says the same as the new name.
+
+Tests of policy/retired_keys.py.
+"""
 
 from __future__ import annotations
 

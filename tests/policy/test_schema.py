@@ -1,4 +1,8 @@
-"""The JSON Schema for editors: takes what loads, refuses what is misspelt, says what every key means."""
+"""The JSON Schema for editors: takes what loads, refuses what is misspelt, says what every key means.
+
+Tests of documents/schema.py.
+Tests of policy/model.py: each key has its text.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The leaves of a policy: what sizes, times and names mean, and the words that refuse others."""
+"""The leaves of a policy: what sizes, times and names mean, and the words that refuse others.
+
+Tests of policy/field_checks.py.
+"""
 
 # A row of a table is a line, however long.
 # ruff: noqa: E501
@@ -150,6 +153,11 @@ def test_commands(text: str, command: ShimCommand) -> None:
         ("pr list", "pr list", True),
         ("pr list", "pr *", False),
         ("pr list *", "pr *", False),
+        ("pr *", "pr list 5 *", True),
+        ("pr *", "pr list --repo acme/secret", False),
+        ("*", "repo view acme/secret", False),
+        ("push *", "push https://evil.example/x.git *", False),
+        ("push --force *", "push --force origin", True),
     ],
 )
 def test_commands_cover(limit: str, given: str, covers: bool) -> None:

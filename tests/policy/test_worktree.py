@@ -1,9 +1,13 @@
-"""A linked work tree's repository is opened where both ends of the link say so, and only for commits."""
+"""A linked work tree's repository is opened where both ends of the link say so, and only for commits.
+
+Tests of policy/git_worktree.py.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Callable
@@ -82,7 +86,7 @@ def test_nothing_without_the_grant_or_in_the_main_work_tree(home: Path) -> None:
     assert not _policy(home, GRANT, "main").is_path_writable(f"{home}/main/.git/config")
 
 
-@pytest.mark.parametrize("link", ["../tree/evil", "../../elsewhere", "sub/../../tree/evil"])
+@pytest.mark.parametrize("link", ["../tree/evil", "../../elsewhere", "sub/../../tree/evil", "../a'$(id)"])
 def test_an_index_that_leads_out_is_refused(home: Path, link: str) -> None:
     """A run in the linked work tree wrote it; Git makes none, but follows one. `main` has the grant, too."""
     _policy(home)
@@ -90,6 +94,7 @@ def test_an_index_that_leads_out_is_refused(home: Path, link: str) -> None:
     with pytest.raises(DocumentError, match=r"the index of .*/main has the entry") as refused:
         _policy(home)
     assert f"rm {home}/main/.git/index" in str(refused.value)
+    assert f"rm --cached {shlex.quote(link)}," in str(refused.value), "a program inside chose the name"
     _policy(home, "")
 
 

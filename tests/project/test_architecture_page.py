@@ -1,4 +1,7 @@
-"""Every path and name in docs/architecture.md exists, and no room is missing there."""
+"""Every path and name in docs/architecture.md exists, no room is missing there, and a test names each module.
+
+The line "Tests of MODULE." in a test's docstring leads from a module to what turns red when it errs.
+"""
 
 from __future__ import annotations
 
@@ -46,3 +49,23 @@ def test_every_room_is_on_the_page() -> None:
     rooms = {path.name + "/" for path in PACKAGE.iterdir() if (path / "__init__.py").exists()}
     rooms |= {path.name for path in PACKAGE.glob("[a-z]*.py")}
     assert sorted(room for room in rooms if f"`{room}`" not in PAGE) == []
+
+
+MODULES = {word.partition(":")[0] for word in WORDS} - OWN_FILES
+"""What the page names; `_SOURCE` leaves directories, tests, and files that decide nothing."""
+
+_SOURCE = re.compile(r"(?!tests/|docs/|images/|\.)[\w./]+\.(py|c|h|sh|j2|yaml)")
+
+
+def _tested() -> set[str]:
+    texts = (path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
+    return {found for text in texts for found in re.findall(r"(?m)^Tests of ([\w./<>]+\.\w+)", text)}
+
+
+def test_each_module_of_the_page_is_named_by_a_test() -> None:
+    modules = {path for path in MODULES if _SOURCE.fullmatch(path) and path != "file.py"}
+    assert sorted(modules - _tested()) == []
+
+
+def test_what_tests_name_exists() -> None:
+    assert sorted(module for module in _tested() if not list(_paths(module))) == []

@@ -1,4 +1,8 @@
-"""Environment variables of ours are in one table (`sandwright.environment`), which docs/commands.md shows."""
+"""Environment variables of ours are in one table (`sandwright.environment`), which docs/commands.md shows.
+
+Tests of environment.py.
+Tests of reference/variables.py.
+"""
 
 from __future__ import annotations
 

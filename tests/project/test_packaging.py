@@ -1,4 +1,7 @@
-"""What is shipped: the wheel holds the package and the data directories, and works without the checkout."""
+"""What is shipped: the wheel holds the package and the data directories, and works without the checkout.
+
+Tests of resources.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A registry behind a front-end that limits the bodies of requests, as nginx does."""
+"""A registry behind a front-end that limits the bodies of requests (413), as nginx does."""
 
 from __future__ import annotations
 

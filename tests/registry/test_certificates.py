@@ -1,4 +1,7 @@
-"""Certificates for single registries, with a real registry that asks for one of the client."""
+"""Certificates for single registries, with a real registry that asks for one of the client.
+
+Tests of registry/settings.py: CA files; where plain HTTP is allowed.
+"""
 
 from __future__ import annotations
 

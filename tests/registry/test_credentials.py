@@ -1,4 +1,8 @@
-"""Logins to registries: which credentials go to which repository, and bad files and helpers."""
+"""Logins to registries: which credentials go to which repository, and bad files and helpers.
+
+Tests of registry/authorization.py.
+Tests of registry/credentials.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,12 @@
-"""Registries that lie, break off and redirect: no credentials elsewhere, no wrong digest, uploads go on."""
+"""Registries that lie, break off and redirect: no credentials elsewhere, no wrong digest, uploads go on.
+
+Tests of registry/authorization.py: which token server gets credentials.
+Tests of registry/client.py: no credentials to another origin.
+Tests of registry/download.py: a layer's digest, and how a download is resumed.
+Tests of registry/push.py.
+Tests of registry/repository.py: a manifest's digest.
+Tests of registry/upload.py: uploads are resumed.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Against a real registry server on loopback, Debian's `docker-registry`, and beside other people's tools."""
+"""Against a real registry server on loopback, Debian's `docker-registry`, and beside other people's tools.
+
+Tests of registry/pull.py.
+Tests of registry/push.py.
+"""
 
 from __future__ import annotations
 

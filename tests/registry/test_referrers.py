@@ -1,4 +1,7 @@
-"""Documents attached to images: with the API for it, without, and where it is only claimed."""
+"""Documents attached to images: with the API for it, without, and where it is only claimed.
+
+Tests of registry/referrer.py: the fallback tag.
+"""
 
 from __future__ import annotations
 

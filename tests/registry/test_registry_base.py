@@ -1,4 +1,7 @@
-"""Images on a base from a registry: locked, built, smoke-run, and built again when no registry is there."""
+"""Images on a base from a registry: locked, built, smoke-run, and built again when no registry is there.
+
+Tests of image/registrybase.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The commands: push-image, pull-image, and what lock-images and build-images say of a base in a registry."""
+"""The commands: push-image, pull-image, and what lock-images and build-images say of a base in a registry.
+
+Tests of cli/registries.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""When a request to a registry or mirror is tried again: retries, backoff, Retry-After."""
+"""When a request to a registry or mirror is tried again: retries, backoff, Retry-After.
+
+Tests of registry/retries.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Checking what was published: nothing passes that was changed, taken away, or is somebody else's."""
+"""Checking what was published: nothing passes that was changed, taken away, or is somebody else's.
+
+Tests of release/attach.py.
+Tests of release/check.py.
+Tests of release/pulled.py.
+"""
 
 from __future__ import annotations
 

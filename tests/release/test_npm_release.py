@@ -1,4 +1,7 @@
-"""An image with packages of npm: its SBOMs, and its release made again without registry and mirror."""
+"""An image with packages of npm: its SBOMs, and its release made again without registry and mirror.
+
+Tests of release/npmpackages.py.
+"""
 
 from __future__ import annotations
 

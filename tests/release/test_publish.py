@@ -1,4 +1,9 @@
-"""No tag moves before all is sent, signed and read back: with a real registry, ended at any moment."""
+"""No tag moves before all is sent, signed and read back: with a real registry, ended at any moment.
+
+Tests of registry/attachments.py.
+Tests of release/publish.py.
+Tests of release/subject.py: which documents a release has.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""An old release is made again when the mirror has dropped its packages: from the store published with it."""
+"""An old release is made again when the mirror has dropped its packages: from the store published with it.
+
+Tests of release/packagestore.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""An image with Python packages: what its SBOMs say, and its release made again without index and mirror."""
+"""An image with Python packages: what its SBOMs say, and its release made again without index and mirror.
+
+Tests of release/pythonpackages.py.
+"""
 
 from __future__ import annotations
 

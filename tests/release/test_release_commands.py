@@ -1,4 +1,8 @@
-"""The commands, against a registry with TLS and a login: build, publish, and verify-image elsewhere."""
+"""The commands, against a registry with TLS and a login: build, publish, and verify-image elsewhere.
+
+Tests of cli/release.py.
+Tests of release/prove.py.
+"""
 
 from __future__ import annotations
 

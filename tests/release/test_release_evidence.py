@@ -1,4 +1,8 @@
-"""What may be published: only what was seen to be green, of the very digest."""
+"""What may be published: only what was seen to be green, of the very digest.
+
+Tests of release/evidence.py.
+Tests of release/subject.py: what keeps an image from being published.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""SBOMs: valid by the formats' own schemas, the same bytes again, and every difference found."""
+"""SBOMs: valid by the formats' own schemas, the same bytes again, and every difference found.
+
+Tests of release/inventories.py.
+"""
 
 from __future__ import annotations
 

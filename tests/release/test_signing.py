@@ -1,4 +1,7 @@
-"""Keys and signatures: what signs, what checks, what is refused, and that openssl agrees."""
+"""Keys and signatures: what signs, what checks, what is refused, and that openssl agrees.
+
+Tests of release/signing.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Statements, provenance and sources: what they say, and what is no such thing."""
+"""Statements, provenance and sources: what they say, and what is no such thing.
+
+Tests of release/provenance.py.
+Tests of release/statement.py.
+"""
 
 from __future__ import annotations
 

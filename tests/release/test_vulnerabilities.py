@@ -1,4 +1,7 @@
-"""Known vulnerabilities of packages: versions, OSV documents, statements about them, and the command."""
+"""Known vulnerabilities of packages: versions, OSV documents, statements about them, and the command.
+
+Tests of release/vex.py.
+"""
 
 from __future__ import annotations
 

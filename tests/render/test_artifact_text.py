@@ -1,4 +1,8 @@
-"""How artifacts become text: JSON like the standard library's, templates kept where Python keeps bytecode."""
+"""How artifacts become text: JSON like the standard library's, templates kept where Python keeps bytecode.
+
+Tests of render/artifact.py.
+Tests of render/templates.py: a value that no filter quotes is an error.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The limits that the preset `default` sets: where they hold, and where they are left out."""
+"""The limits that the preset `default` sets: where they hold, and where they are left out.
+
+Tests of policy/limits.py.
+"""
 
 from __future__ import annotations
 

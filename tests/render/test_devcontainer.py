@@ -1,4 +1,8 @@
-"""Development containers: golden, nothing slips in, and Docker denies in one what the policy does."""
+"""Development containers: golden, nothing slips in, and Docker denies in one what the policy does.
+
+Tests of methods/docker/devcontainer.py.
+Tests of methods/docker/devcontainer_explain.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,13 @@
-"""Arguments, services and launchers of Docker and Podman: golden, and nothing slips in."""
+"""Arguments, services and launchers of Docker and Podman: golden, and nothing slips in.
+
+Tests of methods/docker/render.py.
+Tests of methods/podman/render.py.
+Tests of methods/shared/engine/arguments.py: options, limits of resources.
+Tests of methods/shared/engine/compose.py: the same container as a service of a Compose file.
+Tests of methods/shared/engine/container.py.
+Tests of methods/shared/engine/options.py.
+Tests of methods/shared/engine/render.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The rendered launchers of Docker and Podman, started for real: what they allow, deny, and leave behind."""
+"""The rendered launchers of Docker and Podman, started for real: what they allow, deny, and leave behind.
+
+Tests of launcher/source/engine_words.c.
+Tests of methods/shared/engine/plan.py.
+"""
 
 from __future__ import annotations
 

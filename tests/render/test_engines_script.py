@@ -1,4 +1,7 @@
-"""The launcher of engines for macOS, in shell, started for real with engines of this machine."""
+"""The launcher of engines for macOS, in shell, started for real with engines of this machine.
+
+Tests of oci/launchers/engine.sh.
+"""
 
 from __future__ import annotations
 
@@ -97,6 +100,24 @@ def test_what_a_command_sees(sandbox: Sandbox) -> None:
     for said in ("said", "LICENSE: Read-only file system", "secrets/key", ".git/hooks/x: Read-only"):
         assert said in result.stderr
     assert _nothing_left(sandbox, before | {"file"})
+
+
+@PODMAN
+def test_an_image_does_not_steer_the_runtime(sandbox: Sandbox) -> None:
+    engine, image = sandbox.host, sandbox.host.image
+    build = ("build", "--quiet", "--isolation=chroot", "--annotation=run.oci.handler=x", "--tag", image, "-")
+    original, before = (
+        engine.run("image", "inspect", "--format", "{{.Id}}", image).text,
+        _names(sandbox.project),
+    )
+    process.run(engine.program, *build, stdin=f"FROM {image}".encode(), env=engine.environment, timeout=60)
+    try:
+        result = _run(sandbox, "echo up")
+    finally:
+        engine.run("tag", original, image)
+    assert (result.status, result.text) == (125, "")
+    assert "annotation run.oci.handler, which Podman passes on" in result.stderr
+    assert _nothing_left(sandbox, before)
 
 
 @PODMAN

@@ -1,4 +1,8 @@
-"""Docker and Podman started by somebody who is not root: whose files are made, and who one is inside."""
+"""Docker and Podman started by somebody who is not root: whose files are made, and who one is inside.
+
+Tests of launcher/source/engine_check.c: limits that Podman can't keep without root.
+Tests of methods/shared/engine/container.py: uid and gid inside.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The filter around the process that is the kernel of method vm grants no more than the policy's own."""
+"""The filter around the process that is the kernel of method vm grants no more than the policy's own.
+
+Tests of render/filters.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""The rendered launcher for bubblewrap, started for real: what it allows, denies, and leaves behind."""
+"""The rendered launcher for bubblewrap, started for real: what it allows, denies, and leaves behind.
+
+Tests of launcher/source/bwrap.c.
+Tests of launcher/source/exec.c: 126 and 127.
+Tests of launcher/source/pairs.c: a pair of sockets sends to no address.
+Tests of methods/bwrap/launch.py.
+Tests of render/launcher.py.
+"""
 
 from __future__ import annotations
 

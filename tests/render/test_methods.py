@@ -1,6 +1,10 @@
 """A feature that a method can't enforce is refused first; a feature that it declares changes its artifacts.
 
 `test_supported_features_are_live` fails when a renderer ignores a key of the policy, such as a new one.
+
+Tests of methods/<name>/render.py: a renderer that ignores a feature.
+Tests of policy/uses.py.
+Tests of render/rendered.py.
 """
 
 from __future__ import annotations
@@ -87,6 +91,7 @@ FLIPS: dict[str, tuple[str, str]] = {
     "environment.set": (BASE, f"{BASE}environment: {{set: {{A: b}}}}"),
     "credentials.cloud": (BASE, f"{BASE}credentials: {{cloud: readonly}}"),
     "credentials.shims": (BASE, f"{BASE}credentials: {{shims: {{git: {{allow: [status]}}}}}}"),
+    "workspace": (BASE, f"{BASE}workspace: review"),
     "user.mapping": (BASE, f"{BASE}user: {{mapping: required}}"),
     "resources.memory": (BASE, f"{BASE}resources: {{memory: 3GiB}}"),
     "resources.cpus": (BASE, f"{BASE}resources: {{cpus: 2}}"),

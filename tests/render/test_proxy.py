@@ -1,4 +1,8 @@
-"""The proxy's configuration and the environment that leads to it; no value of a policy adds a rule."""
+"""The proxy's configuration and the environment that leads to it; no value of a policy adds a rule.
+
+Tests of oci/proxy/squid.conf.j2.
+Tests of render/proxy.py: the ACL.
+"""
 
 from __future__ import annotations
 

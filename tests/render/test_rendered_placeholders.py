@@ -1,4 +1,7 @@
-"""Placeholders: programs inside cannot create a protected name, and nothing stays on the host."""
+"""Placeholders: programs inside cannot create a protected name, and nothing stays on the host.
+
+Tests of render/placeholders.py.
+"""
 
 # A row of a table is a line, however long.
 # ruff: noqa: E501

@@ -1,4 +1,10 @@
-"""Configurations of OCI runtimes: golden, nothing slips in, and the runtimes themselves run them."""
+"""Configurations of OCI runtimes: golden, nothing slips in, and the runtimes themselves run them.
+
+Tests of methods/gvisor/render.py.
+Tests of methods/gvisor/threads.py.
+Tests of methods/oci/render.py.
+Tests of methods/shared/runtime_spec/render.py: limits, uid and gid, namespaces.
+"""
 
 from __future__ import annotations
 

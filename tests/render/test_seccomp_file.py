@@ -1,4 +1,8 @@
-"""`process.seccomp: FILE`: a profile that somebody else wrote, rendered for every method that filters."""
+"""`process.seccomp: FILE`: a profile that somebody else wrote, rendered for every method that filters.
+
+Tests of render/filters.py.
+Tests of seccomp/sockets.py: a profile that may let sockets be made.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""Archives: what the reader takes, what it refuses and in which words, and what the writer's bytes mean."""
+"""Archives: what the reader takes, what it refuses and in which words, and what the writer's bytes mean.
+
+Tests of rootfs/tar/header.py.
+Tests of rootfs/tar/limits.py: bytes, entries, ratio, names, memory.
+Tests of rootfs/tar/member.py.
+Tests of rootfs/tar/memory_budget.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The writer's bytes, read by ourselves, by tarfile and by GNU tar; and archives that those two wrote."""
+"""The writer's bytes, read by ourselves, by tarfile and by GNU tar; and archives that those two wrote.
+
+Tests of rootfs/tar/writer.py.
+"""
 
 from __future__ import annotations
 

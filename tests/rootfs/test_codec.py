@@ -1,4 +1,7 @@
-"""Decompression: each codec whole, in several members, cut and flipped all over, and as a bomb."""
+"""Decompression: each codec whole, in several members, cut and flipped all over, and as a bomb.
+
+Tests of rootfs/tar/zstd.py.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,9 @@
 Beside every root lies a canary: files and directories whose content, mode, owner, time, number of names and
 xattrs are compared. A layer is either refused, with its entry named, or contained: then what it wanted to
 do outside was done inside the root, or to nothing.
+
+Tests of rootfs/securejoin.py.
+Tests of rootfs/unpacking/tree.py.
 """
 
 from __future__ import annotations

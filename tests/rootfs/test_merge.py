@@ -1,4 +1,7 @@
-"""Layers on top of each other: whiteouts, opaque directories, hard links; tables, a model, and umoci."""
+"""Layers on top of each other: whiteouts, opaque directories, hard links; tables, a model, and umoci.
+
+Tests of rootfs/unpacking/merge.py.
+"""
 
 from __future__ import annotations
 

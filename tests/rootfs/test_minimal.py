@@ -1,4 +1,7 @@
-"""What a minimal root keeps, why, and what it asks: on small roots whose every file is written down here."""
+"""What a minimal root keeps, why, and what it asks: on small roots whose every file is written down here.
+
+Tests of rootfs/minimal/rules.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""Opening images: every form they come in, the choice among several, what is refused before it is used."""
+"""Opening images: every form they come in, the choice among several, what is refused before it is used.
+
+Tests of rootfs/images/candidates.py: which image of several, by name and platform.
+Tests of rootfs/images/dockerarchive.py.
+Tests of rootfs/images/imageconfig.py.
+Tests of rootfs/images/layout.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Sparse files in layers: as GNU tar and bsdtar write them, as umoci unpacks them, and hostile ones."""
+"""Sparse files in layers: as GNU tar and bsdtar write them, as umoci unpacks them, and hostile ones.
+
+Tests of rootfs/tar/sparse.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,12 @@
-"""Unpacking: what a root file system is like afterwards, for root and others, under any umask."""
+"""Unpacking: what a root file system is like afterwards, for root and others, under any umask.
+
+Tests of rootfs/tar/archive_warnings.py.
+Tests of rootfs/unpacking/layers.py.
+Tests of rootfs/unpacking/place.py.
+Tests of rootfs/unpacking/removal.py.
+Tests of rootfs/unpacking/steps.py.
+Tests of rootfs/unpacking/unpack.py.
+"""
 
 from __future__ import annotations
 

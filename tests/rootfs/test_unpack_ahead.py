@@ -1,4 +1,7 @@
-"""Reading ahead in a thread: the same bytes, the same errors at the same place, and no thread left."""
+"""Reading ahead in a thread (prefetch): the same bytes, the same errors at the same place, no thread left.
+
+Tests of rootfs/unpacking/layers.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""A root appears whole or not at all: wrong bytes, killed processes, two at once."""
+"""A root appears whole or not at all: wrong bytes, killed processes, two at once.
+
+Tests of rootfs/digest.py: size and digest of a layer.
+Tests of rootfs/unpacking/unpack.py: diff_id.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What only engines have: loaded images, a private configuration, a daemon of our own."""
+"""What only engines have: loaded images, a private configuration, a daemon of our own.
+
+Tests of engines/connect.py.
+Tests of engines/contract.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Which runtimes count as ready: only those that were seen to start something, within their time."""
+"""Which runtimes count as ready: only those that were seen to start something, within their time.
+
+Tests of runtime/preflight.py.
+"""
 
 from __future__ import annotations
 

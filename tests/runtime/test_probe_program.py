@@ -1,4 +1,11 @@
-"""The probe program: its protocol, and what its attempts answer outside of any sandbox."""
+"""The probe program: its protocol, and what its attempts answer outside of any sandbox.
+
+Tests of runtime/probe/protocol.py.
+Tests of runtime/probe/source/files.c.
+Tests of runtime/probe/source/main.c.
+Tests of runtime/probe/source/network.c.
+Tests of runtime/probe/source/processes.c.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The rows of the table, as far as they can be looked at without starting anything."""
+"""The rows of the table, as far as they can be looked at without starting anything.
+
+Tests of runtime/registry.py.
+"""
 
 from __future__ import annotations
 

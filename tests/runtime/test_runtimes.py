@@ -1,4 +1,10 @@
-"""Real images under real runtimes: a good one passes every check, and each weakness shows as what it is."""
+"""Real images under real runtimes: a good one passes every check, and each weakness shows as what it is.
+
+Tests of runtime/bundles.py.
+Tests of runtime/crun.py.
+Tests of runtime/oci.py.
+Tests of runtime/runc.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What is said of a profile is the same in JSON, in BPF, and as libseccomp compiles it, for every call."""
+"""What is said of a profile is the same in JSON, in BPF, and as libseccomp compiles it, for every call.
+
+Tests of seccomp/bpf.py.
+Tests of seccomp/oci.py.
+"""
 
 from __future__ import annotations
 

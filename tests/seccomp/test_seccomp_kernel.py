@@ -1,5 +1,8 @@
 """The kernel answers as the evaluator does: for our profiles, for programs at random, and for foreign
-ABIs."""
+ABIs.
+
+Tests of seccomp/bpf.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Every fault the linter knows, each beside a profile that has it not."""
+"""Every fault the linter knows, each beside a profile that has it not.
+
+Tests of seccomp/lint_answers.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Where libseccomp makes something else of a profile than it says, `seccomp-eval` says that it is unsure."""
+"""Where libseccomp makes something else of a profile than it says, `seccomp-eval` says that it is unsure.
+
+Tests of seccomp/order.py.
+"""
 
 from __future__ import annotations
 

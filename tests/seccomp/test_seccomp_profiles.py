@@ -1,4 +1,8 @@
-"""What the shipped profiles do, written down: each refusal has something beside it that is allowed."""
+"""What the shipped profiles do, written down: each refusal has something beside it that is allowed.
+
+Tests of seccomp/groups.yaml.
+Tests of seccomp/profiles.yaml.
+"""
 
 from __future__ import annotations
 

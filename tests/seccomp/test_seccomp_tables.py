@@ -1,4 +1,8 @@
-"""The tables of numbers are the kernel's, and every call has a group."""
+"""The tables of numbers are the kernel's, and every call has a group.
+
+Tests of seccomp/groups.yaml.
+Tests of seccomp/tables.py.
+"""
 
 from __future__ import annotations
 

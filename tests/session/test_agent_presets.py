@@ -1,4 +1,7 @@
-"""The presets for coding agents: what they keep lasts, and nothing inside changes what starts by itself."""
+"""The presets for coding agents: what they keep lasts, and nothing inside changes what starts by itself.
+
+Tests of policy/agents.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The audit log: what runs write, that no sandbox changes it, and how a broken chain is found."""
+"""The audit log: what runs write, that no sandbox changes it, and how a broken chain is found.
+
+Tests of session/audit.py.
+Tests of session/audit_check.py.
+"""
 
 from __future__ import annotations
 

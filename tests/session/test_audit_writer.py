@@ -1,4 +1,7 @@
-"""What a run's proxy has refused reaches the audit log, be it told of only when the run has ended."""
+"""What a run's proxy has refused reaches the audit log, be it told of only when the run has ended.
+
+Tests of session/audit_writer.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What tools of the host run by themselves can't be changed inside, or is named at the end of the run."""
+"""What tools of the host run by themselves can't be changed inside, or is named at the end of the run.
+
+Tests of nested.py.
+Tests of policy/autorun.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`cache` in a policy: what a project keeps between runs, apart from the home's own, until it is removed."""
+"""`cache` in a policy: what a project keeps between runs, apart from the home's own, until it is removed.
+
+Tests of session/persistent.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A file system that ignores case itself: a mount covers one spelling of a name, so the policy is refused."""
+"""A file system that ignores case itself: a mount covers one spelling of a name, so the policy is refused.
+
+Tests of policy/policy_warnings.py: a hard link in another case is a warning.
+"""
 
 from __future__ import annotations
 

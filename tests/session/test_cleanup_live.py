@@ -1,4 +1,8 @@
-"""`cleanup` beside what runs: sessions that begin while it looks, or that can't be seen from here, stay."""
+"""`cleanup` beside what runs: sessions that begin while it looks, or that can't be seen from here, stay.
+
+Tests of session/cleanup.py.
+Tests of session/stale.py.
+"""
 
 from __future__ import annotations
 

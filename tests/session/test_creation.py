@@ -1,5 +1,11 @@
 """Names that the policy restricts and that don't exist, without placeholders: Landlock, and a supervisor that
-creates the other names (`launcher/source/creation.c`)."""
+creates the other names (`launcher/source/creation.c`).
+
+Tests of landlock.py.
+Tests of launcher/source/closed.c.
+Tests of launcher/source/creation.c.
+Tests of launcher/source/lookup.c.
+"""
 
 from __future__ import annotations
 

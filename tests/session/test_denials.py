@@ -1,4 +1,10 @@
-"""What a run was refused is told at its end: all of that, and nothing else."""
+"""What a run was refused is told at its end: all of that, and nothing else.
+
+Tests of launcher/source/notify.c.
+Tests of launcher/source/refusals.c: counted, at most 256 kinds.
+Tests of session/denials.py: the lines and their edits.
+Tests of session/events.py.
+"""
 
 from __future__ import annotations
 

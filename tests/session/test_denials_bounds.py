@@ -1,4 +1,9 @@
-"""What a run is told of refusals, whatever a record says: no more than holds, and no edit that says more."""
+"""What a run is told of refusals, whatever a record says: no more than holds, and no edit that says more.
+
+Tests of session/denial_sources.py: which line of the policy is named.
+Tests of session/denials.py.
+Tests of session/explained.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Refused calls are told under every method whose filter the launcher loads, each by what refused it."""
+"""Refused calls are told under every method whose filter the launcher loads, each by what refused it.
+
+Tests of launcher/source/confine.c: the filter and its listener.
+"""
 
 from __future__ import annotations
 

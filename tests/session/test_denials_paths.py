@@ -1,4 +1,8 @@
-"""`run --explain-denials`: planted paths, each told with what was asked of it and the rule; no other is."""
+"""`run --explain-denials`: planted paths, each told with what was asked of it and the rule; no other is.
+
+Tests of launcher/source/record.c.
+Tests of session/explained.py.
+"""
 
 from __future__ import annotations
 

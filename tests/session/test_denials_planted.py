@@ -1,6 +1,8 @@
 """Planted denials: each is told with what was refused, by which rule; nothing that was allowed is.
 
 Those of `oci` and `user` are in `launcher/test_runtime_denials.py` and `methods/user/test_user_run.py`.
+
+Tests of launcher/source/notify.c.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""What whoever starts us has open stays outside: a directory of the host is a way to all that is above it."""
+"""Inherited file descriptors stay outside: a directory of the host is a way to all that is above it.
+
+Tests of launcher/source/check.c: inherited file descriptors are closed.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""`run --detach`, `logs` and `stop`."""
+"""Runs in the background: `run --detach`, `logs`, how long they are kept, and `stop`.
+
+Tests of cli/detaching.py.
+Tests of foreground.py: the status of a command for which Python waits.
+Tests of session/supervise.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""What `sandwright doctor` says of engines that turn us away, of images, of runtimes with known escapes."""
+"""What `sandwright doctor` says of engines that turn us away, of images, of runtimes with known escapes.
+
+Tests of methods/<name>/backend.py: preflights.
+Tests of methods/bwrap/backend.py: the preflight, and what is missing.
+Tests of session/preflights.py: a finding is kept until something that it depends on changes.
+"""
 
 from __future__ import annotations
 

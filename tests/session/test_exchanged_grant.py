@@ -1,4 +1,8 @@
-"""A granted directory that a neighbour exchanges with a link while the run starts."""
+"""A granted directory that a neighbour exchanges with a link while the run starts.
+
+Tests of launcher/source/bwrap.c: what is granted is not exchanged with a link.
+Tests of launcher/source/watch.c: the first comparison under bwrap.
+"""
 
 from __future__ import annotations
 

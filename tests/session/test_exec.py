@@ -1,4 +1,10 @@
-"""Further commands in a session: `launch --exec`, `sandwright exec` and `sandwright shell`."""
+"""Further commands in a session: `launch --exec`, `sandwright exec` and `sandwright shell`.
+
+Tests of cli/executing.py.
+Tests of launcher/source/fd_passing.c.
+Tests of launcher/source/requests.c: who may ask, and the channel.
+Tests of launcher/source/requests_inside.c: what starts the command inside.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,12 @@
 """The native command uses an entry of the render cache only while all that it was made from is as it was.
 
 A wrapper in place of the interpreter notes when Python is started: at the start of a run, or for its report.
+
+Tests of digests.py: what C and Python make of an entry.
+Tests of front/source/questions.c: a stale entry is not used.
+Tests of front/source/scan.c: when a run leaves something to report.
+Tests of front/source/start.c: what needs Python, and what does not.
+Tests of session/cache_key.py: an entry without a valid HMAC is not used.
 """
 
 # mypy: disable-error-code="func-returns-value,no-untyped-call"

@@ -1,4 +1,4 @@
-"""A run that is killed while it writes its record."""
+"""A run that is killed while it writes its session record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""No connection is reported that was never made: a signal can come before the supervisor takes connect(2)."""
+"""No connection is reported that was never made: a signal can come before the supervisor takes connect(2).
+
+Tests of launcher/source/broker.c.
+"""
 
 from __future__ import annotations
 

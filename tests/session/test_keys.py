@@ -1,4 +1,7 @@
-"""Job control: keys and jobs of a real shell, for each method, as root and as another user."""
+"""Job control: keys and jobs of a real shell, for each method, as root and as another user.
+
+Tests of launcher/source/init.c: job control inside.
+"""
 
 from __future__ import annotations
 

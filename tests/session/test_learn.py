@@ -1,4 +1,8 @@
-"""A record shows what was asked for, whatever is done inside; a proposal grants no more than the policy."""
+"""`learn`: a record shows what was asked for, whatever is done inside; no proposal exceeds the policy.
+
+Tests of launcher/source/record.c.
+Tests of launcher/source/recorded.c.
+"""
 
 from __future__ import annotations
 

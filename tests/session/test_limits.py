@@ -1,4 +1,8 @@
-"""Resource limits of all processes together, held by the launcher: by a cgroup, or by watching (OOM)."""
+"""Resource limits of all processes together, held by the launcher: by a cgroup, or by watching (OOM).
+
+Tests of launcher/source/cgroup.c: memory, cpus and pids by a cgroup.
+Tests of launcher/source/memory.c: memory without a cgroup; what was killed is reported (OOM).
+"""
 
 from __future__ import annotations
 

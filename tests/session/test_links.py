@@ -1,4 +1,7 @@
-"""Links that somebody inside could replace: what leads through one is refused, or accepted and held."""
+"""Links that somebody inside could replace: what leads through one is refused, or accepted and held.
+
+Tests of policy/links.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""No sandbox can hold a lock that runs and builds wait for, but that of a project or repository."""
+"""No sandbox can hold a lock that runs and builds wait for, but that of a project or repository.
+
+Tests of locking.py.
+"""
 
 from __future__ import annotations
 

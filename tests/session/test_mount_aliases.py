@@ -1,4 +1,8 @@
-"""What a policy denies or protects is closed at every path at which a mount shows it."""
+"""What a policy denies or protects is closed at every path at which a mount shows it.
+
+Tests of mount_aliases.py.
+Tests of policy/mounted.py.
+"""
 
 from __future__ import annotations
 

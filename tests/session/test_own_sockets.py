@@ -1,4 +1,8 @@
-"""Unix sockets of the sandbox's own, and none of the host's: what listens there hears nothing."""
+"""Unix sockets of the sandbox's own, and none of the host's: what listens there hears nothing.
+
+Tests of launcher/source/broker.c: whose Unix sockets are connected.
+Tests of launcher/source/notify_threads.c: a connection that waits holds up no other.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,9 @@
 """A native launcher takes the place of `sandwright run`, and becomes what is done at the end.
 
 The launcher is a stand-in without a sandbox, put where the rendered one was.
+
+Tests of session/command_session.py: when Python stays (can_exec_launcher).
+Tests of session/post_run.py.
 """
 
 from __future__ import annotations

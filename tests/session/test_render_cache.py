@@ -1,4 +1,10 @@
-"""The render cache: an entry is used, and is stale as soon as anything that decides it is another."""
+"""The render cache: an entry is used, and is stale as soon as anything that decides it is another.
+
+Tests of session/prepare.py: what is asked, and `.sandbox` that is not current (_check_rendered).
+Tests of session/render_cache.py.
+Tests of session/request.py.
+Tests of session/run.py.
+"""
 
 from __future__ import annotations
 

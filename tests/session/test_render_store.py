@@ -1,4 +1,7 @@
-"""The cache of renderings is bounded, and its directories share one copy of each native program."""
+"""The cache of renderings is bounded, and its directories share one copy of each native program.
+
+Tests of session/render_store.py.
+"""
 
 from __future__ import annotations
 

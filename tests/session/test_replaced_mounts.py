@@ -1,4 +1,12 @@
-"""What protects a sandbox while it runs: nobody takes a mount away by work on the host, or brings one in."""
+"""What protects a sandbox while it runs: nobody takes a mount away by work on the host, or brings one in.
+
+Tests of launcher/source/watch.c.
+Tests of launcher/source/watch_compare.c.
+Tests of launcher/source/watch_host.c.
+Tests of launcher/source/watch_mountns.c.
+Tests of launcher/source/watch_sandbox.c.
+Tests of render/mount_watch.py.
+"""
 
 from __future__ import annotations
 

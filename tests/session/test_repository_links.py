@@ -1,4 +1,7 @@
-"""Links in Git's directories: programs inside make none, so Git on the host writes through none."""
+"""Links in Git's directories: programs inside make none, so Git on the host writes through none.
+
+Tests of launcher/source/links.c.
+"""
 
 from __future__ import annotations
 

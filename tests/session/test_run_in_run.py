@@ -1,4 +1,4 @@
-"""`sandwright run` inside a sandbox."""
+"""`sandwright run` inside a sandbox (nested)."""
 
 from __future__ import annotations
 

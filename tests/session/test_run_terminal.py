@@ -1,4 +1,7 @@
-"""`sandwright run` on a pseudo-terminal: keys, signals, the window's size (SIGWINCH), how it is left."""
+"""`sandwright run` on a pseudo-terminal: keys, signals, the window's size (SIGWINCH), how it is left.
+
+Tests of launcher/source/terminal.c: the person's terminal is not the sandbox's (TIOCSTI).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""What a run left that programs on the host may run is named at its end."""
+"""What a run left that programs on the host may run is named at its end.
+
+Tests of folding.py: names in another case.
+Tests of session/absent_guard.py: a protected name made outside the project stops the next run.
+Tests of session/scan.py.
+Tests of session/scan_scope.py.
+Tests of session/writable.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The short way of `run`, by the render cache: an entry is used only while every answer is the same."""
+"""The short way of `run`, by the render cache: an entry is used only while every answer is the same.
+
+Tests of inputs.py: each kind of answer that changed makes an entry stale.
+Tests of session/prepare.py: a method that is preferred is tried.
+"""
 
 from __future__ import annotations
 

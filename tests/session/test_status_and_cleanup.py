@@ -1,4 +1,9 @@
-"""What runs is shown; leftovers of killed runs are removed, never what runs; the event of each session."""
+"""What runs is shown; leftovers of killed runs are removed, never what runs; the event (telemetry) of each.
+
+Tests of session/cleanup.py.
+Tests of session/session_record.py.
+Tests of session/telemetry.py: the event of a session.
+"""
 
 from __future__ import annotations
 

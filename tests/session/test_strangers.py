@@ -1,4 +1,4 @@
-"""What others can choose, a run does not believe: command lines, names in /tmp, locks."""
+"""What other users can choose, a run does not believe: command lines, names in /tmp, locks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What a command has as standard input, output and errors: pipes, and nothing of what lies behind them."""
+"""What a command has as standard input, output and errors: pipes, and nothing of what lies behind them.
+
+Tests of streams.py.
+"""
 
 from __future__ import annotations
 

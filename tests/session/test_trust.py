@@ -1,4 +1,9 @@
-"""A project's policy that loosens what `default` protects starts only after the user's approval."""
+"""A project's policy that loosens what `default` protects starts only after the user's approval.
+
+Tests of cli/trust.py.
+Tests of session/loosened.py.
+Tests of session/trust.py.
+"""
 
 from __future__ import annotations
 

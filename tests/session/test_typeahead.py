@@ -1,4 +1,7 @@
-"""Text typed during a run on a terminal, which the command does not read: who gets it afterwards."""
+"""Text typed during a run on a terminal, which the command does not read: who gets it afterwards.
+
+Tests of launcher/source/typeahead.c.
+"""
 
 from __future__ import annotations
 

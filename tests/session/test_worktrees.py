@@ -1,4 +1,8 @@
-"""Git inside as people use it: linked work trees, several runs in one repository, what the host then runs."""
+"""Git inside as people use it: linked work trees, several runs in one repository, what the host then runs.
+
+Tests of launcher/source/watch_index.c: an index that Git must not use ends the run.
+Tests of session/git_hints.py.
+"""
 
 from __future__ import annotations
 

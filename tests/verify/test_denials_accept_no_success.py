@@ -1,4 +1,7 @@
-"""No expectation of a denial accepts that the attempt works."""
+"""No expectation of a denial accepts that the attempt works.
+
+Tests of verify/expected.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""Anybody's sandbox command is proved, and commands that lie are found out."""
+"""Anybody's sandbox command is proved, and commands that lie are found out.
+
+Tests of verify/foreign/answers.py.
+Tests of verify/foreign/prove.py.
+Tests of verify/foreign/stage.py.
+Tests of verify/foreign/subject.py.
+"""
 
 from __future__ import annotations
 

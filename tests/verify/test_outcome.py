@@ -1,4 +1,9 @@
-"""A denial is never proved by accident: a breach fails, and without a control it is inconclusive."""
+"""A denial is never proved by accident: a breach fails, and without a control it is inconclusive.
+
+Tests of methods/<name>/expected.py: an answer that differs has a reason.
+Tests of verify/expected.py.
+Tests of verify/outcome.py.
+"""
 
 from __future__ import annotations
 

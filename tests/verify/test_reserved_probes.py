@@ -1,4 +1,7 @@
-"""`verify` tries sandwright's own state and installation, and is red for a method that forgets them."""
+"""`verify` tries sandwright's own state and installation, and is red for a method that forgets them.
+
+Tests of verify/catalogue/reserved.py.
+"""
 
 from __future__ import annotations
 

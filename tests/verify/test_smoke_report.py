@@ -1,4 +1,7 @@
-"""Reports: what is green, and what JSON, JUnit and the table make of it."""
+"""Reports: what is green, and what JSON, JUnit and the table make of it.
+
+Tests of verify/smoke/report.py.
+"""
 
 from __future__ import annotations
 

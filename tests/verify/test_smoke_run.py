@@ -1,4 +1,8 @@
-"""Whole smoke runs: images in layouts, definitions that say what to run, and a report of every pair."""
+"""Whole smoke runs: images in layouts, definitions that say what to run, and a report of every pair.
+
+Tests of verify/smoke/attempts.py.
+Tests of verify/smoke/run.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The report: what makes it red, and its forms. And the command, from end to end."""
+"""The report: what makes it red, and its forms. And the command, from end to end.
+
+Tests of verify/junit.py.
+Tests of verify/prove.py.
+"""
 
 from __future__ import annotations
 

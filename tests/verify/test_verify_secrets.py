@@ -1,6 +1,8 @@
 """The two-token proof and that of cloud accounts: red where something is given away.
 
 That they are green for each method is held by the tests that prove all of it.
+
+Tests of verify/cloud.py.
 """
 
 from __future__ import annotations

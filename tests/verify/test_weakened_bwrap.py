@@ -1,4 +1,11 @@
-"""Probes can fail: one restriction taken away from bubblewrap's artifacts turns exactly its probes red."""
+"""Probes can fail: one restriction taken away from bubblewrap's artifacts turns exactly its probes red.
+
+Tests of verify/catalogue/__init__.py: each restriction that is removed turns its probes red.
+Tests of verify/catalogue/files.py.
+Tests of verify/catalogue/links.py.
+Tests of verify/catalogue/listed.py.
+Tests of verify/catalogue/syscalls.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The same for the other methods: each restriction of a runtime, an engine or a profile has its probes."""
+"""The same for the other methods: each restriction of a runtime, an engine or a profile has its probes.
+
+Tests of verify/catalogue/limits.py.
+"""
 
 from __future__ import annotations
 

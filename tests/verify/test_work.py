@@ -1,4 +1,7 @@
-"""Probes of usefulness: what turns one red, the shipped ones' form, and some with real programs."""
+"""Probes of usefulness: what turns one red, the shipped ones' form, and some with real programs.
+
+Tests of verify/work/project.py.
+"""
 
 from __future__ import annotations
 

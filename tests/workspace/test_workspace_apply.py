@@ -1,4 +1,10 @@
-"""Changes of a workspace come to the project where that is as it was copied; and go again."""
+"""Changes of a workspace come to the project where that is as it was copied; and go again.
+
+Tests of workspace/applying.py.
+Tests of workspace/copying.py.
+Tests of workspace/undo.py.
+Tests of workspace/destination.py.
+"""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from sandwright import process
 from sandwright.bridge import write_fetched
 from sandwright.bridge.grammar import AllowedCall, Refused, quote_words
 from sandwright.bridge.objects import Budget, copy_objects
-from sandwright.bridge.profiles import GIT_PASSWORDS, GIT_USERNAME
+from sandwright.bridge.profiles import ANY_HOSTS_PASSWORDS, GIT_PASSWORDS, GIT_USERNAME
 from sandwright.bridge.remotes import Known, Remote, addresses, read_remotes
 from sandwright.bridge.repository import (
     Refs,
@@ -111,10 +111,12 @@ class Git:
                 )  # fmt: skip
         repository = scratch / "git"
         _make_repository(repository, refs, remote)
-        variables = {"GIT_OBJECT_DIRECTORY": str(store / "objects"), **_helper_credentials(secrets)}
+        urls = frozenset((remote.fetch, remote.push))
+        others = [url for url in urls - self._addresses if not url.startswith("https://github.com/")]
+        credentials = _helper_credentials(secrets, GIT_PASSWORDS if not others else ANY_HOSTS_PASSWORDS)
+        variables = {"GIT_OBJECT_DIRECTORY": str(store / "objects"), **credentials}
         words = [f"--git-dir={repository}", *_git_arguments(call, refs, remote)]
         local = location if call.form.words != ("ls-remote",) else None
-        urls = frozenset((remote.fetch, remote.push))
         return Job(words, variables, local, refs, repository, store, _packs(store), urls)
 
     def understood(
@@ -330,9 +332,9 @@ def _git_configuration(remote: Remote, *, sha256: bool) -> str:
 """
 
 
-def _helper_credentials(secrets: Mapping[str, str]) -> dict[str, str]:
+def _helper_credentials(secrets: Mapping[str, str], passwords: Iterable[str]) -> dict[str, str]:
     """The secret under the names that the helper knows. Without one, there is nothing to say."""
-    password = next((secrets[name] for name in GIT_PASSWORDS if name in secrets), "")
+    password = next((secrets[name] for name in passwords if name in secrets), "")
     return {
         "SANDWRIGHT_USERNAME": secrets.get(GIT_USERNAME, DEFAULT_USERNAME),
         "SANDWRIGHT_PASSWORD": password,

@@ -16,13 +16,12 @@ address.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sandwright.bridge.arg_types import Kind, WorkspaceFile, value_fault
 from sandwright.errors import RenderError
-from sandwright.policy.values import ShimCommand
+from sandwright.policy.values import ShimCommand, is_plain_word
 
 MAX_ARGUMENTS = 512
 
@@ -202,13 +201,10 @@ def _why_never(profile: ProgramProfile, arguments: Sequence[str]) -> str:
     return profile.never.get(max(fitting, key=len, default=""), "")
 
 
-_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.,+-]{0,255}")
-
-
 def _check_plain_words(checked_from: int, arguments: Sequence[str]) -> Iterator[str]:
     """The arguments, where those beyond the longest entry's `checked_from` words are plain words."""
     for index, word in enumerate(arguments):
-        if index >= checked_from and (not _PLAIN.fullmatch(word) or ".." in word):
+        if index >= checked_from and not is_plain_word(word):
             raise Refused(
                 f"{quote_words([word])!r}: without a profile of the program, `*` is plain words only; "
                 "what else is meant has to stand in the policy"

@@ -132,7 +132,10 @@ GH_NEVER: Mapping[str, str] = {
 }
 
 
-GIT_PASSWORDS = ("GIT_TOKEN", "GIT_PASSWORD", "GH_TOKEN", "GITHUB_TOKEN")
+ANY_HOSTS_PASSWORDS = ("GIT_TOKEN", "GIT_PASSWORD")
+GIT_PASSWORDS = (*ANY_HOSTS_PASSWORDS, "GH_TOKEN", "GITHUB_TOKEN")
+"""GitHub's tokens go to GitHub and to addresses of the policy, not to any remote that came with a project."""
+
 GIT_USERNAME = "GIT_USERNAME"
 GIT_SECRETS = frozenset({*GIT_PASSWORDS, GIT_USERNAME})
 """What a policy may call git's secrets; git itself knows none of these variables."""

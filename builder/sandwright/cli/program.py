@@ -17,7 +17,7 @@ from sandwright.cli.parsing import HELP, Values, check, find, parse
 from sandwright.errors import RetiredNameWarning, SandwrightError, retired_warning
 from sandwright.visible import one_line
 
-RUNNING = ("run", "shell", "fleet", "learn")
+RUNNING = ("run", "shell", "fleet", "learn", "changes", "apply", "discard", "undo")
 """Commands that look for a policy themselves, as none has to be there."""
 
 OWN_SIGNALS = ("run", "exec", "shell")

@@ -83,6 +83,8 @@ def request_of(
     build: bool = False,
     detach: bool = False,
     name: str = "",
+    review: bool = False,
+    workspace: str = "",
 ) -> RunRequest:
     """The request that the options make. Without `policy` the file is looked for, and need not be there."""
     return RunRequest(
@@ -91,7 +93,11 @@ def request_of(
         named=bool(policy),
         method=method,
         presets=list(preset),
-        settings=[*set, *[f"gvisor.engine={gvisor_engine}"] * bool(gvisor_engine)],
+        settings=[
+            *set,
+            *["workspace=review"] * (review or bool(workspace)),
+            *[f"gvisor.engine={gvisor_engine}"] * bool(gvisor_engine),
+        ],
         time=time,
         cidfile=cidfile,
         telemetry=telemetry,
@@ -104,4 +110,5 @@ def request_of(
         build=build,
         detach=detach,
         name=name,
+        workspace=workspace,
     )

@@ -165,6 +165,7 @@ class LaunchPlan:
     there_files: Words = ()
     mount_ways: Words = ()
     writable: Words = ()
+    review: bool = False
     uid: int | None = None
     passed: Words = ()
     never: Words = ()

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from sandwright.launcher.plan import Words, document_bytes, parse_document
 
@@ -33,6 +34,7 @@ class RunDocument:
     started: int | None = None
     requests: str | None = None
     cidfile: str | None = None
+    workspace: Words = ()
 
 
 def run_document_bytes(document: RunDocument) -> bytes:
@@ -43,6 +45,15 @@ def run_document_bytes(document: RunDocument) -> bytes:
 def parse_run_document(content: bytes) -> RunDocument:
     """Read what `run_document_bytes` wrote. Raise RenderError for all else."""
     return parse_document(RunDocument, content, HEAD)
+
+
+def workspace_words(copies: Mapping[str, str]) -> Words:
+    """The words of `workspace`: each project and its copy, with DEVICE:INODE behind each path.
+
+    `copies` has the copy by project; without one there are no words. Raise OSError for a missing directory.
+    """
+    status = {path: Path(path).lstat() for pair in copies.items() for path in pair}
+    return tuple(word for path, of in status.items() for word in (path, f"{of.st_dev}:{of.st_ino}"))
 
 
 def open_run_document(document: RunDocument) -> int:

@@ -5,6 +5,7 @@ A floor is a layer like any other, and each of its keys is a limit too:
 | field                              | at least as strict as the floor means                                 |
 |------------------------------------|-----------------------------------------------------------------------|
 | method, methods                    | only methods that the floor names; without any there, all but noop    |
+| workspace                          | review < live                                                         |
 | filesystem.read, write             | nothing outside these paths (see `sandwright.policy.path_limits`)     |
 | filesystem.deny, readonly, protect | they hold at every path inside                                        |
 | filesystem.git                     | a subset                                                              |
@@ -46,6 +47,7 @@ from sandwright.policy.spelling import environment_names
 from sandwright.policy.values import UNLIMITED
 
 _ORDERS: Mapping[str, tuple[object, ...]] = {
+    "workspace": ("review", "live"),
     "filesystem.placeholders": (True, False),
     "filesystem.home": ("throwaway", "private", "host"),
     "filesystem.tmp": ("private", "shared"),

@@ -12,6 +12,7 @@ import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 
 from sandwright.git.layout import GITFILE
 from sandwright.inputs import LiveHost
@@ -91,8 +92,9 @@ def _index_fault(common: str, project: str, inputs: LiveHost) -> str:
         if not is_inside(path, tree) or (is_inside(path, project) and path != project):
             return (
                 f"the index of {tree} has the entry {link!r}, which leads to {path}: `git status` there "
-                f"runs what is configured there; inspect it, then: git -C {tree} rm --cached {link!r}, "
-                f"or create the index again: rm {common}/index && git -C {tree} reset"
+                "runs what is configured there; inspect it, then: "
+                f"git -C {quote(tree)} rm --cached {quote(link)}, or create the index again: "
+                f"rm {quote(common)}/index && git -C {quote(tree)} reset"
             )
     return ""
 

@@ -30,6 +30,7 @@ FIELDS: Mapping[str, Way] = {
     "method": "value",
     "methods": "value",
     "reason": "value",
+    "workspace": "value",
     "filesystem.read": "grants",
     "filesystem.write": "grants",
     "filesystem.readonly": "restrictions",

@@ -140,6 +140,12 @@ def path_grant_layer(paths: Iterable[str], *, what: str) -> Layer:
     return _decode_layer(without_positions({"filesystem": {"read": spelled}}, file=what), kind="run")
 
 
+def exceptions_layer(paths: Iterable[str], *, reason: str, what: str) -> Layer:
+    """A layer of this run that lifts protections at some paths. `what` is its name for messages."""
+    items: list[Value] = [{"path": path.replace("$", "$$"), "reason": reason} for path in paths]
+    return _decode_layer(without_positions({"filesystem": {"unprotect": items}}, file=what), kind="run")
+
+
 def preset_text(name: str) -> str:
     """A shipped preset as it is written, comments included. Raise UsageError for an unknown one."""
     if name not in (*PRESETS, "built-in"):

@@ -107,6 +107,8 @@ def _rights(policy: ResolvedPolicy, baseline: ResolvedPolicy) -> Iterator[Loosen
         yield Loosening("runs as the image's own user: user.mapping off")
     if policy.mapping == "auto" and baseline.mapping == "required":
         yield Loosening("lets files belong to another user: user.mapping auto")
+    if policy.workspace == "live" and baseline.workspace == "review":
+        yield Loosening("changes the project without review: workspace live")
     if policy.filesystem.home == "private" and baseline.filesystem.home == "throwaway":
         yield Loosening("keeps the home directory between runs: filesystem.home private")
     if policy.network.own_sockets and not baseline.network.own_sockets:

@@ -28,6 +28,7 @@ from sandwright.policy.names import (
     MappingMode,
     NetworkMode,
     TmpMode,
+    WorkspaceMode,
 )
 
 Reason = Annotated[str, ValueCheck(field_checks.reason, field_checks.REASON_SCHEMA)]
@@ -387,6 +388,14 @@ class PolicyFile:
 
     The last layer that has this key decides. Absent in all layers: `[default]`. Empty: only the built-in
     values. In the managed policy, the limits of its presets become its own.
+    """
+
+    workspace: WorkspaceMode | None = None
+    """Whether programs change the project (`live`) or a copy of it (`review`).
+
+    With `review`, each run continues in the same copy, `sandwright changes` lists what differs, and
+    `sandwright apply` takes changes into the project. Other writable paths stay live. Missing protected
+    names can be created in the copy; `apply` holds them back. Absent: inherited; built in is `live`.
     """
 
     filesystem: FilesystemSection | None = None

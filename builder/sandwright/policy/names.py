@@ -36,6 +36,7 @@ HomeMode = Literal["throwaway", "private", "host"]
 TmpMode = Literal["private", "shared"]
 CloudMode = Literal["none", "readonly"]
 MappingMode = Literal["auto", "off", "required"]
+WorkspaceMode = Literal["live", "review"]
 EngineName = Literal["docker", "podman"]
 """An engine that runs sandboxes."""
 
@@ -164,5 +165,6 @@ FEATURES: Mapping[str, str] = {
     "resources.time": "limit of the wall-clock time of a run",
     "image": "the image that is run",
     "gvisor.engine": "gVisor runs in an outer container",
+    "workspace": "a copy of the project is changed, until `sandwright apply`",
 }
 """Features of policies that a method may not enforce, by the name in `accept_gaps` and in errors."""

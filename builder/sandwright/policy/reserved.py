@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from sandwright.policy.declaration import Declaration
-from sandwright.policy.facts import STATE_KEYS, HostFacts
+from sandwright.policy.facts import KEPT, STATE_KEYS, HostFacts
 from sandwright.policy.links import through_replaceable
 from sandwright.policy.paths import ancestors, canonical_with_links, depth, is_inside, same_name
 from sandwright.policy.provenance import BUILT_IN, Faults
 from sandwright.policy.rules import PathRule, PathRules
 from sandwright.user_dirs import visible_scratch_path
 
-HIDDEN = (".cache/sandwright/sessions", ".cache/sandwright/run", STATE_KEYS)
-"""Below the home: rendered sandboxes of all projects, running sessions, the key of the render cache."""
+HIDDEN = (".cache/sandwright/sessions", ".cache/sandwright/run", STATE_KEYS, f"{KEPT}/workspaces")
+"""Below the home: rendered sandboxes of all projects, running sessions, the key of the render cache, and the
+copies of projects in review."""
 
 READONLY = (".cache/sandwright", ".config/sandwright")
 """Below the home: programs and images that run outside, the user's policy and approvals."""

@@ -86,6 +86,7 @@ def resolve(
     return ResolvedPolicy(
         methods=_method_choice(settings),
         reason=settings.value("reason") or "",
+        workspace=settings.value("workspace") or "live",
         filesystem=filesystem,
         network=network,
         process=process,

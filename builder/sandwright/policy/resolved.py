@@ -20,6 +20,7 @@ from sandwright.policy.names import (
     MappingMode,
     NetworkMode,
     TmpMode,
+    WorkspaceMode,
 )
 from sandwright.policy.path_resolver import Unprotected
 from sandwright.policy.paths import canonical, is_inside
@@ -165,6 +166,7 @@ class ResolvedPolicy:
 
     methods: tuple[str, ...]
     reason: str
+    workspace: WorkspaceMode
     filesystem: Filesystem
     network: Network
     process: Process

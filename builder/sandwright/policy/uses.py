@@ -309,6 +309,8 @@ def _process_uses(policy: ResolvedPolicy) -> Iterator[Use]:
     for name in ("memory", "cpus", "pids", "files", "time"):
         if getattr(policy.resources, name) is not None:
             yield Use(f"resources.{name}", name, policy.source(f"resources.{name}"))
+    if policy.workspace == "review":
+        yield Use("workspace", "workspace: review", policy.source("workspace"))
     yield Use("image", f"image: {policy.image}", policy.source("image"))
     if policy.gvisor_engine != "none":
         yield Use("gvisor.engine", f"engine: {policy.gvisor_engine}", policy.source("gvisor.engine"))

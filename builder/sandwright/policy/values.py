@@ -211,6 +211,9 @@ def mach_service(text: str) -> MachService | None:
     return MachService(name, register, prefix)
 
 
+_PLAIN_WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.,+-]{0,255}")
+
+
 @dataclass(frozen=True)
 class ShimCommand:
     """Arguments that a shim lets through. With `more`, any further ones may follow."""
@@ -219,10 +222,20 @@ class ShimCommand:
     more: bool
 
     def covers(self, other: ShimCommand) -> bool:
-        """Whether everything that `other` lets through is let through by this one."""
+        """Whether everything that `other` lets through is let through by this one.
+
+        A word of a policy can name a repository, an address or an option, which a `*` doesn't let through
+        (docs/network.md): of further words, it covers plain ones.
+        """
         if not self.more:
             return self == other
-        return other.words[: len(self.words)] == self.words
+        further = other.words[len(self.words) :]
+        return other.words[: len(self.words)] == self.words and all(map(is_plain_word, further))
+
+
+def is_plain_word(word: str) -> bool:
+    """Whether an argument is no option, path, address or repository, for any program."""
+    return _PLAIN_WORD.fullmatch(word) is not None and ".." not in word
 
 
 def command(text: str) -> ShimCommand:

@@ -52,6 +52,7 @@ GRANTED: Mapping[str, tuple[str, ...]] = {
     "network.host": ("network/host",),
     "environment.pass": ("environment/passed",),
     "environment.set": ("environment/set",),
+    "workspace": ("workspace/project-unchanged", "workspace/no-names"),
     "user.mapping": ("files/write",),
     "credentials.shims": tuple(f"secrets/{name}" for name in ("two-tokens", "refused", "inside", "outside")),
     "credentials.cloud": ("secrets/cloud", "secrets/cloud-off"),
@@ -60,6 +61,8 @@ GRANTED: Mapping[str, tuple[str, ...]] = {
 """By feature: probes that show that it works, which no table of denials knows."""
 
 RUNS: Mapping[str, str] = {
+    "workspace/project-unchanged": "programs change a copy, and no byte of the project",
+    "workspace/no-names": "no name appears in the project, not even for a moment",
     "lifecycle/starts": "the sandbox starts, and the probe program runs in it to its end",
     "lifecycle/exit-status": "the launcher exits with the command's exit status",
     "lifecycle/signal": "if signal N ends the command, the exit status is 128 + N",

@@ -46,6 +46,7 @@ def common_plan(policy: ResolvedPolicy, plan: MountPlan, method: str) -> LaunchP
         there_files=tuple(path for path, entry in there.items() if entry != "directory"),
         mount_ways=tuple(_mount_ways(policy, plan)),
         writable=tuple(writable_directories(policy)),
+        review=policy.workspace == "review",
         uid=policy.facts.uid if policy.mapping == "required" else None,
         passed=tuple(patterns(environment.passed)),
         never=tuple(patterns(never)),

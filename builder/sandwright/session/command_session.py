@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sandwright import user_dirs
 from sandwright.environment import SESSION
-from sandwright.launcher.run_document import RunDocument, open_run_document, with_document
+from sandwright.launcher.run_document import RunDocument, open_run_document, with_document, workspace_words
 from sandwright.session import absent_guard, state
 from sandwright.session.git_hints import git_hint
 from sandwright.session.post_run_start import (
@@ -23,6 +23,7 @@ from sandwright.session.post_run_start import (
 )
 from sandwright.session.render_cache import CachedSandbox, cache_path
 from sandwright.session.request import RunRequest, command_folder
+from sandwright.session.scan_scope import ScanScope
 from sandwright.session.session_record import PostRun, SessionRecord
 from sandwright.signalling import identity
 
@@ -66,6 +67,7 @@ class CommandSession:
             started=self.request.started if self.request.started >= 0 else None,
             requests=state.requests_of(self.id),
             cidfile=self._cidfile(),
+            workspace=workspace_words(self.request.copies),
         )
 
     def command(self) -> list[str]:
@@ -87,6 +89,7 @@ class CommandSession:
         """Whether Python can execute the launcher, as no process of ours has to stay beside it."""
         supervised = is_traced() or self.log is not None or self.request.recording is not None
         supervised = supervised or bool(self.request.session or self.request.denials)  # written while it runs
+        supervised = supervised or bool(self.request.copies)  # the workspace is locked
         return self.prepared.runs_alone and not supervised and can_exec_post_run(state.directory())
 
     def exec_launcher(self, notify: Callable[[str], None]) -> int:
@@ -148,7 +151,7 @@ def _record(request: RunRequest, prepared: CachedSandbox, began: float) -> Sessi
         policy=sandbox.policy,
         artifacts=sandbox.artifacts,
         directory=sandbox.directory,
-        placeholders=sandbox.placeholders,
+        placeholders=() if request.copies else sandbox.placeholders,  # those are in the copy
         enforced=sandbox.enforced,
         after=_post_run_settings(session, request, prepared),
     )
@@ -158,13 +161,23 @@ def _post_run_settings(session: str, request: RunRequest, prepared: CachedSandbo
     report = prepared.record.after
     return PostRun(
         policy=request.policy,
-        scope=report.scope,
+        scope=_outside_project(report.scope, request.copies),
         context=report.context,
         guard=absent_guard.begin_absent_guard(session, request.policy, report.scope.absent),
         telemetry=request.telemetry,
         quiet=request.quiet,
         rendered="now" if prepared.fresh and (request.telemetry or is_traced()) else "before",
         hint=git_hint(request.argv, report.scope, prepared.start.unsigned),
+    )
+
+
+def _outside_project(scope: ScanScope, copies: Mapping[str, str]) -> ScanScope:
+    """The scope of the scan after a run, without a project in review, which only `apply` changes."""
+    if not copies:
+        return scope
+    projects = tuple(f"{path}/" for path in copies)
+    return replace(
+        scope, roots=tuple(each for each in scope.roots if not f"{each}/".startswith(projects)), git=()
     )
 
 

@@ -30,7 +30,15 @@ from sandwright.policy.collect import collect_facts
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.installation import refuse_changeable
 from sandwright.policy.layers import base_presets
-from sandwright.policy.load import FLOOR, given_presets, layers_for, path_grant_layer, read_layer, user_file
+from sandwright.policy.load import (
+    FLOOR,
+    exceptions_layer,
+    given_presets,
+    layers_for,
+    path_grant_layer,
+    read_layer,
+    user_file,
+)
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.paths import ancestors
 from sandwright.policy.policy_warnings import collect_warnings
@@ -69,13 +77,17 @@ def prepare(request: RunRequest, notify: Notify = quiet) -> CachedSandbox:
     Raise SandwrightError for every obstacle: faults in the policy, a method that
     can't express it or does not work here, a directory that can't be written.
     """
-    inputs = LiveHost()
+    inputs = LiveHost(request.copies)
     user_dirs.private(user_dirs.cache())
     policy = load_layers(request, inputs)
     found = loosened(policy, request.policy, cwd=request.cwd, inputs=inputs)
     trust.require_approval(found, word=request.trusted)
     if persistent.make_persistent(policy, str(Path(request.policy).parent)):
         return prepare(request, notify)  # directories were made: the answers recorded so far are stale
+    if request.creatable:
+        reason = "`sandwright apply` holds it back"
+        layer = exceptions_layer(request.creatable, reason=reason, what="the review workspace")
+        policy = MergedPolicy.from_layers([*policy.layers, layer])
     resolved = resolved_here(policy, request, inputs)
     backend, notes = choose_method(resolved, inputs, proposed=not request.has_policy())
     agent, own_root = _agent(policy, request), registry.properties(backend.name).root == "image"
@@ -112,7 +124,7 @@ def prepare(request: RunRequest, notify: Notify = quiet) -> CachedSandbox:
     )
     _ask_program(inputs)
     trusted = trust.is_given(found, inputs)
-    if not inputs.is_racy():
+    if resolved.workspace == "live" and not inputs.is_racy():
         render_cache.store(request.identity(), prepared, inputs.recording(), trusted=trusted)
     sweep_renderings(record.directory)
     return prepared

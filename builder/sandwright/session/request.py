@@ -31,7 +31,9 @@ class RunRequest:
     that the policy renders to. With `build` missing images are built first. With `detach` the run goes on in
     the background, by a `name` if it has one, and with the ID that `session` is given;
     `denials_log` is a second file for denials, empty for none. `started` is the
-    descriptor of a pipe that gets a byte when the command has been executed, -1 for none.
+    descriptor of a pipe that gets a byte when the command has been executed, -1 for none. `workspace` is the
+    name of the review workspace, empty for none. `session.review` sets `copies`, the copy by the project, and
+    `creatable`, protected names that the project does not have and that can be made in the copy.
     """
 
     __slots__ = (
@@ -50,7 +52,7 @@ class RunRequest:
             "telemetry",
         ),
         *("build", "detach", "explained", "name", "quiet", "recording", "rendered", "session", "started"),
-        "trusted",
+        *("copies", "creatable", "trusted", "workspace"),
     )
 
     def __init__(
@@ -75,6 +77,7 @@ class RunRequest:
         build: bool = False,
         detach: bool = False,
         name: str = "",
+        workspace: str = "",
         recording: Recording | None = None,
     ) -> None:
         """Paths are relative to `cwd`, by default the current directory."""
@@ -102,6 +105,9 @@ class RunRequest:
         self.build = build
         self.detach = detach
         self.name = name
+        self.workspace = workspace
+        self.copies: dict[str, str] = {}
+        self.creatable: tuple[str, ...] = ()
         self.session = ""
         self.started = -1
 

@@ -10,9 +10,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from sandwright.errors import HostError, UsageError
+from sandwright.lazy import load
 from sandwright.session import absent_guard, render_cache, stale, state, trust
 from sandwright.session.command_session import CommandSession
 from sandwright.session.recording import Recording
@@ -42,19 +44,31 @@ def run(request: RunRequest, *, notify: Callable[[str], None] = lambda _: None) 
     began = time.time()
     absent_guard.check_absent_names(request.policy)
     log = _open_audit_log(request.audit)
-    try:
-        prepared = prepare_or_cached(request, notify)
-        _check_options(request, prepared, log)
-    except BaseException:
-        if log is not None:
-            log.purge()
-        raise
-    report_start(prepared, notify, word=request.trusted)
-    sweep_records(notify)
-    session = CommandSession(request, prepared, began, log)
-    if request.explained:
+    with ExitStack() as stack:
+        try:
+            prepared = _prepare_sandbox(request, stack, notify)
+            _check_options(request, prepared, log)
+        except BaseException:
+            if log is not None:
+                log.purge()
+            raise
+        report_start(prepared, notify, word=request.trusted)
+        sweep_records(notify)
+        return _start(CommandSession(request, prepared, began, log), notify)
+
+
+def _prepare_sandbox(request: RunRequest, stack: ExitStack, notify: Callable[[str], None]) -> CachedSandbox:
+    """The sandbox of a request; in a review workspace, until the stack is closed."""
+    found = _find_cached(request)
+    if found is None:
+        found = stack.enter_context(load("sandwright.session.review:review_workspace")(request, notify))
+    return found or _render_now(request, notify)
+
+
+def _start(session: CommandSession, notify: Callable[[str], None]) -> int:
+    if session.request.explained:
         paths = os.path.join(state.directory(), f"{session.id}.record")
-        request.recording = Recording(paths, looks=False)
+        session.request.recording = Recording(paths, looks=False)
     if session.can_exec_launcher():
         return session.exec_launcher(notify)
     from sandwright.session.supervise import run_supervised  # noqa: PLC0415 - costs milliseconds
@@ -137,10 +151,18 @@ def prepare_or_cached(request: RunRequest, notify: Callable[[str], None] = lambd
 
     It is rendered once more if the host changed meanwhile, as when another program makes a socket.
     """
+    return _find_cached(request) or _render_now(request, notify)
+
+
+def _find_cached(request: RunRequest) -> CachedSandbox | None:
     found = render_cache.find(request.identity())
-    if found is not None and _as_rendered(found):
-        trust.require_approval(found.start.loosened, word=request.trusted)
-        return found
+    if found is None or not _as_rendered(found):
+        return None
+    trust.require_approval(found.start.loosened, word=request.trusted)
+    return found
+
+
+def _render_now(request: RunRequest, notify: Callable[[str], None]) -> CachedSandbox:
     from sandwright.session.prepare import prepare  # noqa: PLC0415 - a cached sandbox needs none of it
 
     prepared = prepare(request, notify)

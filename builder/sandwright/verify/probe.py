@@ -31,6 +31,8 @@ class Family(StrEnum):
     """How a run begins and ends."""
     LIMITS = "limits"
     """Memory, processes, files, time."""
+    WORKSPACE = "workspace"
+    """What a run with a review workspace changes."""
     WORK = "work"
     """What people do in a project, with real programs."""
 

@@ -39,6 +39,7 @@ from sandwright.verify.subject import Canaries, ProofSubject, canaries
 from sandwright.verify.tokens import Bridged, start_bridge, tokens
 from sandwright.verify.tokens import settings as shim_settings
 from sandwright.verify.verdict import Verdict
+from sandwright.verify.workspace import over_project, workspace_outcomes
 
 Resolve = Callable[..., ResolvedPolicy]
 """The policy on this host, with some settings of this run more; and where a second argument is given, on what
@@ -86,6 +87,7 @@ def prove(
     the bridge and of cloud accounts. Raise RenderError when the method can't enforce the policy.
     """
     declaration = registry.declaration(method)
+    reviewed, resolve = resolve, over_project(resolve)
     with contextlib.ExitStack() as stack:
         fixture = stack.enter_context(_planted_for(method, declaration))
         if registry.properties(method).copies_project:
@@ -100,11 +102,7 @@ def prove(
             settings += lower
         whole = resolve(settings)
         policy = with_kept_limits(whole, declaration)
-        names = canaries(policy)
-        remote: RemoteCanary | str = ""
-        if registry.properties(method).copies_project:
-            names = Canaries({}, {**names.withheld, **names.passed})
-            remote = _remote_canary(stack, method, policy)
+        names, remote = _canaries(stack, method, policy)
         reserved = stack.enter_context(plant_files(fixture.word))
         outside = stack.enter_context(host_process())
         subject = ProofSubject(
@@ -156,12 +154,24 @@ def prove(
         if runs if secrets is None else secrets:
             outcomes += _cloud(subject, resolve, provision.settings, rendered)
             outcomes += _bridging(subject, lambda: resolve([*settings, *shim_settings()]), rendered, bridge)
+        if reviewed(()).workspace == "review":
+            outcomes += workspace_outcomes(reviewed, settings, fixture, method, rendered)
         if registry.properties(method).copies_project:
             registry.backend(method).purge(policy)
         stricter, weaker = findings(whole, declaration)
         notes = [f"proved with lower limits than the preset's: {', '.join(lower)}"] if lower else []
         notes = [*stricter, *notes, *ports_notes(method, ports), _granted_note(subject), *provision.notes]
         return MethodProof(method, tuple(outcomes), tuple(notes), weaker)
+
+
+def _canaries(
+    stack: contextlib.ExitStack, method: str, policy: ResolvedPolicy
+) -> tuple[Canaries, RemoteCanary | str]:
+    """The variables that are planted, and for a method on another machine a listener there."""
+    names = canaries(policy)
+    if not registry.properties(method).copies_project:
+        return names, ""
+    return Canaries({}, {**names.withheld, **names.passed}), _remote_canary(stack, method, policy)
 
 
 def _remote_canary(stack: contextlib.ExitStack, method: str, policy: ResolvedPolicy) -> RemoteCanary | str:

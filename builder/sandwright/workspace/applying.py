@@ -7,9 +7,11 @@ import itertools
 import os
 import stat
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from sandwright.errors import HostError
 from sandwright.rootfs.unpacking.removal import OPEN_DIRECTORY
+from sandwright.workspace import gitindex
 from sandwright.workspace.base import Base, Entry, read_base, write_base
 from sandwright.workspace.below import (
     OpenFolders,
@@ -54,10 +56,12 @@ def apply(workspace: Workspace, chosen: Sequence[Change], number: int) -> Applie
             destination = Destination(project, source, named=_base_directories(base))
             stack.enter_context(contextlib.closing(destination))
             killed = settle_killed(workspace, destination)
+            found = [_with_refreshed_index(each, workspace, project) for each in chosen]
             with Journal(workspace, number, is_new=True) as journal:
                 applying = _Applying(workspace, base, destination, journal, killed)
-                applying.run(_with_parents(chosen, base, tree))
+                applying.run(_with_parents(found, base, tree))
             _end_killed(workspace)
+            gitindex.remember(workspace, tree)
     except OSError as error:
         raise HostError(f"{workspace.project} can't be changed: {error.strerror or error}") from error
     retain(workspace)
@@ -93,6 +97,14 @@ def _end_killed(workspace: Workspace) -> None:
         journal.end_undo()
         if journal.end is None:
             journal.finish(len(journal.undoable()), set(), 0)
+
+
+def _with_refreshed_index(change: Change, workspace: Workspace, project: int) -> Change:
+    """A change of the index, whose old side is the project's if Git on the host only refreshed that."""
+    if change.path != gitindex.PATH or change.old is None:
+        return change
+    digest = gitindex.refreshed_digest(workspace, project, change.old.digest)
+    return replace(change, old=change.old._replace(digest=digest))
 
 
 def _base_directories(base: Base) -> Iterator[bytes]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from sandwright.errors import HostError
 from sandwright.rootfs.unpacking.removal import OPEN_DIRECTORY, remove
+from sandwright.workspace import gitindex
 from sandwright.workspace.base import Base, Entry, read_base, write_base
 from sandwright.workspace.below import (
     OPEN_FILE,
@@ -64,6 +65,7 @@ def refresh(workspace: Workspace, hidden: Hidden) -> Refreshed:
             copying.remove_gone()
             copying.copy_differing()
             copying.finish()
+            gitindex.remember(workspace, project)
     except OSError as error:
         raise HostError(f"{workspace.project} can't be copied: {error.strerror or error}") from error
     return copying.refreshed

@@ -23,6 +23,9 @@ from sandwright.rootfs.unpacking.removal import remove as remove_entry
 from sandwright.visible import one_line
 from sandwright.workspace.below import DEEPEST, closing, try_open
 
+DEFAULT = "default"
+"""The name of the workspace of `run --review`."""
+
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}", re.ASCII)
 _ABOUT = "workspace.json"
 _VERSION = 1

@@ -7,6 +7,7 @@ import errno
 import os
 
 from sandwright.errors import HostError
+from sandwright.workspace import gitindex
 from sandwright.workspace.applying import Killed, opened_project, reason_of, settle_killed
 from sandwright.workspace.base import Base, Entry, read_base, write_base
 from sandwright.workspace.below import CHUNK, closing
@@ -14,6 +15,8 @@ from sandwright.workspace.destination import Applied, Destination
 from sandwright.workspace.journal import AppliedRun, Journal, Step, applied_runs, remove_journal
 from sandwright.workspace.steps import additions, do_action, removals
 from sandwright.workspace.store import Workspace
+
+_OBJECTS = b".git/objects/"
 
 __all__ = ["AppliedRun", "applied_runs", "undo"]
 
@@ -37,7 +40,8 @@ def undo(workspace: Workspace, number: int) -> Applied:
         ):
             killed = settle_killed(workspace, destination)
             journal.begin_undo()
-            _take_back(workspace, base, destination, journal, killed)
+            steps = [_reversed(step, workspace, project) for step in journal.undoable()]
+            _take_back(workspace, base, destination, journal, steps, killed=killed)
             journal.end_undo()
     except OSError as error:
         raise HostError(f"{workspace.project} can't be changed: {error.strerror or error}") from error
@@ -46,18 +50,44 @@ def undo(workspace: Workspace, number: int) -> Applied:
     return destination.applied
 
 
+def _reversed(step: Step, workspace: Workspace, project: int) -> Step:
+    """A step of the undo. Where Git on the host only refreshed the index since, it is as it was applied."""
+    old = step.new
+    if step.path == gitindex.PATH and old is not None:
+        old = old._replace(digest=gitindex.refreshed_digest(workspace, project, old.digest))
+    return step._replace(old=old, new=step.old)
+
+
+def _needed_objects(steps: list[Step], destination: Destination) -> set[bytes]:
+    """Git's new objects, if something else in the repository changed since: it may refer to them."""
+    of_git = [each for each in steps if each.path.startswith(b".git/")]
+    objects = {each.path for each in of_git if each.path.startswith(_OBJECTS)}
+    for step in of_git:
+        if step.path not in objects:
+            found = destination.find(step.path)
+            if not (destination.rules.is_same(found, step.old) or destination.rules.is_same(found, step.new)):
+                return objects
+    return set()
+
+
 def _take_back(
-    workspace: Workspace, base: Base, destination: Destination, journal: Journal, killed: Killed
+    workspace: Workspace,
+    base: Base,
+    destination: Destination,
+    journal: Journal,
+    steps: list[Step],
+    *,
+    killed: Killed,
 ) -> None:
     numbers = {step.path: index for index, step in enumerate(journal.steps)}
-    steps = [step._replace(old=step.new, new=step.old) for step in journal.undoable()]
+    needed = _needed_objects(steps, destination)
     done: dict[bytes, Step] = {}
     failed: set[bytes] = set()
     try:
         for action in [*removals(steps), *additions(steps)]:
             index, path, before, after = action
             found = destination.find(path)
-            if path in failed:
+            if path in failed or path in needed:
                 continue
             if destination.rules.is_same(found, steps[index].new):
                 done[path] = steps[index]

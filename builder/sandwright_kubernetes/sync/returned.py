@@ -20,6 +20,7 @@ from sandwright.rootfs.tar.reader import Readable, TarReader
 from sandwright.rootfs.unpacking.merge import OPAQUE, whiteout
 from sandwright.rootfs.unpacking.place import TarExtractor
 from sandwright.rootfs.unpacking.tree import RootfsTree
+from sandwright.workspace.withheld import leads_out
 
 MOST = 2 << 30
 """Bytes of an archive at most."""
@@ -124,22 +125,3 @@ class _Reading:
             if self._seen.get(path[:at], EntryKind.DIRECTORY) is not EntryKind.DIRECTORY:
                 self._reader.refuse(path, f"it lies below {show(path[:at])}, which is no directory")
             at = path.find(b"/", at + 1)
-
-
-def leads_out(path: bytes, link: bytes) -> bool:
-    """Whether a link may lead out of the directory that `path` is relative to.
-
-    It may go up only at its beginning, where the directories are real ones: after a name, which may be
-    another link, the target of `..` is unknown.
-    """
-    if link.startswith(b"/"):
-        return True
-    depth, named = path.count(b"/"), False
-    for name in link.split(b"/"):
-        if name == b"..":
-            depth -= 1
-            if named or depth < 0:
-                return True
-        elif name not in (b"", b"."):
-            named = True
-    return False

@@ -1,4 +1,8 @@
-"""Bubblewrap's arguments: golden, and no value of a policy says more than it means."""
+"""Bubblewrap's arguments: golden, and no value of a policy says more than it means.
+
+Tests of methods/bwrap/render.py.
+Tests of render/bubblewrap.py.
+"""
 
 from __future__ import annotations
 

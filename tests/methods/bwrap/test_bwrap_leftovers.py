@@ -1,4 +1,7 @@
-"""A bubblewrap that nobody is left to let go is found and ended; one that its launcher looks after is not."""
+"""A bubblewrap that nobody is left to let go is found and ended; one that its launcher looks after is not.
+
+Tests of methods/bwrap/backend.py: leftovers.
+"""
 
 from __future__ import annotations
 

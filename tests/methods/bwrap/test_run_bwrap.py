@@ -1,4 +1,11 @@
-"""`sandwright run` with bubblewrap, for real: what comes through, what is denied, and what is left."""
+"""`sandwright run` with bubblewrap, for real: what comes through, what is denied, and what is left.
+
+Tests of launcher/source/bwrap.c.
+Tests of launcher/source/command.c.
+Tests of launcher/source/init.c: signals reach the job inside.
+Tests of launcher/source/monitor.c: the time limit (124), signals.
+Tests of launcher/source/process.c: signals are caught and forwarded.
+"""
 
 from __future__ import annotations
 

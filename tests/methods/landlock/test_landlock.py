@@ -1,4 +1,10 @@
-"""Landlock: what it holds, what the filter beside it closes, and that nothing of a run is left."""
+"""Landlock: what it holds, what the filter beside it closes, and that nothing of a run is left.
+
+Tests of launcher/source/grants.c.
+Tests of launcher/source/landlock.c.
+Tests of launcher/source/landlock_rules.c.
+Tests of methods/landlock/render.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Sockets under landlock: own ones, listed ones, exact ports of the host's loopback, and no others."""
+"""Sockets under landlock: own ones, listed ones, exact ports of the host's loopback, and no others.
+
+Tests of launcher/source/socket_broker.c.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""Seatbelt profiles, asked through the evaluator: they say what policies say. Simulated: no Mac was there."""
+"""Seatbelt profiles, asked through the evaluator: they say what policies say. Simulated: no Mac was there.
+
+Tests of methods/seatbelt/path_rules.py.
+Tests of methods/seatbelt/profile.py.
+Tests of methods/seatbelt/quoting.py: no value of a policy becomes SBPL.
+Tests of methods/seatbelt/spellings.py: names in another case.
+"""
 
 from __future__ import annotations
 

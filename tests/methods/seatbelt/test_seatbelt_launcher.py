@@ -1,4 +1,8 @@
-"""The launcher for macOS, run by this machine's shell with a stand-in for sandbox-exec: simulated."""
+"""The launcher for macOS, run by this machine's shell with a stand-in for sandbox-exec: simulated.
+
+Tests of methods/seatbelt/launch.py.
+Tests of seatbelt/launch.sh.
+"""
 
 from __future__ import annotations
 

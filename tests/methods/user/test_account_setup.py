@@ -1,4 +1,7 @@
-"""Accounts are made and taken away by plans that say first what they do."""
+"""Accounts are made and taken away by plans that say first what they do.
+
+Tests of methods/user/setup.py.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 What is seen here are the rendered commands, the copies, and how runs end. That an account keeps anything
 apart is seen on macOS only (.github/workflows/macos.yml).
+
+Tests of methods/alcless/explain.py.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""What `user` renders: the words of its plan are steps that its program knows."""
+"""What `user` renders: the words of its plan are steps that its program knows.
+
+Tests of methods/user/launch.py.
+"""
 
 from __future__ import annotations
 

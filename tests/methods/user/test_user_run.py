@@ -1,4 +1,7 @@
-"""A command as an account of its project's own, for real: who it is, what it reaches, how it ends."""
+"""A command as an account of its project's own, for real: who it is, what it reaches, how it ends.
+
+Tests of launcher/source/privileges.c.
+"""
 
 from __future__ import annotations
 

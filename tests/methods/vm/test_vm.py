@@ -1,4 +1,15 @@
-"""The guest kernel of vm: what crosses the line to it, what it holds, and what holds its process."""
+"""The guest kernel of vm: what crosses the line to it, what it holds, and what holds its process.
+
+Tests of launcher/guest/source/guestbeside.c.
+Tests of launcher/guest/source/guestcommand.c.
+Tests of launcher/guest/source/guestsystem.c.
+Tests of launcher/machine/source/main.c.
+Tests of launcher/source/vm.c.
+Tests of launcher/source/vm_handshake.c.
+Tests of launcher/source/vm_kernel.c.
+Tests of launcher/source/vm_relay.c.
+Tests of methods/vm/render.py.
+"""
 
 from __future__ import annotations
 

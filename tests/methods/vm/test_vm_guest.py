@@ -1,4 +1,7 @@
-"""The program inside a kernel of the sandbox's own: an artifact, and nobody's to start elsewhere."""
+"""The program inside a kernel of the sandbox's own: an artifact, and nobody's to start elsewhere.
+
+Tests of launcher/guest/source/guest.c.
+"""
 
 from __future__ import annotations
 

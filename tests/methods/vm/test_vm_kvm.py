@@ -2,6 +2,9 @@
 
 KVM doesn't work where this was written, so QEMU translates the processor's instructions here (TCG), which no
 user is offered: the plan's `accelerator` is another, and all else is what runs with KVM.
+
+Tests of launcher/guest/source/guestmachine.c.
+Tests of launcher/source/qemu.c.
 """
 
 from __future__ import annotations

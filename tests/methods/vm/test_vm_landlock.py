@@ -1,4 +1,11 @@
-"""A kernel of its own where no namespace can be made: what is around its process, what is left."""
+"""A kernel of its own where no namespace can be made: what is around its process, what is left.
+
+Tests of launcher/guest/source/guestroot.c.
+Tests of launcher/source/pathnames.c.
+Tests of launcher/source/paths.c.
+Tests of launcher/source/vm_landlock.c.
+Tests of methods/vm/landlock.py.
+"""
 
 from __future__ import annotations
 

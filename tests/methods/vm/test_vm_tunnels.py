@@ -1,4 +1,10 @@
-"""Connections of a kernel of its own, carried over its line: much, many, both ends of each, what is left."""
+"""Connections of a kernel of its own, carried over its line: much, many, both ends of each, what is left.
+
+Tests of launcher/guest/source/guestnet.c.
+Tests of launcher/source/line.c.
+Tests of launcher/source/tunnels.c.
+Tests of launcher/source/vm_ports.c.
+"""
 
 from __future__ import annotations
 

@@ -81,6 +81,8 @@ COMMANDS = (
             Option("build", "", "first build the images that are missing, for this platform"),
             Option("detach", "", "start the command in the background, and print its name or ID", short="d"),
             Option("name", "NAME", "name of a detached run, for logs and stop"),
+            Option("review", "", "change a copy of the project; `sandwright changes` and `apply` review it"),
+            Option("workspace", "NAME", "name of that copy (default: default); implies --review"),
             TRUST,
             Option(
                 "rendered",

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sandwright.cli.commands import everyday, images, maintenance, profiles, release, sessions
+from sandwright.cli.commands import everyday, images, maintenance, profiles, release, review, sessions
 from sandwright.cli.commands.command import Command
 
-_HEADINGS = (everyday, sessions, images, release, profiles, maintenance)
+_HEADINGS = (everyday, review, sessions, images, release, profiles, maintenance)
 
 GROUPS = tuple(each.GROUP for each in _HEADINGS)
 """The headings of `sandwright --help`, in order."""

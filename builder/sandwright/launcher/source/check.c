@@ -192,6 +192,8 @@ void check_paths(struct run *run)
 {
     const struct plan *plan = &run->plan;
     struct stat status;
+    if (plan->review && run->document.workspace.count == 0)
+        die("the policy has workspace: review, which `sandwright run` prepares: start it with that");
     if (plan->uid >= 0 && (long)geteuid() != plan->uid)
         die("user.mapping is required, and this was rendered for user %ld: render it again", plan->uid);
     for (size_t index = 0; index < plan->absent.count; index++)

@@ -1,6 +1,6 @@
 /* Docker and Podman: refuses a run, before anything is created, that this engine can't keep: limits without a cgroup
  * (rootless Podman), user.mapping or network.expose with a remote engine, user.mapping with Docker's userns-remap, a
- * writable mount below a read-only path. */
+ * writable mount below a read-only path, an image that steers the runtime. */
 #define _GNU_SOURCE
 #include <sys/utsname.h>
 
@@ -122,6 +122,33 @@ static void check_root(struct run *run)
     }
 }
 
+static bool documents_only(const char *key)
+{
+    static const char *const known[] = {"org.opencontainers.image.", "org.label-schema.", "com.docker.", "io.buildah.", "dev.sandwright."};
+    for (size_t index = 0; index < sizeof known / sizeof *known; index++)
+        if (strncmp(key, known[index], strlen(known[index])) == 0)
+            return true;
+    return false;
+}
+
+/* Podman hands an image's annotations on to the runtime. They steer it: crun takes another filter of system calls, a
+ * handler and groups from them (crun(1), run.oci.*), and both runtimes properties of the systemd scope. */
+static void check_annotations(struct run *run)
+{
+    const char *image = run->plan.engine.started.at[0];
+    if (!is_podman(run) || strncmp(image, "sandwright/", strlen("sandwright/")) == 0) /* ours, as it was built here */
+        return;
+    char *keys = ask(run, "image", "inspect", "--format", "{{range $key, $value := .Annotations}}{{println $key}}{{end}}",
+                     image, NULL);
+    if (keys == NULL)
+        die("%s", ask_all(run, "ps", "--quiet", NULL) != NULL ? run->plan.engine.image_missing : refusal());
+    char *rest = NULL;
+    for (char *key = strtok_r(keys, "\n", &rest); key != NULL; key = strtok_r(NULL, "\n", &rest))
+        if (!documents_only(key))
+            die("the image %s has the annotation %s, which Podman passes on to its runtime; without annotations it is: "
+                "podman save %s | podman load", image, key, image);
+}
+
 void engine_check_features(struct run *run)
 {
     const struct plan *plan = &run->plan;
@@ -140,6 +167,7 @@ void engine_check_features(struct run *run)
         die("SANDWRIGHT_SESSION holds more than small letters, digits and hyphens");
     check_text(run, title(run));
     check_mounts_below(run);
+    check_annotations(run);
     if (plan->uid >= 0 && docker_is(run, "name=userns") && !docker_is(run, "name=rootless"))
         die("this Docker maps users to other numbers (userns-remap), and user.mapping is required");
     if (plan->shims.enabled) {

@@ -10,6 +10,7 @@ FIELD(WORDS, there_directories)       /* what mounts lie on */
 FIELD(WORDS, there_files)
 FIELD(WORDS, mount_ways)              /* no links, if they exist: a sandbox could write what mounts are placed in */
 FIELD(WORDS, writable)                /* directories that the sandbox can write: no program is taken from them */
+FIELD(FLAG, review)                   /* workspace: review, so that a run document has to name the copy of the project */
 FIELD(NUMBER, uid)                    /* user.mapping is required: for whom this was rendered */
 FIELD(WORDS, passed)                  /* names of variables, or beginnings and * */
 FIELD(WORDS, never)                   /* the same, of those that are never passed on */

@@ -155,6 +155,9 @@ int open_without_links(int directory, const char *path, int flags, unsigned long
 const char *rundir_make_ignored(const struct run *run); /* in that: a directory that Git passes over */
 void remove_tree(const char *path);  /* never follows links, crosses no mounts */
 
+/* ---- workspace.c */
+void workspace_enter(const struct run_document *document); /* show a copy at the project's path from here on, if it names one */
+
 /* ---- placeholders.c */
 void lock_project(struct run *run);       /* launcher: shared; run->lock; waits 10 s */
 void make_placeholders(struct run *run);  /* launcher or monitor, after the monitor is there */

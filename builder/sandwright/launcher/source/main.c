@@ -84,6 +84,8 @@ static void check(int count, char **words)
     check_paths(&run);
     if (run.plan.refused != NULL)
         die("%s", run.plan.refused);
+    if (run.document.workspace.count > 0 && (run.method == &engine_method || run.method == &user_method))
+        die("%s has no review workspace: its mounts are made in another namespace", run.plan.method);
     choose_environment(&run);
     stream_keys(&run);
     if (run.method->check != NULL)
@@ -284,6 +286,8 @@ int main(int count, char **words)
         post_run_take(&run.document);
     }
     fill_standard();
+    if (!as_root)
+        workspace_enter(&run.document);
     if (executes)
         execute(&set, words + 2);
     read_plan();

@@ -12,3 +12,4 @@ FIELD(NUMBER, channel)     /* a descriptor of that bridge's, which is inherited 
 FIELD(NUMBER, started)     /* a descriptor, which is inherited: gets a byte when the command has been executed */
 FIELD(WORD, requests)      /* the socket at which further commands are asked for (requests.c); absent: none */
 FIELD(WORD, cidfile)       /* where an engine writes the container's id */
+FIELD(WORDS, workspace)    /* the project and the copy that is shown there, each with DEVICE:INODE behind (workspace.c); absent: none */

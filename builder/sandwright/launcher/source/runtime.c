@@ -143,13 +143,6 @@ static void runtime_prepare(struct run *run)
 }
 
 /* ---- child */
-static void write_own(const char *path, const char *content)
-{
-    _cleanup_close_ int file = open(path, O_WRONLY | O_CLOEXEC);
-    if (file < 0 || write(file, content, strlen(content)) != (ssize_t)strlen(content))
-        die_errno("%s can't be written", path);
-}
-
 /* Through an exec: capabilities of a user other than root are lost there (ambient: capabilities(7)). */
 static void keep_rights(void)
 {

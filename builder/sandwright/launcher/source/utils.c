@@ -232,6 +232,13 @@ int write_file(int directory, const char *path, const void *content, size_t leng
     return close(written);
 }
 
+void write_own(const char *path, const char *content)
+{
+    _cleanup_close_ int file = open(path, O_WRONLY | O_CLOEXEC);
+    if (file < 0 || write(file, content, strlen(content)) != (ssize_t)strlen(content))
+        die_errno("%s can't be written", path);
+}
+
 bool replace_file(const char *path, const char *text)
 {
     struct stat namespace;

@@ -65,6 +65,7 @@ int memory_file(const char *name, const void *content, size_t length); /* a new 
 bool same_file(const struct stat *one, const struct stat *other); /* by device, number and kind */
 bool write_all(int file, const void *content, size_t length); /* also where writing waits; false and errno */
 int write_file(int directory, const char *path, const void *content, size_t length, mode_t mode); /* new; -1 and errno */
+void write_own(const char *path, const char *content); /* a file that is there, such as a map of a user namespace; or refuses */
 bool replace_file(const char *path, const char *text); /* by one for this user alone */
 void close_others(const int *kept, size_t count); /* from 3 on; -1 among them counts for nothing */
 long long nanoseconds(struct timespec time);

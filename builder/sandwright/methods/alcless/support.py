@@ -61,6 +61,7 @@ DECLARATION = Declaration(
         "environment.set": Support("exact"),
         "credentials.cloud": Support("cannot", reasons.CLOSED_HOME),
         "credentials.shims": Support("cannot", reasons.BRIDGE_OWNER),
+        "workspace": Support("cannot", "macOS has no mount namespace in which the copy could be shown"),
         "user.mapping": Support("exact", "files that are copied back belong to the user"),
         "resources.memory": Support("cannot", reasons.MACOS_LIMITS),
         "resources.cpus": Support("cannot", reasons.MACOS_LIMITS),

@@ -49,6 +49,7 @@ DECLARATION = Declaration(
         "environment.set": Support("exact"),
         "credentials.cloud": Support("exact"),
         "credentials.shims": Support("exact"),
+        "workspace": Support("exact"),
         "user.mapping": Support("exact"),
         "resources.memory": Support("partly", reasons.MEMORY),
         "resources.cpus": Support("exact", reasons.PROCESSORS),

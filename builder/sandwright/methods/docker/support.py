@@ -9,6 +9,7 @@ DECLARATION = Declaration(
     "docker",
     {
         **containers.SUPPORT,
+        "workspace": Support("cannot", reasons.WORKSPACE),
         "network.private": Support("exact", reasons.PRIVATE_OF_ENGINES),
         "network.expose": Support(
             "exact",

@@ -75,6 +75,7 @@ DECLARATION = Declaration(
         ),
         "credentials.cloud": Support("exact"),
         "credentials.shims": Support("cannot", "the launcher does not mount them"),
+        "workspace": Support("exact"),
         "user.mapping": Support("exact"),
         "resources.memory": Support("partly", reasons.MEMORY),
         "resources.cpus": Support("exact", reasons.PROCESSORS),

@@ -49,6 +49,7 @@ DECLARATION = Declaration(
         "environment.set": Support("exact"),
         "credentials.cloud": Support("cannot", "noop enforces nothing"),
         "credentials.shims": Support("cannot", "noop enforces nothing"),
+        "workspace": Support("cannot", "noop enforces nothing"),
         "user.mapping": Support("exact"),
         "resources.memory": Support("cannot", "noop enforces nothing"),
         "resources.cpus": Support("cannot", "noop enforces nothing"),

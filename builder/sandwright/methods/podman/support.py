@@ -9,6 +9,7 @@ DECLARATION = Declaration(
     "podman",
     {
         **containers.SUPPORT,
+        "workspace": Support("cannot", reasons.WORKSPACE),
         "network.private": Support("exact", reasons.PRIVATE_OF_ENGINES),
         "network.expose": Support(
             "exact", f"{reasons.PORTS}; where Podman is this machine's and this user's: others are refused"

@@ -57,6 +57,7 @@ DECLARATION = Declaration(
         "environment.set": Support("exact"),
         "credentials.cloud": Support("exact"),
         "credentials.shims": Support("exact"),
+        "workspace": Support("cannot", "macOS has no mount namespace in which the copy could be shown"),
         "user.mapping": Support("exact"),
         "resources.memory": Support("cannot", reasons.MACOS_LIMITS),
         "resources.cpus": Support("cannot", reasons.MACOS_LIMITS),

@@ -46,6 +46,7 @@ SUPPORT: Mapping[str, Support] = {
     "environment.set": Support("exact"),
     "credentials.cloud": Support("exact"),
     "credentials.shims": Support("exact"),
+    "workspace": Support("exact"),
     "user.mapping": Support("exact"),
     "resources.memory": Support("exact"),
     "resources.cpus": Support("exact"),

@@ -15,6 +15,9 @@ COMMAND_IS_ROOT = "the command has UID 0 of the host, without capabilities"
 PLACEHOLDER_DIRECTORY = (
     "during a run, an empty directory is a placeholder for the missing path or its missing parent"
 )
+WORKSPACE = (
+    "the engine mounts the host's project, not the copy that the launcher shows in its mount namespace"
+)
 UNCREATABLE = (
     "during a run, an empty directory is a placeholder for the missing path or its missing parent; with "
     "`filesystem.placeholders: false` the launcher creates names on behalf of programs, but no protected one"

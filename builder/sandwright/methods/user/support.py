@@ -51,6 +51,7 @@ DECLARATION = Declaration(
         "environment.set": Support("exact"),
         "credentials.cloud": Support("cannot", reasons.CLOSED_HOME),
         "credentials.shims": Support("cannot", reasons.BRIDGE_OWNER),
+        "workspace": Support("cannot", "the account has no access to the directory of the copy"),
         "user.mapping": Support("cannot", "files belong to the account"),
         "resources.memory": Support("partly", reasons.MEMORY),
         "resources.cpus": Support("exact", reasons.PROCESSORS),

@@ -1,0 +1,311 @@
+"""Commands about review workspaces: `changes`, `apply`, `discard`, `undo`, `workspaces`."""
+
+from __future__ import annotations
+
+import json as encoder
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from time import time as time_now
+
+from sandwright.cli import console
+from sandwright.cli.policy_arguments import request_for
+from sandwright.errors import UsageError, VerdictError
+from sandwright.session.prepare import resolved_with
+from sandwright.user_dirs import find_above
+from sandwright.workspace import applying
+from sandwright.workspace import changes as compared
+from sandwright.workspace import undo as undoing
+from sandwright.workspace.base import read_base
+from sandwright.workspace.changes import Change
+from sandwright.workspace.destination import Applied
+from sandwright.workspace.diff import diff_change
+from sandwright.workspace.store import (
+    DEFAULT,
+    Workspace,
+    exists,
+    list_workspaces,
+    locked,
+    remove,
+    workspace_of,
+)
+from sandwright.workspace.withheld import Withheld, sort_changes
+
+NOT_DONE = 3
+_LETTERS = {"added": "A", "changed": "M", "deleted": "D", "mode": "m"}
+_WORDS = {"added": "added", "changed": "changed", "deleted": "deleted", "mode": "with another mode"}
+_GIT = b".git"
+_SHOWN = 200
+"""Changes that a summary lists; `--json` and `--diff` have all."""
+
+
+def changes(
+    *,
+    path: Sequence[str] = (),
+    diff: bool = False,
+    workspace: str = "",
+    policy: str = "",
+    json: bool = False,
+) -> None:
+    """List the changes of a workspace; as a unified diff with `diff`."""
+    copy = _workspace(policy, workspace)
+    with locked(copy, exclusive=False):
+        found = _chosen(compared.changes(copy), path, copy)
+        _, held = _sort_withheld(found, copy, policy)
+        if json:
+            console.lines(encoder.dumps(_changes_as_data(copy, found, held), indent=2))
+        elif diff:
+            for each in found:
+                _print_diff(copy, each)
+        else:
+            _print_summary(copy, found, held)
+
+
+def apply(
+    *,
+    path: Sequence[str] = (),
+    held: bool = False,
+    interactive: bool = False,
+    workspace: str = "",
+    policy: str = "",
+) -> None:
+    """Take changes into the project. Raise VerdictError where something was not taken."""
+    if held and not path:
+        raise UsageError("--held: name the paths to take")
+    copy = _workspace(policy, workspace)
+    with locked(copy, exclusive=True):
+        found = _chosen(compared.changes(copy), path, copy)
+        free, back = _sort_withheld(found, copy, policy)
+        if held:
+            free += [each.change for each in back if not each.refused]
+            back = [each for each in back if each.refused]
+        if interactive:
+            free = [each for each in free if _agrees_to(copy, each)]
+        number = max((each.number for each in undoing.applied_runs(copy)), default=0) + 1
+        applied = applying.apply(copy, free, number)
+    _print_applied(applied, back, len(free), number)
+
+
+def discard(*, yes: bool = False, workspace: str = "", policy: str = "") -> int | None:
+    """Remove a workspace."""
+    copy = _workspace(policy, workspace)
+    with locked(copy, exclusive=True):
+        found = compared.changes(copy)
+        console.line(f"workspace {copy.name}: {console.counted(len(found), 'change')} not applied")
+        if not yes and not _asks_and_agrees("Remove it? [y/N] "):
+            return NOT_DONE
+        remove(copy)
+    console.line(f"removed workspace {copy.name}")
+    return None
+
+
+def undo(*, number: str = "", list: bool = False, workspace: str = "", policy: str = "") -> None:  # noqa: A002
+    """Take an `apply` back. Raise VerdictError where a file changed since."""
+    copy = _workspace(policy, workspace)
+    with locked(copy, exclusive=True):
+        runs = undoing.applied_runs(copy)
+        if list:
+            rows = [[str(each.number), _ago(time_now() - each.time), str(each.changed)] for each in runs]
+            console.table(["apply", "age", "changes"], rows)
+            return
+        if not runs:
+            raise UsageError(f"workspace {copy.name}: nothing to undo")
+        chosen = runs[-1].number if not number else _number(number)
+        if chosen not in [each.number for each in runs]:
+            raise UsageError(f"there is no apply {number} to undo; `sandwright undo --list` lists them")
+        undone = undoing.undo(copy, chosen)
+    console.line(f"undid apply {chosen}: {console.counted(undone.changed, 'path')} as before")
+    _refuse_conflicts(undone.conflicts)
+
+
+def workspaces(*, json: bool = False) -> None:
+    """List the workspaces of this user."""
+    found = list_workspaces()
+    if json:
+        data = [{"project": e.project, "name": e.name, "bytes": e.bytes, "age": e.age} for e in found]
+        console.lines(encoder.dumps(data, indent=2))
+        return
+    rows = [[each.project, each.name, console.size(each.bytes), _ago(each.age)] for each in found]
+    console.table(["project", "workspace", "size", "used"], rows)
+
+
+def _workspace(policy: str, name: str) -> Workspace:
+    """The workspace that a command means. Raise UsageError where there is none."""
+    project = os.path.realpath(Path(_request_policy(policy)).parent)
+    copy = workspace_of(project, name or DEFAULT)
+    if not exists(copy):
+        option = "--review" if copy.name == DEFAULT else f"--workspace {copy.name}"
+        raise UsageError(
+            f"{project} has no workspace {copy.name}: `sandwright run {option} -- COMMAND` makes it"
+        )
+    return copy
+
+
+def _request_policy(policy: str) -> str:
+    return request_for(policy or find_above("sandbox.yaml")).policy
+
+
+def _sort_withheld(
+    found: Sequence[Change], copy: Workspace, policy: str
+) -> tuple[list[Change], list[Withheld]]:
+    request = request_for(policy or find_above("sandbox.yaml"))
+    request.named = bool(policy)
+    return sort_changes(found, read_base(copy), resolved_with(request))
+
+
+def _chosen(found: Sequence[Change], paths: Sequence[str], copy: Workspace) -> list[Change]:
+    """The changes at or below some paths, all without one. Raise UsageError for a path without a change."""
+    if not paths:
+        return [*found]
+    chosen = {each: _path_in_project(each, copy) for each in paths}
+    for spelled, path in chosen.items():
+        if not any(_is_at_or_in(each.path, path) for each in found):
+            raise UsageError(f"{spelled} has no change in workspace {copy.name}")
+    return [each for each in found if any(_is_at_or_in(each.path, path) for path in chosen.values())]
+
+
+def _path_in_project(path: str, copy: Workspace) -> bytes:
+    plain = os.path.normpath(Path(os.path.realpath(Path.cwd()), path))
+    if plain == copy.project:
+        return b""
+    if not plain.startswith(f"{copy.project}/"):
+        raise UsageError(f"{path} is not in {copy.project}")
+    return os.fsencode(plain[len(copy.project) + 1 :])
+
+
+def _is_at_or_in(path: bytes, above: bytes) -> bool:
+    return not above or path == above or path.startswith(above + b"/")
+
+
+def _print_summary(copy: Workspace, found: Sequence[Change], held: Sequence[Withheld]) -> None:
+    console.line(f"workspace {copy.name} of {copy.project}: {console.counted(len(found), 'change')}")
+    listed = sorted(
+        (each for each in found if _folder(each) != _GIT), key=lambda each: (_folder(each), each.path)
+    )
+    for folder, members in groupby(listed[:_SHOWN], key=_folder):
+        group = [*members]
+        console.line(f"{os.fsdecode(folder) or '.'}/: {_counts_by_kind(group)}")
+        for each in group:
+            console.line(f"  {_LETTERS[each.kind]} {os.fsdecode(each.path)}{_detail(each)}")
+    if len(listed) > _SHOWN:
+        console.line(f"and {len(listed) - _SHOWN} more")
+    if len(listed) < len(found):
+        console.line(
+            f".git/: {_counts_by_kind(each for each in found if _folder(each) == _GIT)}, not listed here"
+        )
+    _print_withheld(held)
+
+
+def _folder(change: Change) -> bytes:
+    """The directory that lists a change; `.git` for all in a repository of the project itself."""
+    return _GIT if change.path.startswith(_GIT + b"/") else change.path.rpartition(b"/")[0]
+
+
+def _print_withheld(held: Sequence[Withheld]) -> None:
+    for title, refused in (("held back by `apply`", False), ("never applied", True)):
+        lines = [
+            f"  {os.fsdecode(each.change.path)}: {each.reason}" for each in held if each.refused == refused
+        ]
+        if lines:
+            console.line(f"{title}:")
+            for line in lines[:_SHOWN]:
+                console.line(line)
+            if len(lines) > _SHOWN:
+                console.line(f"  and {len(lines) - _SHOWN} more")
+
+
+def _counts_by_kind(found: Iterable[Change]) -> str:
+    numbers: dict[str, int] = dict.fromkeys(_WORDS, 0)
+    for each in found:
+        numbers[each.kind] += 1
+    return ", ".join(f"{number} {_WORDS[kind]}" for kind, number in numbers.items() if number)
+
+
+def _detail(change: Change) -> str:
+    old, new = change.old, change.new
+    if new is None:
+        return ""
+    if new.kind == "symlink":
+        return f" -> {os.fsdecode(new.link or b'')}"
+    if change.kind == "mode" and old is not None:
+        return f" ({old.mode & 0o7777:o} to {new.mode & 0o7777:o})"
+    if new.kind != "file":
+        return f" ({new.kind})"
+    before = f"{console.size(old.size)} to " if old is not None and old.kind == "file" else ""
+    return f" ({before}{console.size(new.size)})"
+
+
+def _print_diff(copy: Workspace, change: Change) -> None:
+    text = b"".join(diff_change(copy, change)).decode("utf-8", "backslashreplace")
+    for line in text.removesuffix("\n").split("\n"):
+        console.line(line)
+
+
+def _changes_as_data(
+    copy: Workspace, found: Sequence[Change], held: Sequence[Withheld]
+) -> Mapping[str, object]:
+    reasons = {each.change.path: each for each in held}
+    return {
+        "project": copy.project,
+        "workspace": copy.name,
+        "changes": [
+            {
+                "path": os.fsdecode(each.path),
+                "change": each.kind,
+                "type": getattr(each.new or each.old, "kind", ""),
+                "size": each.new.size if each.new else None,
+                "held": reasons[each.path].reason if each.path in reasons else "",
+                "refused": each.path in reasons and reasons[each.path].refused,
+            }
+            for each in found
+        ],
+    }
+
+
+def _print_applied(applied: Applied, held: Sequence[Withheld], tried: int, number: int) -> None:
+    if applied.changed:
+        console.line(
+            f"applied {console.counted(applied.changed, 'change')} (number {number}; "
+            f"`sandwright undo {number}` takes them back)"
+        )
+    _print_withheld(held)
+    if not tried and not held:
+        console.line("nothing to apply")
+    missing = [(each.change.path, each.reason) for each in held]
+    _refuse_conflicts(applied.conflicts, others=len(missing))
+
+
+def _refuse_conflicts(conflicts: Sequence[tuple[bytes, str]], *, others: int = 0) -> None:
+    for path, reason in conflicts:
+        console.line(f"conflict: {os.fsdecode(path)}: {reason}")
+    if conflicts or others:
+        raise VerdictError(f"{console.counted(len(conflicts) + others, 'change')} not applied")
+
+
+def _agrees_to(copy: Workspace, change: Change) -> bool:
+    _print_diff(copy, change)
+    return _asks_and_agrees(f"Apply {os.fsdecode(change.path)}? [y/N] ")
+
+
+def _asks_and_agrees(question: str) -> bool:
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return False
+    console.write(question)
+    sys.stdout.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _number(text: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        raise UsageError(f"{text} is no number of an apply")
+    return int(text)
+
+
+def _ago(age: float) -> str:
+    seconds = max(0, int(age))
+    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= length:
+            return f"{seconds // length} {unit} ago"
+    return f"{seconds} s ago"

@@ -1,0 +1,222 @@
+"""Decides which changes of a workspace `apply` holds back, with the reason for each.
+
+A *refused* change is never applied: the policy denies it, or it is no plain file. A *held* one is applied
+only with `--held` and its path: programs on the host would run what it says, or it could lead them elsewhere.
+`policy.autorun` has the names that tools run by themselves; the tables here have what a review adds.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from sandwright.folding import folded_name
+from sandwright.policy.autorun import NAMES
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.policy.rules import PathRules
+from sandwright.workspace.changes import Change
+
+
+@dataclass(frozen=True)
+class Withheld:
+    """A change that is not applied. `refused`: not even where it is asked for by name."""
+
+    change: Change
+    reason: str
+    refused: bool = False
+
+
+GIT_WORK = frozenset(
+    (
+        *("objects", "refs", "logs", "index", "HEAD", "ORIG_HEAD", "FETCH_HEAD", "MERGE_HEAD", "MERGE_MSG"),
+        *("MERGE_MODE", "AUTO_MERGE", "CHERRY_PICK_HEAD", "REVERT_HEAD", "REBASE_HEAD", "SQUASH_MSG"),
+        *(
+            "COMMIT_EDITMSG",
+            "packed-refs",
+            "description",
+            "shallow",
+            "sequencer",
+            "rebase-merge",
+            "rebase-apply",
+        ),
+    )
+)
+"""What Git itself writes in the project's `.git` during work: data, without names of programs."""
+
+REVIEWED: Mapping[str, str] = {
+    ".gitattributes": "Git: it can name filters and merge drivers",
+    ".gitmodules": "Git: addresses of repositories, for `git submodule update`",
+    ".venv": "Python: the interpreter that editors and shells start",
+    "venv": "Python: the interpreter that editors and shells start",
+    "pyvenv.cfg": "Python: where its interpreter is",
+    "sitecustomize.py": "Python: code at each start",
+    "usercustomize.py": "Python: code at each start",
+    "node_modules/.bin": "npx and editors: programs by their bare names",
+    ".github/actions": "GitHub Actions: steps of jobs with the repository's secrets",
+    ".github/dependabot.yml": "GitHub: which updates are merged",
+    "Jenkinsfile": "Jenkins: jobs with the repository's secrets",
+    ".circleci": "CircleCI: jobs with the repository's secrets",
+    ".travis.yml": "Travis CI: jobs with the repository's secrets",
+    "azure-pipelines.yml": "Azure Pipelines: jobs with the repository's secrets",
+}
+"""Names that are data or the project's own for a run in the project, but that a person wants to review."""
+
+NEW: Mapping[str, str] = {
+    "conftest.py": "pytest: code that runs at collection, also in an editor",
+    "package.json": "npm: scripts of installations",
+    "setup.py": "pip: code that runs at installation",
+    "build.rs": "cargo: a program that rust-analyzer runs, too",
+    "Makefile": "make: recipes",
+    "tasks.py": "invoke: tasks",
+}
+"""Names that are held where the project did not have the file before."""
+
+_DECISIONS = ("protect", "existing", "report")
+_ENDINGS = {each.path[1:]: f"{each.tool}: {each.runs}" for each in NAMES if each.path.startswith("*")} | {
+    ".pth": "Python: lines of code at each start"
+}
+
+
+def sort_changes(
+    changes: Iterable[Change], paths: Iterable[bytes], policy: ResolvedPolicy
+) -> tuple[list[Change], list[Withheld]]:
+    """The changes that may be applied as they are, and those that are held back or refused.
+
+    `paths` are all paths of the project and its copy: a name that is another one's without case is held.
+    """
+    found = [*changes]
+    judge = _Judge(policy, _twins(found, paths))
+    free: list[Change] = []
+    held: list[Withheld] = []
+    for change in found:
+        why = judge.held(change)
+        if why is None:
+            free.append(change)
+        else:
+            held.append(why)
+    return free, held
+
+
+class _Judge:
+    def __init__(self, policy: ResolvedPolicy, twins: Mapping[bytes, bytes]) -> None:
+        self._project = policy.canonical(policy.facts.project)
+        files = policy.filesystem
+        folding = PathRules(files.rules, protections=files.protections, key=folded_name)
+        self._trees = (files.tree, folding)
+        self._twins = twins
+
+    def held(self, change: Change) -> Withheld | None:
+        """Why a change is not applied; None for one that may be."""
+        refused = self._refusal_reason(change)
+        if refused:
+            return Withheld(change, refused, refused=True)
+        reason = next(filter(None, self._hold_reasons(change)), "")
+        return Withheld(change, reason) if reason else None
+
+    def _refusal_reason(self, change: Change) -> str:
+        if change.new is not None and change.new.kind not in ("file", "directory", "symlink"):
+            return f"it is a {change.new.kind}"
+        path = f"{self._project}/{os.fsdecode(change.path)}"
+        for tree in self._trees:
+            rules = tree.deciding(path)
+            if not rules or not rules[0].writable:
+                rule = rules[0] if rules else None
+                if rule is None or rule.origin != "protected" or rule.source.layer == "floor":
+                    return f"the policy denies its change ({rule or 'nothing grants it'})"
+        return ""
+
+    def _hold_reasons(self, change: Change) -> Iterator[str]:
+        new = change.new
+        text = os.fsdecode(change.path)
+        if not text.isprintable():
+            yield "its name has control characters, or is not UTF-8"
+        if new is not None and new.mode & (stat.S_ISUID | stat.S_ISGID) and new.kind == "file":
+            yield "a set-user-id or set-group-id file: whoever runs it gets its owner's rights"
+        if new is not None and new.kind == "symlink" and leads_out(change.path, new.link or b""):
+            yield "a link that leads out of the project"
+        if change.path in self._twins:
+            yield f"without case its name is that of {os.fsdecode(self._twins[change.path])}"
+        yield _git_reason(text)
+        yield _tool_reason(text, new=change.old is None)
+
+
+def _git_reason(path: str) -> str:
+    """Why a path in a directory of Git's is held: the project's own gets objects and refs, others nothing."""
+    parts = path.split("/")
+    places = [index for index, part in enumerate(parts) if folded_name(part) == ".git"]
+    if not places:
+        return ""
+    if places != [0] or parts[0] != ".git" or len(parts) == 1:
+        return "a repository in the project: Git runs what its configuration says"
+    inner = "/".join(parts[1:])
+    if parts[1] in GIT_WORK and inner != "objects/info/alternates" and not parts[-1].endswith(".sample"):
+        return ""
+    return "Git: what is there decides which programs it runs, or where it reads"
+
+
+def _tool_reason(path: str, *, new: bool) -> str:
+    """Which tool uses a path, or a directory that it is in."""
+    above = ""
+    for name in map(folded_name, path.split("/")):
+        above = f"{above}/{name}"
+        for end, why in _BY_LAST.get(name, ()):
+            if above.endswith(end):
+                return why
+        ending = next((each for each in _ENDINGS if name.endswith(each)), "")
+        if ending:
+            return _ENDINGS[ending]
+    return _NEW.get(above.rpartition("/")[2], "") if new else ""
+
+
+def _by_last_part() -> Mapping[str, list[tuple[str, str]]]:
+    """The ends of paths with the reason, by their last part; all names folded."""
+    rows = [(each.path, f"{each.tool}: {each.runs}") for each in NAMES if each.decision in _DECISIONS]
+    found: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    for path, why in (*REVIEWED.items(), *rows):
+        folded = "/".join(map(folded_name, path.split("/")))
+        found[folded.rpartition("/")[2]].append((f"/{folded}", why))
+    return found
+
+
+_BY_LAST = _by_last_part()
+_NEW = {folded_name(name): why for name, why in NEW.items()}
+
+
+def leads_out(path: bytes, link: bytes) -> bool:
+    """Whether a link may lead out of the directory that `path` is relative to.
+
+    It may go up only at its beginning, where the directories are real ones: after a name, which may be
+    another link, the target of `..` is unknown.
+    """
+    if link.startswith(b"/"):
+        return True
+    depth, named = path.count(b"/"), False
+    for name in link.split(b"/"):
+        if name == b"..":
+            depth -= 1
+            if named or depth < 0:
+                return True
+        elif name not in (b"", b"."):
+            named = True
+    return False
+
+
+def _twins(changes: Iterable[Change], paths: Iterable[bytes]) -> Mapping[bytes, bytes]:
+    """By the path of each change that another path has the same name as without case, that other path."""
+    folded: dict[str, list[bytes]] = defaultdict(list)
+    for each in changes:
+        if each.old is None:
+            folded[_folded_path(each.path)].append(each.path)
+    found: dict[bytes, bytes] = {}
+    for path in paths if folded else ():
+        for other in folded.get(_folded_path(path), ()):
+            if other != path:
+                found[other] = path
+    return found
+
+
+def _folded_path(path: bytes) -> str:
+    return "/".join(map(folded_name, os.fsdecode(path).split("/")))

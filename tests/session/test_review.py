@@ -1,0 +1,232 @@
+"""Runs in a review workspace, and the commands that review them.
+
+Tests of session/review.py: the project stays as it is until `sandwright apply`.
+Tests of cli/review.py.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from session.conftest import Project, eventually
+
+pytestmark = pytest.mark.needs("bwrap")
+
+POLICY = """schema: 1
+method: bwrap
+workspace: review
+filesystem: {write: [$PROJECT], deny: [$PROJECT/secrets]}
+"""
+
+
+@pytest.fixture
+def reviewed(project: Project) -> Project:
+    project.policy.write_text(POLICY)
+    (project.root / "notes").write_text("one\n")
+    (project.root / "old").write_text("old\n")
+    return project
+
+
+def _shell(project: Project, script: str, *options: str) -> str:
+    ended = project.run("sh", "-c", script, options=options)
+    assert ended.returncode == 0, ended.stderr.decode()
+    return ended.stdout.decode()
+
+
+def _tree(root: Path) -> dict[str, str]:
+    return {str(each): each.read_text() if each.is_file() else "" for each in sorted(root.rglob("*"))}
+
+
+def _copies(project: Project) -> list[Path]:
+    return [*project.home.glob(".local/state/sandwright/workspaces/*/*/tree")]
+
+
+def _said(project: Project, *words: str, status: int = 0) -> str:
+    ended = project.sandwright(*words)
+    assert ended.returncode == status, ended.stderr.decode()
+    return ended.stdout.decode() + ended.stderr.decode()
+
+
+def test_nothing_of_the_project_changes(reviewed: Project) -> None:
+    before, touched = _tree(reviewed.root), reviewed.root.stat().st_mtime_ns
+    assert (
+        _shell(reviewed, "echo two >>notes; rm old; mkdir new; cat notes; pwd")
+        == f"one\ntwo\n{reviewed.root}\n"
+    )
+    assert _tree(reviewed.root) == before
+    assert reviewed.root.stat().st_mtime_ns == touched
+
+
+def test_the_next_run_goes_on(reviewed: Project) -> None:
+    _shell(reviewed, "echo two >>notes")
+    assert _shell(reviewed, "cat notes") == "one\ntwo\n"
+
+
+def test_a_run_says_what_waits(reviewed: Project) -> None:
+    ended = reviewed.run("sh", "-c", "echo two >>notes")
+    assert b"workspace default: 1 change to review" in ended.stderr
+    _said(reviewed, "apply")
+    assert b"to review" not in reviewed.run("true").stderr
+
+
+def test_edits_of_the_host_are_taken_over(reviewed: Project) -> None:
+    _shell(reviewed, "echo two >>notes")
+    (reviewed.root / "old").write_text("newer\n")
+    (reviewed.root / "added").write_text("added\n")
+    assert _shell(reviewed, "cat old added notes") == "newer\nadded\none\ntwo\n"
+
+
+def test_changes_are_applied_and_undone(reviewed: Project) -> None:
+    before = _tree(reviewed.root)
+    _shell(reviewed, "echo two >>notes; rm old; mkdir -p a/b; echo x >a/b/c; chmod +x notes")
+    listed = _said(reviewed, "changes")
+    assert "M notes" in listed
+    assert "D old" in listed
+    assert "A a/b/c" in listed
+    assert "+two" in _said(reviewed, "changes", "--diff")
+    _said(reviewed, "apply")
+    assert (reviewed.root / "notes").read_text() == "one\ntwo\n"
+    assert os.access(reviewed.root / "notes", os.X_OK)
+    assert not (reviewed.root / "old").exists()
+    assert (reviewed.root / "a/b/c").read_text() == "x\n"
+    assert "0 changes" in _said(reviewed, "changes")
+    _said(reviewed, "undo")
+    assert _tree(reviewed.root) == before
+
+
+def test_some_paths_are_applied(reviewed: Project) -> None:
+    _shell(reviewed, "echo two >>notes; rm old")
+    _said(reviewed, "apply", "notes")
+    assert (reviewed.root / "notes").read_text() == "one\ntwo\n"
+    assert (reviewed.root / "old").exists()
+    assert "has no change" in _said(reviewed, "apply", "absent", status=64)
+
+
+def test_a_conflict_stays(reviewed: Project) -> None:
+    _shell(reviewed, "echo two >>notes")
+    (reviewed.root / "notes").write_text("of the host\n")
+    assert "conflict: notes" in _said(reviewed, "apply", status=12)
+    assert (reviewed.root / "notes").read_text() == "of the host\n"
+
+
+def test_what_tools_run_is_held_back(reviewed: Project) -> None:
+    _shell(
+        reviewed,
+        "mkdir .vscode; echo {} >.vscode/tasks.json; echo x >.envrc; echo two >>notes; git init -q sub || :",
+    )
+    said = _said(reviewed, "apply", status=12)
+    assert "held back" in said
+    assert ".envrc: direnv" in said
+    assert not (reviewed.root / ".envrc").exists()
+    assert not (reviewed.root / ".vscode").exists()
+    assert (reviewed.root / "notes").read_text() == "one\ntwo\n"
+    assert "name the paths" in _said(reviewed, "apply", "--held", status=64)
+    _said(reviewed, "apply", "--held", ".envrc")
+    assert (reviewed.root / ".envrc").read_text() == "x\n"
+
+
+def test_a_denied_path_is_not_copied(reviewed: Project) -> None:
+    ended = reviewed.run("cat", "secrets/key")
+    assert ended.returncode != 0
+    assert _copies(reviewed)
+    assert not [*_copies(reviewed)[0].rglob("key")]
+
+
+def test_no_sandbox_sees_the_copies(reviewed: Project) -> None:
+    reviewed.policy.write_text(POLICY.replace("{write", "{read: [/], write"))
+    _shell(reviewed, "true")
+    (copy,) = _copies(reviewed)
+    for options in ((), ("--set", "workspace=live")):
+        assert reviewed.run("ls", str(copy), options=options).returncode != 0
+
+
+def test_live_is_an_option_away(reviewed: Project) -> None:
+    _shell(reviewed, "echo two >>notes", "--set", "workspace=live")
+    assert (reviewed.root / "notes").read_text() == "one\ntwo\n"
+
+
+def test_the_option_reviews_any_policy(reviewed: Project) -> None:
+    reviewed.policy.write_text(POLICY.replace("review", "live"))
+    _shell(reviewed, "echo two >>notes", "--review")
+    assert (reviewed.root / "notes").read_text() == "one\n"
+
+
+def test_workspaces_have_names(reviewed: Project) -> None:
+    _shell(reviewed, "echo a >>notes", "--workspace", "a")
+    _shell(reviewed, "echo b >>notes", "--workspace", "b")
+    assert _shell(reviewed, "cat notes", "--workspace", "b") == "one\nb\n"
+    listed = json.loads(_said(reviewed, "workspaces", "--json"))
+    assert [each["name"] for each in listed] == ["a", "b"]
+    _said(reviewed, "apply", "--workspace", "a")
+    assert (reviewed.root / "notes").read_text() == "one\na\n"
+    assert "conflict" in _said(reviewed, "apply", "--workspace", "b", status=12)
+    _said(reviewed, "discard", "--yes", "--workspace", "b")
+    assert "has no workspace b" in _said(reviewed, "changes", "--workspace", "b", status=64)
+
+
+def test_a_workspace_serves_one_run_at_a_time(reviewed: Project) -> None:
+    with subprocess.Popen(
+        [*reviewed.command, "run", "--", "sh", "-c", "echo up; read line"],
+        cwd=reviewed.root,
+        env=reviewed.environ,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline() == b"up\n"
+        second = reviewed.run("true")
+        assert second.returncode == 125
+        assert b"workspace default" in second.stderr
+        assert reviewed.sandwright("apply").returncode != 0
+        assert reviewed.run("true", options=("--workspace", "other")).returncode == 0
+        running.communicate(b"\n", timeout=60)
+    assert running.returncode == 0
+
+
+def test_a_detached_run_is_reviewed(reviewed: Project) -> None:
+    _said(reviewed, "run", "--detach", "--name", "d", "--", "sh", "-c", "echo two >>notes")
+    eventually(lambda: b"M notes" in reviewed.sandwright("changes").stdout, "the change is not listed")
+    assert (reviewed.root / "notes").read_text() == "one\n"
+
+
+@pytest.mark.parametrize("method", ["podman", "user"])
+def test_a_method_that_can_not_is_refused(reviewed: Project, method: str) -> None:
+    ended = reviewed.run("true", options=("--method", method))
+    assert ended.returncode == 125
+    assert (reviewed.root / "notes").read_text() == "one\n"
+
+
+def test_shims_are_refused(reviewed: Project) -> None:
+    reviewed.policy.write_text(f"{POLICY}credentials: {{shims: {{git: {{allow: [status]}}}}}}\n")
+    ended = reviewed.run("true")
+    assert ended.returncode == 125
+    assert b"shims" in ended.stderr
+
+
+def test_a_linked_worktree_is_refused(reviewed: Project) -> None:
+    main = reviewed.home / "main"
+    git = ("git", "-c", "user.name=a", "-c", "user.email=a@b.invalid")
+    for words in (("init", "-q", main), ("-C", main, "commit", "-q", "--allow-empty", "-m", "x")):
+        subprocess.run([*git, *map(str, words)], check=True, timeout=60)
+    tree = reviewed.home / "tree"
+    subprocess.run(["git", "-C", main, "worktree", "add", "-q", tree], check=True, timeout=60)
+    (tree / "sandbox.yaml").write_text(POLICY)
+    ended = reviewed.sandwright("run", "--", "true", cwd=tree)
+    assert ended.returncode == 125
+    assert b"linked work tree" in ended.stderr
+
+
+def test_a_rendered_launcher_does_not_start_without_the_copy(reviewed: Project) -> None:
+    _said(reviewed, "render")
+    launcher = next(reviewed.root.glob(".sandbox/**/launch"))
+    ended = subprocess.run(
+        [launcher, "true"], capture_output=True, check=False, timeout=60, cwd=reviewed.root
+    )
+    assert ended.returncode == 125
+    assert b"workspace: review" in ended.stderr
