@@ -21,6 +21,7 @@ LARGEST = 1 << 36
 """Bytes of a file that is read. A program may make a sparse one of exabytes, whose digest takes years."""
 
 CHUNK = 1 << 20
+_NO_NAMES = (b"", b".", b"..")
 _LOOK = getattr(os, "O_PATH", 0) | os.O_NOFOLLOW | os.O_CLOEXEC
 _KINDS: dict[int, EntryKind] = {
     stat.S_IFREG: "file",
@@ -96,7 +97,7 @@ def open_below(root: int, path: bytes) -> int | None:
     """A directory below an open one, no link followed; None where there is none. The caller closes it."""
     held = os.dup(root)
     for name in filter(None, path.split(b"/")):
-        inner = try_open(held, name, OPEN_DIRECTORY)
+        inner = -1 if name in _NO_NAMES else try_open(held, name, OPEN_DIRECTORY)
         os.close(held)
         if inner < 0:
             return None
@@ -177,7 +178,13 @@ class OpenFolders:
         if folder != self._path or self._fd is None:
             self.close()
             self._path, self._fd = folder, self.open(folder)
-        yield self._fd, name
+        yield None if name in _NO_NAMES else self._fd, name
+
+    @contextlib.contextmanager
+    def folder(self, path: bytes) -> Iterator[int | None]:
+        """A directory, open, if it is there."""
+        with self.parent(path + b"/.x") as (fd, _):
+            yield fd
 
     def open(self, folder: bytes) -> int | None:
         """Open a directory."""

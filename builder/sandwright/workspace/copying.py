@@ -57,8 +57,10 @@ def refresh(workspace: Workspace, hidden: Hidden) -> Refreshed:
     """
     make(workspace)
     try:
-        with _opened(workspace) as (project, tree, parts):
-            copying = _Copying(workspace, hidden, project, tree, parts)
+        with (
+            _opened(workspace) as (project, tree, parts),
+            contextlib.closing(_Copying(workspace, hidden, project, tree, parts)) as copying,
+        ):
             copying.remove_hidden()
             copying.remove_gone()
             copying.copy_differing()
@@ -189,10 +191,12 @@ class _Copying:
                     continue
             elif entry is not None and entry.host == stamp_of(status):
                 continue
-            if path in self._changed or has_parent_in(path, self._barred):
-                self._compare_sides(path, entry, status)
-            elif is_directory:
+            change = self._changed.get(path)
+            made_by_both = change is not None and entry is None and _holds_directory(change)
+            if is_directory and not has_parent_in(path, self._barred) and (change is None or made_by_both):
                 self._take_directory(path, entry, status)
+            elif change is not None or has_parent_in(path, self._barred):
+                self._compare_sides(path, entry, status)
             else:
                 self._put(path, entry, status)
 
@@ -277,17 +281,20 @@ class _Copying:
     def finish(self) -> None:
         """Give directories in which something was made their times and modes, and write the base."""
         for path in sorted(self._touched | self._modes.keys(), reverse=True):
-            with self._tree.parent(path + b"/") as (folder, _):
+            with self._tree.folder(path) as folder:
                 if folder is None:
                     continue
                 if (status := self._found.get(path)) is not None:
                     os.utime(folder, ns=(status.st_atime_ns, status.st_mtime_ns))
                 if path in self._modes:
                     os.fchmod(folder, self._modes[path])
-        self._project.close()
-        self._tree.close()
         if self._is_dirty:
             write_base(self._workspace, self._base)
+
+    def close(self) -> None:
+        """Let go of the directories that were used last."""
+        self._project.close()
+        self._tree.close()
 
 
 def _holds_directory(change: Change) -> bool:

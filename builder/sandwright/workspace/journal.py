@@ -153,6 +153,16 @@ class Journal:
         os.rename(b"part", digest, src_dir_fd=self._objects, dst_dir_fd=self._objects)
         return True
 
+    def adopt(self, number: int, step: Step) -> None:
+        """Keep what another journal kept for a step, too. Raise OSError."""
+        if step.old is not None and step.old.digest and number != self.number:
+            with contextlib.suppress(FileExistsError):
+                os.link(
+                    self.path.parent / str(number) / _OBJECTS / step.old.digest,
+                    step.old.digest,
+                    dst_dir_fd=self._objects,
+                )
+
     def open_content(self, digest: str) -> int:
         """The content that was kept, for reading. Raise OSError."""
         return os.open(digest, OPEN_FILE, dir_fd=self._objects)

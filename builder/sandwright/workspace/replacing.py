@@ -14,6 +14,7 @@ import stat
 from typing import NamedTuple, Protocol
 
 from sandwright.workspace.below import (
+    LARGEST,
     OPEN_FILE,
     OpenFolders,
     PathState,
@@ -228,6 +229,8 @@ class Replacing:
         except FileNotFoundError:
             return None
         with closing(source), contextlib.ExitStack() as stack:
+            if os.fstat(source).st_size > LARGEST:
+                return None
             fd, is_named = _new_file(slot)
             stack.callback(os.close, fd)
             if is_named:

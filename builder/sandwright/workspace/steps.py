@@ -63,6 +63,9 @@ def settle(destination: Destination, journal: Journal) -> None:
 
 
 def _settle_part(destination: Destination, slot: Slot, step: Step) -> None:
+    with contextlib.suppress(OSError):  # it is no directory, or the host's
+        os.rmdir(slot.part, dir_fd=slot.parent)
+        return
     for state in (step.old, step.new):
         if state is not None and destination.replacing.unlink_verified(slot, state):
             return

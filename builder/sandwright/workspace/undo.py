@@ -8,7 +8,7 @@ import os
 
 from sandwright.errors import HostError
 from sandwright.workspace import gitindex
-from sandwright.workspace.applying import opened_project, reason_of, settle_killed
+from sandwright.workspace.applying import Killed, opened_project, reason_of, settle_killed
 from sandwright.workspace.base import Base, Entry, read_base, write_base
 from sandwright.workspace.below import CHUNK, closing
 from sandwright.workspace.destination import Applied, Destination
@@ -38,10 +38,10 @@ def undo(workspace: Workspace, number: int) -> Applied:
             opened_project(workspace, base) as project,
             contextlib.closing(Destination(project, _OldContent(journal))) as destination,
         ):
-            settle_killed(workspace, destination)
+            killed = settle_killed(workspace, destination)
             journal.begin_undo()
             steps = [_reversed(step, workspace, project) for step in journal.undoable()]
-            _take_back(workspace, base, destination, journal, steps)
+            _take_back(workspace, base, destination, journal, steps, killed=killed)
             journal.end_undo()
     except OSError as error:
         raise HostError(f"{workspace.project} can't be changed: {error.strerror or error}") from error
@@ -71,7 +71,13 @@ def _needed_objects(steps: list[Step], destination: Destination) -> set[bytes]:
 
 
 def _take_back(
-    workspace: Workspace, base: Base, destination: Destination, journal: Journal, steps: list[Step]
+    workspace: Workspace,
+    base: Base,
+    destination: Destination,
+    journal: Journal,
+    steps: list[Step],
+    *,
+    killed: Killed,
 ) -> None:
     numbers = {step.path: index for index, step in enumerate(journal.steps)}
     needed = _needed_objects(steps, destination)
@@ -85,6 +91,8 @@ def _take_back(
                 continue
             if destination.rules.is_same(found, steps[index].new):
                 done[path] = steps[index]
+            elif found is None and after is None and path in killed:
+                pass
             elif not destination.rules.is_same(found, before):
                 failed.add(path)
                 destination.applied.conflicts.append((path, reason_of(found, before, after)))
