@@ -57,7 +57,7 @@ DAMAGE = {
     "touch": "touch -d 1999-01-01 a.txt",
     "rsync": "mkdir ../tmp 2>/dev/null; rsync -a --delete folder/ ./ --exclude folder",
     "tar": "tar cf /tmp/x.tar b.txt --transform s/b/a/; tar xf /tmp/x.tar",
-    "patch": "printf -- '--- a.txt\\n+++ a.txt\\n@@ -1 +1 @@\\n-aaa\\n+bbb\\n' | patch -s -p0 || echo bbb > a.txt",
+    "patch": "printf -- '--- b.txt\\n+++ b.txt\\n@@ -1 +1 @@\\n-aaa\\n+bbb\\n' | git apply",
     "mmap": PYTHON.format(
         'import mmap; f = open("a.txt", "r+b"); m = mmap.mmap(f.fileno(), 0); m[0] = 120; m.flush()'
     ),
