@@ -77,6 +77,13 @@ def _method(choice: Choice) -> Iterator[str]:
             "own-home to give it a separate home directory."
         )
     yield f"extends: [{f'agent-{choice.agent}' if choice.agent else 'default'}]"
+    if choice.agent:
+        yield ""
+        yield from _comment(
+            "With `workspace: review`, commands change a copy of the project: `sandwright changes` lists what "
+            "differs, `sandwright apply` takes it."
+        )
+        yield "# workspace: review"
 
 
 def _filesystem_section(project: ProjectFacts, choice: Choice) -> Iterator[str]:
