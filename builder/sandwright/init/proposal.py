@@ -80,8 +80,7 @@ def _method(choice: Choice) -> Iterator[str]:
     if choice.agent:
         yield ""
         yield from _comment(
-            "With `workspace: review`, commands change a copy of the project: `sandwright changes` lists what "
-            "differs, `sandwright apply` takes it."
+            "With this line, commands change a copy of the project until `sandwright apply` takes their changes."
         )
         yield "# workspace: review"
 
