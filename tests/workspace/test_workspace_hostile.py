@@ -1,4 +1,10 @@
-"""Trees that a hostile program made: nothing is followed, opened or written that it chose."""
+"""Trees that a hostile program made: nothing is followed, opened or written that it chose.
+
+Tests of workspace/below.py.
+Tests of workspace/changes.py.
+Tests of workspace/destination.py.
+Tests of workspace/scan.py.
+"""
 
 from __future__ import annotations
 
