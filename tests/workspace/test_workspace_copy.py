@@ -1,4 +1,10 @@
-"""A project is copied into a workspace, and what changes in it later comes after, beside a run's changes."""
+"""A project is copied into a workspace, and what changes in it later comes after, beside a run's changes.
+
+Tests of workspace/copying.py.
+Tests of workspace/filecopy.py.
+Tests of workspace/scan.py.
+Tests of workspace/base.py.
+"""
 
 from __future__ import annotations
 

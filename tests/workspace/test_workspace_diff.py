@@ -1,4 +1,7 @@
-"""Diffs of changes, as patch(1) reads them, of hostile content, in bounded time."""
+"""Diffs of changes, as patch(1) reads them, of hostile content, in bounded time.
+
+Tests of workspace/diff.py.
+"""
 
 from __future__ import annotations
 

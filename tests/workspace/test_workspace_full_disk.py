@@ -1,4 +1,9 @@
-"""A disk that is full leaves each path old or new, says so, and takes nothing from what can be undone."""
+"""A disk that is full leaves each path old or new, says so, and takes nothing from what can be undone.
+
+Tests of workspace/applying.py.
+Tests of workspace/journal.py.
+Tests of workspace/copying.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""Trees that a hostile program made: nothing is followed, opened or written that it chose."""
+"""Trees that a hostile program made: nothing is followed, opened or written that it chose.
+
+Tests of workspace/below.py.
+Tests of workspace/changes.py.
+Tests of workspace/destination.py.
+Tests of workspace/scan.py.
+"""
 
 from __future__ import annotations
 
@@ -226,7 +232,13 @@ def _exchange(root: Path, victim: Path, ended: threading.Event) -> None:
         with contextlib.suppress(OSError):
             (root / "d").rename(root / "real")
             (root / "d").symlink_to(victim)
-            (root / "real/5").write_text(os.urandom(4).hex())
+            folder = os.open(root / "real", os.O_DIRECTORY | os.O_NOFOLLOW)  # what is in `victim` isn't ours
+            try:
+                fd = os.open("5", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, dir_fd=folder)
+                with os.fdopen(fd, "w") as file:
+                    file.write(os.urandom(4).hex())
+            finally:
+                os.close(folder)
             (root / "d").unlink()
             (root / "real").rename(root / "d")
 

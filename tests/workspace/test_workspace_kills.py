@@ -1,4 +1,9 @@
-"""An apply or undo that is killed at any system call leaves each path old or new, and can be repeated."""
+"""An apply or undo that is killed at any system call leaves each path old or new, and can be repeated.
+
+Tests of workspace/steps.py.
+Tests of workspace/journal.py.
+Tests of workspace/undo.py.
+"""
 
 from __future__ import annotations
 

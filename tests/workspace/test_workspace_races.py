@@ -1,4 +1,8 @@
-"""Nothing that a program of the host writes while changes are applied or undone is lost."""
+"""Nothing that a program of the host writes while changes are applied or undone is lost.
+
+Tests of workspace/replacing.py.
+Tests of workspace/exchange.py.
+"""
 
 from __future__ import annotations
 

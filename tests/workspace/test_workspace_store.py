@@ -1,4 +1,7 @@
-"""Where workspaces are, how they are listed and locked, and that another name is another workspace."""
+"""Where workspaces are, how they are listed and locked, and that another name is another workspace.
+
+Tests of workspace/store.py.
+"""
 
 from __future__ import annotations
 

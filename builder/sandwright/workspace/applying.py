@@ -24,7 +24,7 @@ from sandwright.workspace.below import (
 )
 from sandwright.workspace.changes import Change, NewEntry
 from sandwright.workspace.destination import Applied, Destination
-from sandwright.workspace.journal import Journal, Step, open_journals, retain
+from sandwright.workspace.journal import Journal, Step, interrupted_journals, retain
 from sandwright.workspace.replacing import CHANGED, MADE, Slot, TreeSource
 from sandwright.workspace.steps import Action, additions, do_action, removals, settle
 from sandwright.workspace.store import Workspace
@@ -84,16 +84,15 @@ def settle_killed(workspace: Workspace, destination: Destination) -> Killed:
     Where a directory and something else replace each other, such a path may be missing for the moment.
     """
     killed: Killed = {}
-    for journal in open_journals(workspace):
-        if journal.end is None or journal.is_being_undone:
-            settle(destination, journal)
-            killed |= {step.path: (journal.number, step) for step in journal.undoable()}
+    for journal in interrupted_journals(workspace):
+        settle(destination, journal)
+        killed |= {step.path: (journal.number, step) for step in journal.undoable()}
     return killed
 
 
 def _end_killed(workspace: Workspace) -> None:
     """What a killed apply left to do was done by now, or the person knows of the conflict."""
-    for journal in open_journals(workspace):
+    for journal in interrupted_journals(workspace):
         journal.end_undo()
         if journal.end is None:
             journal.finish(len(journal.undoable()), set(), 0)
@@ -124,8 +123,8 @@ def _with_parents(chosen: Sequence[Change], base: Base, tree: int) -> list[Chang
     more = []
     with contextlib.closing(OpenFolders(tree)) as folders:
         for path in sorted(needed):
-            with folders.parent(path) as (parent, name):
-                status = None if parent is None else status_at(parent, name)
+            parent, name = folders.parent(path)
+            status = None if parent is None else status_at(parent, name)
             if status is not None and stat.S_ISDIR(status.st_mode):
                 new = NewEntry("directory", copied_mode(status.st_mode, "directory"), 0)
                 more.append(Change(path, "added", None, new))
@@ -195,11 +194,11 @@ class _Applying:
         That is because it is as it shall be, or because of a conflict. No path is changed that was not found
         so, though it may look so a moment later: its old content would not be kept.
         """
-        with self._destination.slot(path, b"") as slot:
-            status = None if slot is None else status_at(slot.parent, slot.name)
-            if slot is not None and before is not None and status is not None and self._keeps(slot, before):
-                return status.st_size, status.st_mtime_ns
-        found = self._destination.find(path)
+        slot = self._destination.slot(path, b"")
+        status = None if slot is None else status_at(slot.parent, slot.name)
+        if slot is not None and before is not None and status is not None and self._keeps(slot, before):
+            return status.st_size, status.st_mtime_ns
+        found = None if status is None else self._destination.find(path)
         if self._destination.rules.is_same(found, final):
             self._done[path] = final
         elif found is None and after is None and path in self._killed:

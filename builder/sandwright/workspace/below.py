@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import stat
@@ -171,20 +170,17 @@ class OpenFolders:
         self._path: bytes | None = None
         self._fd: int | None = None
 
-    @contextlib.contextmanager
-    def parent(self, path: bytes) -> Iterator[tuple[int | None, bytes]]:
+    def parent(self, path: bytes) -> tuple[int | None, bytes]:
         """The open directory of a path, None where there is none; and the name in it."""
         folder, _, name = path.rpartition(b"/")
         if folder != self._path or self._fd is None:
             self.close()
             self._path, self._fd = folder, self.open(folder)
-        yield None if name in _NO_NAMES else self._fd, name
+        return None if name in _NO_NAMES else self._fd, name
 
-    @contextlib.contextmanager
-    def folder(self, path: bytes) -> Iterator[int | None]:
+    def folder(self, path: bytes) -> int | None:
         """A directory, open, if it is there."""
-        with self.parent(path + b"/.x") as (fd, _):
-            yield fd
+        return self.parent(path + b"/.x")[0]
 
     def open(self, folder: bytes) -> int | None:
         """Open a directory."""

@@ -56,18 +56,21 @@ class Destination:
 
     def find(self, path: bytes) -> PathState | None:
         """What is at a path; None for nothing."""
-        with self._folders.parent(path) as (parent, name):
-            return None if parent is None else state_at(parent, name)
+        parent, name = self._folders.parent(path)
+        return None if parent is None else state_at(parent, name)
 
-    @contextlib.contextmanager
-    def slot(self, path: bytes, part: bytes) -> Iterator[Slot | None]:
-        """A path's name in its open directory; None where there is no such directory."""
-        with self._folders.parent(path) as (parent, name):
-            yield None if parent is None else Slot(parent, name, path, part)
+    def slot(self, path: bytes, part: bytes) -> Slot | None:
+        """A path's name in its open directory; None where there is no such directory.
+
+        It is good until another path is looked up.
+        """
+        parent, name = self._folders.parent(path)
+        return None if parent is None else Slot(parent, name, path, part)
 
     def remove(self, path: bytes, before: PathState, part: bytes = b"") -> bool:
         """Remove a path that is as it was before, a directory if it is empty; whether it is gone now."""
-        with self._resolved(path) as reasons, self.slot(path, part or _random_part()) as slot:
+        with self._resolved(path) as reasons:
+            slot = self.slot(path, part or _random_part())
             if slot is None or (status := status_at(slot.parent, slot.name)) is None:
                 pass
             elif stat.S_ISDIR(status.st_mode):
@@ -90,7 +93,8 @@ class Destination:
 
     def put(self, path: bytes, before: PathState | None, after: PathState, part: bytes = b"") -> bool:
         """Make a path what it is `after`, if it is as it was before; whether it is that now."""
-        with self._resolved(path) as reasons, self.slot(path, part or _random_part()) as slot:
+        with self._resolved(path) as reasons:
+            slot = self.slot(path, part or _random_part())
             if slot is None:
                 reasons.append("its directory is not in the project, is a link, or has another name")
                 return False

@@ -92,8 +92,8 @@ def _open_side(root: str, path: bytes) -> Iterator[tuple[int | None, bytes]]:
         fd = os.open(root, OPEN_DIRECTORY)
     except OSError as error:
         raise HostError(f"{root} can't be read: {error.strerror}") from error
-    with closing(fd), contextlib.closing(OpenFolders(fd)) as folders, folders.parent(path) as found:
-        yield found
+    with closing(fd), contextlib.closing(OpenFolders(fd)) as folders:
+        yield folders.parent(path)
 
 
 def _content_at(parent: int, name: bytes, kind: str) -> bytes | None:

@@ -13,7 +13,7 @@ from sandwright.workspace.base import Base, Entry, read_base, write_base
 from sandwright.workspace.below import CHUNK, closing
 from sandwright.workspace.destination import Applied, Destination
 from sandwright.workspace.journal import AppliedRun, Journal, Step, applied_runs, remove_journal
-from sandwright.workspace.steps import additions, do_action, removals
+from sandwright.workspace.steps import Action, additions, do_action, removals
 from sandwright.workspace.store import Workspace
 
 _OBJECTS = b".git/objects/"
@@ -85,18 +85,11 @@ def _take_back(
     failed: set[bytes] = set()
     try:
         for action in [*removals(steps), *additions(steps)]:
-            index, path, before, after = action
-            found = destination.find(path)
+            index, path, _, _ = action
             if path in failed or path in needed:
                 continue
-            if destination.rules.is_same(found, steps[index].new):
-                done[path] = steps[index]
-            elif found is None and after is None and path in killed:
-                pass
-            elif not destination.rules.is_same(found, before):
-                failed.add(path)
-                destination.applied.conflicts.append((path, reason_of(found, before, after)))
-            elif do_action(destination, action, journal.part(numbers[path])):
+            part = journal.part(numbers[path])
+            if _is_taken_back(destination, action, steps[index], part, is_killed=path in killed):
                 done[path] = steps[index]
             else:
                 failed.add(path)
@@ -104,6 +97,21 @@ def _take_back(
         for step in done.values():
             _take_base_back(base, step)
         write_base(workspace, base)
+
+
+def _is_taken_back(
+    destination: Destination, action: Action, step: Step, part: bytes, *, is_killed: bool
+) -> bool:
+    """Do one action of a step; whether the path is on its way to what it was."""
+    _, path, before, after = action
+    if (before, after) != (step.old, step.new):  # one of two actions of the step
+        found = destination.find(path)
+        if destination.rules.is_same(found, step.new) or (found is None and after is None and is_killed):
+            return True
+        if not destination.rules.is_same(found, before):
+            destination.applied.conflicts.append((path, reason_of(found, before, after)))
+            return False
+    return do_action(destination, action, part)
 
 
 def _take_base_back(base: Base, step: Step) -> None:
