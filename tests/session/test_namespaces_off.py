@@ -49,6 +49,17 @@ def test_each_bubblewrap(words: str) -> None:
     assert explain_failure(failed, _host(off=True)) == OFF
 
 
+def test_a_profile_that_denies_them() -> None:
+    """AppArmor's or SELinux' for bubblewrap: no setting tells, and the answer is EACCES, not EPERM."""
+    failed = Failed("not-started", "bwrap: Creating new namespace failed: Permission denied")
+    code, message, remedy = explain_failure(failed, _host())
+    assert (code, message) == (
+        "namespaces-restricted",
+        "a security module (AppArmor, SELinux) refuses bubblewrap new namespaces",
+    )
+    assert remedy.startswith("allow its profile `userns`, as /")
+
+
 @pytest.mark.parametrize(
     ("method", "output"),
     [
@@ -97,3 +108,18 @@ def test_a_run_without_a_policy_names_what_works(tmp_path: Path, monkeypatch: py
     assert (
         last == "landlock works here, and enforces less: `sandwright init` writes a policy that accepts that"
     )
+
+
+@pytest.mark.parametrize("method", ["bwrap", "podman", "oci"])
+def test_a_profile_that_is_loaded_later(method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A method that worked is tried again: the profile may deny what it needs."""
+    (tmp_path / "profiles/firefox.3").mkdir(parents=True)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr("sandwright.methods.shared.launched.PROFILES", f"{tmp_path}/profiles")
+    host, chosen = collect_host(), backend(method)
+    monkeypatch.setattr(type(chosen), "preflight", lambda *_: Preflight(method, "ready"))
+    assert preflights.cached_preflight(chosen, host).ready
+    monkeypatch.setattr(type(chosen), "preflight", lambda *_: Preflight(method, "namespaces-restricted"))
+    assert preflights.cached_preflight(chosen, host).ready
+    (tmp_path / "profiles/bwrap.4").mkdir()
+    assert not preflights.cached_preflight(chosen, host).ready

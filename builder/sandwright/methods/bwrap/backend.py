@@ -123,6 +123,12 @@ def _is_whole_pipe(process: Path, descriptor: int) -> bool:
 def explain_failure(failed: Failed, host: MachineFacts) -> tuple[Code, str, str]:
     """What a start that failed means here, and what helps."""
     stderr = failed.output
+    if "Creating new namespace failed: Permission denied" in stderr:  # EACCES: security_create_user_ns
+        return (
+            "namespaces-restricted",
+            "a security module (AppArmor, SELinux) refuses bubblewrap new namespaces",
+            f"allow its profile `userns`, as {data_path('oci', 'apparmor', 'sandwright-bwrap')} does",
+        )
     if "No permissions to creat" in stderr or "Creating new namespace failed" in stderr:  # `create a new …`
         return _namespace_fault(host)
     if "setting up uid map" in stderr or "RTM_NEWADDR" in stderr:

@@ -31,6 +31,9 @@ SETTINGS = (
 )
 """What decides whether sandboxes start: one boot of the kernel, its settings, and our AppArmor label."""
 
+PROFILES = "/sys/kernel/security/apparmor/policy/profiles"
+"""AppArmor's: a directory for each, whose name changes when it is loaded again."""
+
 
 @dataclass(frozen=True)
 class Launched(ABC):
@@ -71,6 +74,8 @@ class Launched(ABC):
         yield "content", "/proc/sys/kernel/osrelease"
         for path in SETTINGS:
             yield "content", path
+        if Path(PROFILES).is_dir():
+            yield "listing", PROFILES
         for name in self.programs():
             yield "program", name
             if name in host.programs:
