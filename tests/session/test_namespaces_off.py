@@ -11,10 +11,11 @@ from sandwright.errors import HostError
 from sandwright.host import MachineFacts, collect_host
 from sandwright.inputs import LiveHost
 from sandwright.methods.bwrap.backend import explain_failure
-from sandwright.methods.contract import Backend, Preflight
+from sandwright.methods.contract import Backend, Code, Preflight
 from sandwright.methods.registry import backend
 from sandwright.methods.shared.engine.backend import EngineBackend
 from sandwright.methods.shared.runtime_spec.backend import Runtime
+from sandwright.methods.shared.trial import judged
 from sandwright.policy.collect import collect_facts
 from sandwright.policy.load import layer
 from sandwright.policy.merged import MergedPolicy
@@ -58,6 +59,30 @@ def test_a_profile_that_denies_them() -> None:
         "a security module (AppArmor, SELinux) refuses bubblewrap new namespaces",
     )
     assert remedy.startswith("allow its profile `userns`, as /")
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        "sandbox: connections can't be supervised, as … need it (pidfd_getfd(2)): Operation not permitted",
+        "runc run failed: unable to start: performing SYS_PIDFD_GETFD syscall: operation not permitted",
+    ],
+)
+def test_ptrace_that_is_off(output: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under bwrap and `user`, and under runc: the way out is a boot."""
+    monkeypatch.setattr("sandwright.methods.shared.trial.YAMA_FILE", tmp_path / "scope")
+    failed = Failed("not-started", output)
+    other: tuple[Code, str, str] = ("not-started", "another", "fault")
+    assert judged("oci", failed, lambda _: other) == Preflight("oci", *other)
+    (tmp_path / "scope").write_text("3\n")
+    found = judged("oci", failed, lambda _: other)
+    assert (found.code, found.remedy) == (
+        "kernel-lacks",
+        "set kernel.yama.ptrace_scope to 1 in /etc/sysctl.d, and boot again",
+    )
+    assert found.message.endswith("is off until the next boot (kernel.yama.ptrace_scope is 3)")
+    (tmp_path / "scope").write_text("1\n")
+    assert judged("oci", failed, lambda _: other) == Preflight("oci", *other)
 
 
 @pytest.mark.parametrize(

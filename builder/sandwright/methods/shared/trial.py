@@ -49,6 +49,11 @@ class Triable(Protocol):
         ...
 
 
+YAMA_FILE = Path("/proc/sys/kernel/yama/ptrace_scope")
+_YAMA = "kernel.yama.ptrace_scope"
+_NO_PTRACE = 3
+"""No process may attach to others, nor copy their descriptors, and it cannot be lowered."""
+
 Explain = Callable[[Failed], tuple[Code, str, str]]
 """Makes a code, a message and a remedy of a failed start."""
 
@@ -110,10 +115,25 @@ def _hidden_file_leak(hidden: bytes, denied: ProbeAnswer) -> str:
     return "and read a file that its policy hides" if hidden in denied.value else ""
 
 
+def _ptrace_scope() -> int:
+    """Yama's setting; 0 without Yama."""
+    try:
+        return int(YAMA_FILE.read_text())
+    except (OSError, ValueError):
+        return 0
+
+
 def judged(method: str, failed: Failed | None, explain: Explain) -> Preflight:
     """What a trial says of a method."""
     if failed is None:
         return Preflight(method, "ready")
     if failed.code != "not-started":
         return Preflight(method, failed.code, failed.output)
+    if "pidfd_getfd" in failed.output.lower() and _ptrace_scope() == _NO_PTRACE:
+        message = (
+            f"connections cannot be supervised: pidfd_getfd(2) is off until the next boot ({_YAMA} is 3)"
+        )
+        return Preflight(
+            method, "kernel-lacks", message, f"set {_YAMA} to 1 in /etc/sysctl.d, and boot again"
+        )
     return Preflight(method, *explain(failed))
