@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -69,8 +70,8 @@ def test_a_profile_that_denies_them() -> None:
     ],
 )
 def test_ptrace_that_is_off(output: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Under bwrap and `user`, and under runc: the way out is a boot."""
-    monkeypatch.setattr("sandwright.methods.shared.trial.YAMA_FILE", tmp_path / "scope")
+    """Under bwrap, and under runc: the way out is a boot."""
+    monkeypatch.setattr("sandwright.methods.shared.launched.YAMA", f"{tmp_path}/scope")
     failed = Failed("not-started", output)
     other: tuple[Code, str, str] = ("not-started", "another", "fault")
     assert judged("oci", failed, lambda _: other) == Preflight("oci", *other)
@@ -80,9 +81,22 @@ def test_ptrace_that_is_off(output: str, tmp_path: Path, monkeypatch: pytest.Mon
         "kernel-lacks",
         "set kernel.yama.ptrace_scope to 1 in /etc/sysctl.d, and boot again",
     )
-    assert found.message.endswith("is off until the next boot (kernel.yama.ptrace_scope is 3)")
+    assert found.message.endswith(": ptrace(2) is off until the next boot (kernel.yama.ptrace_scope is 3)")
+    assert ("content", f"{tmp_path}/scope") in backend("oci").depends(collect_host())
     (tmp_path / "scope").write_text("1\n")
     assert judged("oci", failed, lambda _: other) == Preflight("oci", *other)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root starts others under `user`")
+def test_user_needs_ptrace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It starts without, and then each symbolic link fails (EFAULT)."""
+    monkeypatch.setattr("sandwright.methods.shared.launched.YAMA", f"{tmp_path}/scope")
+    (tmp_path / "scope").write_text("3\n")
+    found = backend("user").preflight(collect_host())
+    assert (found.code, found.message.partition(":")[0]) == (
+        "kernel-lacks",
+        "programs inside could create no symbolic link",
+    )
 
 
 @pytest.mark.parametrize(

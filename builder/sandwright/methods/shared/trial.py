@@ -11,6 +11,7 @@ from typing import Protocol
 
 from sandwright.errors import SandwrightError
 from sandwright.methods.contract import Code, Preflight
+from sandwright.methods.shared import launched
 from sandwright.methods.shared.artifacts import write_artifacts
 from sandwright.policy.collect import collect_facts
 from sandwright.policy.load import layer
@@ -49,10 +50,7 @@ class Triable(Protocol):
         ...
 
 
-YAMA_FILE = Path("/proc/sys/kernel/yama/ptrace_scope")
 _YAMA = "kernel.yama.ptrace_scope"
-_NO_PTRACE = 3
-"""No process may attach to others, nor copy their descriptors, and it cannot be lowered."""
 
 Explain = Callable[[Failed], tuple[Code, str, str]]
 """Makes a code, a message and a remedy of a failed start."""
@@ -115,12 +113,16 @@ def _hidden_file_leak(hidden: bytes, denied: ProbeAnswer) -> str:
     return "and read a file that its policy hides" if hidden in denied.value else ""
 
 
-def _ptrace_scope() -> int:
-    """Yama's setting; 0 without Yama."""
+def without_ptrace(method: str, lost: str) -> Preflight | None:
+    """That a method cannot work as ptrace(2) is off; None where it is on. `lost` is what needs it."""
     try:
-        return int(YAMA_FILE.read_text())
-    except (OSError, ValueError):
-        return 0
+        scope = Path(launched.YAMA).read_text().strip()
+    except OSError:  # there is no Yama
+        return None
+    if scope != "3":
+        return None
+    message = f"{lost}: ptrace(2) is off until the next boot ({_YAMA} is 3)"
+    return Preflight(method, "kernel-lacks", message, f"set {_YAMA} to 1 in /etc/sysctl.d, and boot again")
 
 
 def judged(method: str, failed: Failed | None, explain: Explain) -> Preflight:
@@ -129,11 +131,8 @@ def judged(method: str, failed: Failed | None, explain: Explain) -> Preflight:
         return Preflight(method, "ready")
     if failed.code != "not-started":
         return Preflight(method, failed.code, failed.output)
-    if "pidfd_getfd" in failed.output.lower() and _ptrace_scope() == _NO_PTRACE:
-        message = (
-            f"connections cannot be supervised: pidfd_getfd(2) is off until the next boot ({_YAMA} is 3)"
-        )
-        return Preflight(
-            method, "kernel-lacks", message, f"set {_YAMA} to 1 in /etc/sysctl.d, and boot again"
-        )
+    if "pidfd_getfd" in failed.output.lower() and (
+        off := without_ptrace(method, "connections cannot be supervised")
+    ):
+        return off
     return Preflight(method, *explain(failed))
