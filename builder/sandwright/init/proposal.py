@@ -80,7 +80,7 @@ def _method(choice: Choice) -> Iterator[str]:
     if choice.agent:
         yield ""
         yield from _comment(
-            "With this line, commands change a copy of the project until `sandwright apply` takes the changes."
+            "With this line, commands change a copy of the project, and `sandwright apply` takes the changes."
         )
         yield "# workspace: review"
 
