@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import stat
@@ -105,7 +106,7 @@ def open_below(root: int, path: bytes) -> int | None:
 
 
 def open_locked(parent: int, name: bytes | str, flags: int) -> int:
-    """Open a file or directory of ours for reading, also one whose mode forbids that; the mode stays.
+    """Open a file of ours for reading, also one whose mode forbids that; the mode stays.
 
     Raise OSError as open(2) does. No program may be working in the directory.
     """
@@ -114,14 +115,35 @@ def open_locked(parent: int, name: bytes | str, flags: int) -> int:
     except PermissionError:
         with closing(os.open(name, _LOOK, dir_fd=parent)) as seen:
             status = os.fstat(seen)
-            if status.st_uid != os.geteuid() or kind_of(status.st_mode) not in ("file", "directory"):
+            if status.st_uid != os.geteuid() or kind_of(status.st_mode) != "file":
                 raise
             itself = Path(f"/proc/self/fd/{seen}")  # what chmod takes for an O_PATH descriptor
-            itself.chmod(stat.S_IMODE(status.st_mode) | stat.S_IRUSR | stat.S_IXUSR)
+            itself.chmod(stat.S_IMODE(status.st_mode) | stat.S_IRUSR)
             try:
                 return os.open(name, flags, dir_fd=parent)
             finally:
                 itself.chmod(stat.S_IMODE(status.st_mode))
+
+
+@contextlib.contextmanager
+def unlocked(parent: int, name: bytes | str) -> Iterator[int]:
+    """Open a directory of ours, also one whose mode forbids it. It can be passed until it is closed.
+
+    Then it has its mode again. Raise OSError as open(2) does. No program may be working in it.
+    """
+    with closing(os.open(name, _LOOK | os.O_DIRECTORY, dir_fd=parent)) as seen:
+        status = os.fstat(seen)
+        mode = stat.S_IMODE(status.st_mode)
+        is_closed = mode & 0o500 != 0o500 and status.st_uid == os.geteuid()
+        itself = Path(f"/proc/self/fd/{seen}")  # what chmod takes for an O_PATH descriptor
+        if is_closed:
+            itself.chmod(mode | 0o500)
+        try:
+            with closing(os.open(name, OPEN_DIRECTORY, dir_fd=parent)) as fd:
+                yield fd
+        finally:
+            if is_closed:
+                itself.chmod(mode)
 
 
 def file_digest(fd: int, also: Callable[[bytes], object] | None = None) -> str:
