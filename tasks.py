@@ -135,12 +135,14 @@ def bench(c: Context, only: str = "") -> None:
 @task(
     help={
         "platforms": "the platforms to boot, by name, comma-separated; absent: all of tests/lab/machines.py",
+        "methods": "the methods to prove, comma-separated; absent: all of tests/lab/matrix.py",
         "keep": "keep the results for docs/platforms.md",
     }
 )
-def lab(c: Context, platforms: str = "", keep: bool = False) -> None:
+def lab(c: Context, platforms: str = "", methods: str = "", keep: bool = False) -> None:
     """Boot other platforms in QEMU, and prove every method on each as root and as a normal user."""
-    words = [*(each for each in platforms.split(",") if each), *(["--keep"] if keep else [])]
+    chosen = [f"--methods={methods}"] if methods else []
+    words = [*filter(None, platforms.split(",")), *chosen, *(["--keep"] if keep else [])]
     with c.prefix("export PYTHONPATH=tests"):
         _python(c, f"-m lab.matrix {shlex.join(words)}", timeout=LAB_TIMEOUT)
 

@@ -6,11 +6,12 @@ A method that `doctor` reports as not ready is a cell `cannot`, with doctor's re
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -34,7 +35,10 @@ ACCEPTED = "accept_gaps:\n" + "".join(
 )
 POLICY = f"schema: 1\nextends: [default]\n{ACCEPTED}"
 LIMITED = f"{POLICY}resources: {{memory: 200MiB, cpus: 0.5, pids: 40}}\n"
-INSTALL = "python3 -m venv ~/v && ~/v/bin/pip install -q --no-index --find-links /opt/lab/wheels sandwright"
+INSTALL = (
+    "python3 -m venv /opt/v && /opt/v/bin/pip install -q --no-index --find-links /opt/lab/wheels sandwright"
+)
+"""Once for both users, as it takes minutes."""
 PREPARE = "mkdir -p ~/{0} && printf %s '{1}' >~/{0}/sandbox.yaml"
 USE = "used = [bytearray(1 << 20) for _ in range({0})]; print(len(used))"
 """A program that needs so many MiB."""
@@ -46,7 +50,7 @@ KILLED = 137
 
 @dataclass(frozen=True)
 class Cell:
-    """One method for one user on one platform. `verdict`: `pass`, `fail`, or `cannot` with a reason.
+    """One method for one user on one platform. `verdict`: `pass`, `fail`, `cannot` or `not run`.
 
     `probes` are the numbers of probes by verdict. `limits` is `held` if `resources.memory` ended a program
     that exceeded it, and not one that didn't.
@@ -62,17 +66,21 @@ class Cell:
     seconds: float = 0.0
 
 
-def cells(platform: Platform, machine: Machine, output: Path) -> Iterator[Cell]:
-    """Prove each of METHODS for both users, and keep what was printed in `output`."""
+def cells(
+    platform: Platform, machine: Machine, output: Path, methods: Collection[str] = ()
+) -> Iterator[Cell]:
+    """Prove each of METHODS, or those given, for both users, and keep what was printed in `output`."""
+    machine.check(INSTALL, timeout=900)
     for user in USERS:
-        machine.check(INSTALL, user=user, timeout=900)
         machine.check(PREPARE.format("project", POLICY), user=user)
         found = machine.run(f"{_at('project')} doctor --json 2>/dev/null", user=user, timeout=900)
         (output / f"doctor-{user}.json").write_text(found.output)
         states = {each["method"]: each for each in json.loads(found.output)["methods"]}
         for method in METHODS:
             state = states[method]
-            if state["code"] == "ready":
+            if methods and method not in methods:
+                yield Cell(platform.name, user, method, "not run", "left out")
+            elif state["code"] == "ready":
                 yield _prove(platform, machine, user, method, output)
             else:
                 yield Cell(platform.name, user, method, "cannot", state["message"].splitlines()[0])
@@ -80,9 +88,8 @@ def cells(platform: Platform, machine: Machine, output: Path) -> Iterator[Cell]:
 
 def _at(directory: str) -> str:
     """The beginning of a command of sandwright in a directory of the user's home."""
-    return (
-        f"cd ~/{directory} && export SANDWRIGHT_TRUST=1 SANDWRIGHT_BUILD=/opt/lab/build && ~/v/bin/sandwright"
-    )
+    settings = "SANDWRIGHT_TRUST=1 SANDWRIGHT_BUILD=/opt/lab/build"
+    return f"cd ~/{directory} && export {settings} && /opt/v/bin/sandwright"
 
 
 def _prove(platform: Platform, machine: Machine, user: str, method: str, output: Path) -> Cell:
@@ -130,7 +137,7 @@ def _last_line(text: str) -> str:
     return (text.strip().splitlines() or ["nothing was printed"])[-1]
 
 
-def prove(platform: Platform, output: Path) -> dict[str, Any]:
+def prove(platform: Platform, output: Path, methods: Collection[str] = ()) -> dict[str, Any]:
     """Boot a platform and prove it: the entry of `results.json`, which is also written to `output`."""
     output.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
@@ -141,7 +148,7 @@ def prove(platform: Platform, output: Path) -> dict[str, Any]:
     ):
         sys.stdout.write(f"{platform.name}: booted in {machine.boot:.1f} s\n")
         kernel = machine.check("uname -sr").strip()
-        for cell in cells(platform, machine, output):
+        for cell in cells(platform, machine, output, methods):
             found.append(cell)
             sys.stdout.write(f"  {cell.user} {cell.method}: {cell.verdict} {cell.limits} {cell.reason}\n")
             sys.stdout.flush()
@@ -159,16 +166,22 @@ def prove(platform: Platform, output: Path) -> dict[str, Any]:
 def main() -> None:
     """Prove the platforms that the arguments name, or all; exit with 1 where a cell is `fail`.
 
-    With `--keep` the results go to `results.json`, from which `invoke docs` writes docs/platforms.md.
+    `--methods=A,B` leaves out the others. With `--keep` the results go to `results.json`, from which `invoke
+    docs` writes docs/platforms.md.
     """
-    words = [each for each in sys.argv[1:] if each != "--keep"]
-    if unknown := sorted(set(words) - PLATFORMS.keys()):
-        sys.exit(f"no platform of the lab: {', '.join(unknown)}; there are {', '.join(PLATFORMS)}")
+    parser = argparse.ArgumentParser()
+    parser.add_argument("platforms", nargs="*", metavar="PLATFORM")
+    parser.add_argument("--methods", type=lambda text: text.split(","), default=())
+    parser.add_argument("--keep", action="store_true")
+    given = parser.parse_args()
+    for names, there in ((given.platforms, PLATFORMS), (given.methods, METHODS)):
+        if unknown := sorted(set(names) - set(there)):
+            sys.exit(f"not in the lab: {', '.join(unknown)}; there are {', '.join(there)}")
     failed = 0
-    for name in words or PLATFORMS:
-        result = prove(PLATFORMS[name], ROOT / "build/lab" / name)
+    for name in given.platforms or PLATFORMS:
+        result = prove(PLATFORMS[name], ROOT / "build/lab" / name, given.methods)
         failed += sum(each["verdict"] == "fail" for each in result["cells"])
-        if "--keep" in sys.argv:
+        if given.keep:
             table.keep(name, result)
     sys.exit(failed > 0)
 

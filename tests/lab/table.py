@@ -6,7 +6,7 @@ A platform that is not in the file reads "Not run".
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,16 @@ def _part(name: str, result: dict[str, Any] | None) -> str:
         return f"{title}\nNot run.\n"
     times = f"{result['seconds']:.0f} s in all, of which {result['boot']:.0f} s to boot"
     seen = f"{result['date']}, {result['kernel']}, {times}."
-    return f"{title}{seen}\n\n{_table(result['cells'])}"
+    run = [each for each in result["cells"] if each["verdict"] != "not run"]
+    return f"{title}{seen}\n\n{_table(run)}{''.join(_left_out(result['cells']))}"
+
+
+def _left_out(cells: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """A line for each user with methods that were not run."""
+    for user in dict.fromkeys(each["user"] for each in cells):
+        names = [each["method"] for each in cells if (each["user"], each["verdict"]) == (user, "not run")]
+        if names:
+            yield f"\nNot run as {code(user)}: {', '.join(names)}.\n"
 
 
 def _table(cells: Sequence[dict[str, Any]]) -> str:

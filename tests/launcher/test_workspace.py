@@ -1,4 +1,7 @@
-"""Tests that a launcher shows a copy at the project's path; decided in launcher/source/workspace.c."""
+"""The launcher shows the copy of a review workspace at the project's path.
+
+Tests of launcher/source/workspace.c: the mount, what was replaced meanwhile, no copy.
+"""
 
 from __future__ import annotations
 

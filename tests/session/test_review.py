@@ -1,4 +1,8 @@
-"""Tests of runs in a review workspace and its commands; decided in builder/sandwright/session/review.py."""
+"""Runs in a review workspace, and the commands that review them.
+
+Tests of session/review.py: the project stays as it is until `sandwright apply`.
+Tests of cli/review.py.
+"""
 
 from __future__ import annotations
 

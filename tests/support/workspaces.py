@@ -62,6 +62,31 @@ class Review:
         return undo(self.workspace, number)
 
 
+def work(review: Review) -> None:
+    """What a run does: every kind of change."""
+    review.write(
+        a="old a", mode="#!/bin/sh", gone="gone", deep__dir__f="f", becomes="a file", d__x="x", d__y="y"
+    )
+    (review.project / "link").symlink_to("a")
+    review.refresh()
+    tree = review.tree
+    (tree / "a").write_text("new a")
+    (tree / "mode").chmod(0o755)
+    (tree / "gone").unlink()
+    (tree / "new/dir").mkdir(parents=True)
+    (tree / "new/dir/f").write_text("new file")
+    (tree / "new/dir").chmod(0o750)
+    (tree / "link").unlink()
+    (tree / "link").symlink_to("deep")
+    (tree / "becomes").unlink()
+    (tree / "becomes").mkdir()
+    (tree / "becomes/inner").write_text("inner")
+    for name in ("x", "y"):
+        (tree / "d" / name).unlink()
+    (tree / "d").rmdir()
+    (tree / "d").write_text("was a directory")
+
+
 @pytest.fixture
 def review(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Review]:
     """A project without files, whose workspace was not made."""
@@ -71,7 +96,10 @@ def review(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Review]:
     remove(found.workspace)
 
 
-def contents(root: Path) -> dict[str, tuple[int, bytes]]:
+Snapshot = dict[str, tuple[int, bytes]]
+
+
+def contents(root: Path) -> Snapshot:
     """Mode, and content, link text or nothing, of everything below a directory."""
     found = {}
     for path in sorted(root.rglob("*")):

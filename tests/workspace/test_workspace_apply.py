@@ -1,4 +1,10 @@
-"""Changes of a workspace come to the project where that is as it was copied; and go again."""
+"""Changes of a workspace come to the project where that is as it was copied; and go again.
+
+Tests of workspace/applying.py.
+Tests of workspace/copying.py.
+Tests of workspace/undo.py.
+Tests of workspace/destination.py.
+"""
 
 from __future__ import annotations
 
@@ -10,38 +16,13 @@ import pytest
 
 from sandwright.errors import HostError, UsageError
 from sandwright.workspace.undo import applied_runs
-from support.workspaces import Review, contents, review
+from support.workspaces import Review, contents, review, work
 
 __all__ = ["review"]
 
 
-def _work(review: Review) -> None:
-    """What a run does: every kind of change."""
-    review.write(
-        a="old a", mode="#!/bin/sh", gone="gone", deep__dir__f="f", becomes="a file", d__x="x", d__y="y"
-    )
-    (review.project / "link").symlink_to("a")
-    review.refresh()
-    tree = review.tree
-    (tree / "a").write_text("new a")
-    (tree / "mode").chmod(0o755)
-    (tree / "gone").unlink()
-    (tree / "new/dir").mkdir(parents=True)
-    (tree / "new/dir/f").write_text("new file")
-    (tree / "new/dir").chmod(0o750)
-    (tree / "link").unlink()
-    (tree / "link").symlink_to("deep")
-    (tree / "becomes").unlink()
-    (tree / "becomes").mkdir()
-    (tree / "becomes/inner").write_text("inner")
-    for name in ("x", "y"):
-        (tree / "d" / name).unlink()
-    (tree / "d").rmdir()
-    (tree / "d").write_text("was a directory")
-
-
 def test_all_kinds_of_changes_are_named(review: Review) -> None:
-    _work(review)
+    work(review)
     assert review.kinds() == {
         "a": "changed",
         "becomes": "changed",
@@ -59,7 +40,7 @@ def test_all_kinds_of_changes_are_named(review: Review) -> None:
 
 
 def test_apply_makes_the_project_what_the_copy_is(review: Review) -> None:
-    _work(review)
+    work(review)
     os.utime(review.tree / "a", ns=(0, 10**18))
     before = contents(review.project)
     applied = review.apply()
@@ -73,7 +54,7 @@ def test_apply_makes_the_project_what_the_copy_is(review: Review) -> None:
 
 
 def test_undo_gives_times_back_and_makes_changes_of_what_the_copy_has(review: Review) -> None:
-    _work(review)
+    work(review)
     os.utime(review.project / "gone", ns=(0, 10**18 + 1))
     kinds = review.kinds()
     review.apply(7)
@@ -87,7 +68,7 @@ def test_undo_gives_times_back_and_makes_changes_of_what_the_copy_has(review: Re
 
 
 def test_what_changed_on_both_sides_is_a_conflict_and_stays(review: Review) -> None:
-    _work(review)
+    work(review)
     review.write(a="host's a", gone="host's", new__dir__f="host's new", d__z="host's z")
     (review.project / "mode").chmod(0o711)
     before = contents(review.project)
@@ -102,7 +83,7 @@ def test_what_changed_on_both_sides_is_a_conflict_and_stays(review: Review) -> N
 
 
 def test_the_same_change_on_both_sides_is_done(review: Review) -> None:
-    _work(review)
+    work(review)
     review.write(a="new a", new__dir__f="new file")
     (review.project / "gone").unlink()
     assert review.apply().conflicts == []
@@ -110,7 +91,7 @@ def test_the_same_change_on_both_sides_is_done(review: Review) -> None:
 
 
 def test_a_chosen_path_brings_the_directories_above_it(review: Review) -> None:
-    _work(review)
+    work(review)
     (chosen,) = (each for each in review.changes() if each.path == b"new/dir/f")
     assert review.apply(chosen=[chosen]).changed == 3
     assert stat.S_IMODE((review.project / "new/dir").stat().st_mode) == 0o750
@@ -120,7 +101,7 @@ def test_a_chosen_path_brings_the_directories_above_it(review: Review) -> None:
 
 
 def test_undo_keeps_what_the_host_changed_since(review: Review) -> None:
-    _work(review)
+    work(review)
     review.apply()
     review.write(a="host's a", new__dir__more="more")
     undone = review.undo()
@@ -148,7 +129,7 @@ def test_set_id_bits_never_arrive(review: Review) -> None:
 
 
 def test_another_directory_in_the_place_of_the_project_is_not_changed(review: Review, tmp_path: Path) -> None:
-    _work(review)
+    work(review)
     review.project.rename(tmp_path / "moved")
     review.project.mkdir()
     with pytest.raises(HostError, match="another directory"):
@@ -159,7 +140,7 @@ def test_another_directory_in_the_place_of_the_project_is_not_changed(review: Re
 
 
 def test_what_changed_after_it_was_looked_at_is_not_applied(review: Review) -> None:
-    _work(review)
+    work(review)
     found = review.changes()
     (review.tree / "a").write_text("changed after the review")
     (review.tree / "new/dir/f").unlink()

@@ -1,4 +1,8 @@
-"""Tests that Git on the host may refresh its index between a copy, an apply and an undo."""
+"""Git on the host may refresh its index between a copy, an apply and an undo of a review workspace.
+
+Tests of workspace/gitindex.py.
+Tests of git/entries.py.
+"""
 
 from __future__ import annotations
 

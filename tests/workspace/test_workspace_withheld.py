@@ -1,4 +1,7 @@
-"""Tests which changes `apply` holds back; the tables are in builder/sandwright/workspace/withheld.py."""
+"""Which changes of a review workspace `apply` holds back.
+
+Tests of workspace/withheld.py: hooks, settings of editors and agents, links that lead out, odd names.
+"""
 
 from __future__ import annotations
 
@@ -176,6 +179,12 @@ def test_what_was_not_read_is_refused(resolved: ResolvedPolicy) -> None:
     found = _held(Change(b"x", "added", None, new), resolved)
     assert found is not None
     assert found.refused
+
+
+@pytest.mark.parametrize("mode", [0, 0o300, 0o400, 0o100])
+def test_a_closed_directory_is_held(resolved: ResolvedPolicy, mode: int) -> None:
+    assert _held(Change(b"x", "added", None, NewEntry("directory", mode, 0)), resolved)
+    assert _held(Change(b"x", "added", None, NewEntry("directory", 0o500, 0)), resolved) is None
 
 
 @pytest.mark.parametrize("name", [b"a\nb", b"\x1b[2J", b"a\x7f", b"\xff", "a\u202eb".encode()])

@@ -182,7 +182,8 @@ class _Trial:
 
     def _answers_under(self, index: int, cases: Sequence[Case]) -> list[ProbeAnswer]:
         """The answers under one policy, all in one sandbox."""
-        artifacts = registry.render(self.policies[index], self.method).artifacts
+        policy = replace(self.policies[index], workspace="live")  # a witness is about the walls
+        artifacts = registry.render(policy, self.method).artifacts
         launcher = materialize(artifacts, self.stage.hidden / f"artifacts-{index}")
         variables = {case.subject: self.stage.word for case in cases if case.question == "env"}
         proxied = self.proxies[index] if self.proxies else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json as encoder
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from time import time as time_now
@@ -19,6 +19,7 @@ from sandwright.workspace import applying
 from sandwright.workspace import changes as compared
 from sandwright.workspace import undo as undoing
 from sandwright.workspace.base import read_base
+from sandwright.workspace.below import parents
 from sandwright.workspace.changes import Change
 from sandwright.workspace.destination import Applied
 from sandwright.workspace.diff import diff_change
@@ -36,7 +37,6 @@ from sandwright.workspace.withheld import Withheld, sort_changes
 NOT_DONE = 3
 _LETTERS = {"added": "A", "changed": "M", "deleted": "D", "mode": "m"}
 _WORDS = {"added": "added", "changed": "changed", "deleted": "deleted", "mode": "with another mode"}
-_GIT = b".git"
 _SHOWN = 200
 """Changes that a summary lists; `--json` and `--diff` have all."""
 
@@ -185,7 +185,7 @@ def _is_at_or_in(path: bytes, above: bytes) -> bool:
 def _print_summary(copy: Workspace, found: Sequence[Change], held: Sequence[Withheld]) -> None:
     console.line(f"workspace {copy.name} of {copy.project}: {console.counted(len(found), 'change')}")
     listed = sorted(
-        (each for each in found if _folder(each) != _GIT), key=lambda each: (_folder(each), each.path)
+        (each for each in found if not _is_git(each)), key=lambda each: (_folder(each), each.path)
     )
     for folder, members in groupby(listed[:_SHOWN], key=_folder):
         group = [*members]
@@ -194,29 +194,45 @@ def _print_summary(copy: Workspace, found: Sequence[Change], held: Sequence[With
             console.line(f"  {_LETTERS[each.kind]} {os.fsdecode(each.path)}{_detail(each)}")
     if len(listed) > _SHOWN:
         console.line(f"and {len(listed) - _SHOWN} more")
-    if len(listed) < len(found):
-        console.line(
-            f".git/: {_counts_by_kind(each for each in found if _folder(each) == _GIT)}, not listed here"
-        )
+    for folder, members in groupby(filter(_is_git, found), key=_folder):
+        console.line(f"{os.fsdecode(folder)}/: {_counts_by_kind(members)}, not listed here")
     _print_withheld(held)
 
 
+def _is_git(change: Change) -> bool:
+    """Whether it is in a directory of Git's, whose changes are counted and not listed."""
+    return b"/.git/" in b"/" + change.path
+
+
 def _folder(change: Change) -> bytes:
-    """The directory that lists a change; `.git` for all in a repository of the project itself."""
-    return _GIT if change.path.startswith(_GIT + b"/") else change.path.rpartition(b"/")[0]
+    """The directory that lists a change: for all in a directory of Git's, that one."""
+    above, mark, _ = (b"/" + change.path).partition(b"/.git/")
+    return (above + mark).strip(b"/") if mark else change.path.rpartition(b"/")[0]
 
 
 def _print_withheld(held: Sequence[Withheld]) -> None:
     for title, refused in (("held back by `apply`", False), ("never applied", True)):
-        lines = [
-            f"  {os.fsdecode(each.change.path)}: {each.reason}" for each in held if each.refused == refused
-        ]
+        lines = [*_withheld_lines([each for each in held if each.refused == refused])]
         if lines:
             console.line(f"{title}:")
             for line in lines[:_SHOWN]:
                 console.line(line)
             if len(lines) > _SHOWN:
                 console.line(f"  and {len(lines) - _SHOWN} more")
+
+
+def _withheld_lines(held: Sequence[Withheld]) -> Iterator[str]:
+    """A line for each path, and one for a directory with all in it that is held for the same reason."""
+    tops: dict[bytes, tuple[Withheld, int]] = {}
+    for each in sorted(held, key=lambda each: each.change.path):
+        path = each.change.path
+        above = next(
+            (top for top in parents(path) if top in tops and tops[top][0].reason == each.reason), path
+        )
+        tops[above] = (tops[above][0], tops[above][1] + 1) if above in tops else (each, 1)
+    for path, (each, count) in tops.items():
+        inside = f" ({console.counted(count, 'change')})" if count > 1 else ""
+        yield f"  {os.fsdecode(path)}{inside}: {each.reason}"
 
 
 def _counts_by_kind(found: Iterable[Change]) -> str:

@@ -77,6 +77,12 @@ def _method(choice: Choice) -> Iterator[str]:
             "own-home to give it a separate home directory."
         )
     yield f"extends: [{f'agent-{choice.agent}' if choice.agent else 'default'}]"
+    if choice.agent:
+        yield ""
+        yield from _comment(
+            "With this line, commands change a copy of the project, and `sandwright apply` takes the changes."
+        )
+        yield "# workspace: review"
 
 
 def _filesystem_section(project: ProjectFacts, choice: Choice) -> Iterator[str]:

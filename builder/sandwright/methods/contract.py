@@ -142,7 +142,8 @@ Code = Literal[
 
 - `wrong-system`: the method belongs to another operating system.
 - `program-missing`: a program is not installed.
-- `namespaces-off`, `namespaces-restricted`: user namespaces are disabled, or restricted by AppArmor.
+- `namespaces-off`, `namespaces-restricted`: user namespaces are disabled, or restricted by a
+  security module (AppArmor).
 - `container-masks`, `container-filter`: this process runs in a container that prevents it, by masked paths
   of /proc or by its seccomp profile.
 - `kernel-lacks`: the kernel lacks a feature.

@@ -22,7 +22,7 @@ from sandwright.host import MachineFacts
 from sandwright.runtime.contract import Session, Variant
 from sandwright.runtime.engine import EngineSession
 from sandwright.runtime.oci import needs_emulator
-from sandwright.runtime.scratch import hidden_directory
+from sandwright.runtime.scratch import hidden_directory, link_bus
 from sandwright.signalling import is_same_user_process, kill
 from sandwright.watchdog import end_all, runtime_environment
 
@@ -74,6 +74,7 @@ class PodmanRuntime:
         (scratch / "containers.conf").write_text(containers_conf(host))
         for name in ("home", "xdg"):
             (scratch / name).mkdir(mode=0o700)
+        link_bus(scratch / "xdg")
         with _run_root(scratch) as run:
             engine = _private_engine(variant.options, host, scratch, run)
             try:

@@ -86,6 +86,17 @@ def state_directory(scratch: Path) -> Path:
     return _scratch_records() / f"{_state_prefix(scratch.parent)}{scratch.name}"
 
 
+def link_bus(directory: Path) -> None:
+    """Put a link to the user's bus, if there is one, into a directory that replaces `$XDG_RUNTIME_DIR`.
+
+    Without root, crun asks systemd for a cgroup over that bus. Podman passes it that variable, and not
+    `$DBUS_SESSION_BUS_ADDRESS`; where it finds no bus, it asks that of the system, which refuses.
+    """
+    bus = Path(os.environ.get("XDG_RUNTIME_DIR", ""), "bus")
+    if bus.is_absolute() and bus.is_socket():
+        (directory / "bus").symlink_to(bus)
+
+
 def _state_prefix(scratch: Path) -> str:
     return f"{scratch.name.removeprefix(PREFIX)}."
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from sandwright import process, user_dirs
 from sandwright.egress.proxy_plan import ProxyPlan
 from sandwright.errors import HostError, IntegrityError, UsageError
-from sandwright.host import collect_host
+from sandwright.host import MachineFacts, collect_host
 from sandwright.inputs import LiveHost
 from sandwright.methods import registry
 from sandwright.methods.contract import Backend, Notify, quiet
@@ -298,7 +298,14 @@ def choose_method(
                 weaker = registry.find(variant)[2].fallback
                 return backend, [*notes, *([f"{name}: {weaker} ({refused[earlier]})"] if weaker else [])]
             refused.append(found.describe())
-    raise HostError(*refused)
+    raise HostError(*refused, *(_last_resorts(methods, host) if not resolved.methods else ()))
+
+
+def _last_resorts(tried: Sequence[str], host: MachineFacts) -> Iterator[str]:
+    """What leads to a method that works here, and that no policy has without accepting what it lacks."""
+    for name in registry.default_methods(host.os, last_resort=True):
+        if name not in tried and preflights.cached_preflight(registry.backend(name), host).ready:
+            yield f"{name} works here, and enforces less: `sandwright init` writes a policy that accepts that"
 
 
 def _check_rendered(

@@ -38,6 +38,7 @@ def review_workspace(request: RunRequest, notify: Notify) -> Iterator[CachedSand
     SandwrightError, as `prepare` does, for a method that shows no copy, and for a workspace that another run
     uses.
     """
+    user_dirs.private(user_dirs.cache())  # a sandbox has none: that a run is inside one is its first error
     if not request.workspace and load_layers(request, LiveHost()).settings.value("workspace") != "review":
         yield None
         return
@@ -110,8 +111,8 @@ def _report_live_paths(prepared: CachedSandbox, project: str, linked: int, notif
         notify(f"not in the workspace, so changed at once: {', '.join(live)}")
     if live and linked:
         notify(
-            f"{linked} files of the project have further names elsewhere (hard links): what is changed at one "
-            "that is not in the workspace is changed in the project, too"
+            f"{linked} files of the project have further names elsewhere (hard links): what is changed at "
+            "one that is not in the workspace is changed in the project, too"
         )
 
 

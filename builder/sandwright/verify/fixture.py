@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sandwright.runtime.probe import own_probe
-from sandwright.runtime.scratch import hidden_directory, scratch_directory, state_directory
+from sandwright.runtime.scratch import hidden_directory, link_bus, scratch_directory, state_directory
 
 _TMP = Path("/tmp")  # noqa: S108
 
@@ -124,6 +124,7 @@ def plant_fixture(parent: Path | None = None, *, inside: bool = True) -> Iterato
         fixture = Fixture(root.resolve(), *words, hidden, runtime, inside, temporary)
         for directory in _planted_directories(fixture):
             directory.mkdir(parents=True)
+        link_bus(fixture.state)
         for file, content in _planted_files(fixture).items():
             file.write_text(content, encoding="utf-8")
         shutil.copyfile(own_probe(), fixture.program)

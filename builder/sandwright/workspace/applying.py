@@ -24,10 +24,13 @@ from sandwright.workspace.below import (
 )
 from sandwright.workspace.changes import Change, NewEntry
 from sandwright.workspace.destination import Applied, Destination
-from sandwright.workspace.journal import Journal, Step, open_journals, retain
+from sandwright.workspace.journal import Journal, Step, interrupted_journals, retain
 from sandwright.workspace.replacing import CHANGED, MADE, Slot, TreeSource
 from sandwright.workspace.steps import Action, additions, do_action, removals, settle
 from sandwright.workspace.store import Workspace
+
+Killed = dict[bytes, tuple[int, Step]]
+"""The steps of applies and undos that were killed, each with the number of its journal."""
 
 _BATCH = 256
 """Steps that are written to the journal at once, before the first of them is done."""
@@ -52,10 +55,12 @@ def apply(workspace: Workspace, chosen: Sequence[Change], number: int) -> Applie
             source = stack.enter_context(contextlib.closing(TreeSource(tree)))
             destination = Destination(project, source, named=_base_directories(base))
             stack.enter_context(contextlib.closing(destination))
-            settle_killed(workspace, destination)
-            journal = stack.enter_context(Journal(workspace, number, is_new=True))
+            killed = settle_killed(workspace, destination)
             found = [_with_refreshed_index(each, workspace, project) for each in chosen]
-            _Applying(workspace, base, destination, journal).run(_with_parents(found, base, tree))
+            with Journal(workspace, number, is_new=True) as journal:
+                applying = _Applying(workspace, base, destination, journal, killed)
+                applying.run(_with_parents(found, base, tree))
+            _end_killed(workspace)
             gitindex.remember(workspace, tree)
     except OSError as error:
         raise HostError(f"{workspace.project} can't be changed: {error.strerror or error}") from error
@@ -73,12 +78,24 @@ def opened_project(workspace: Workspace, base: Base) -> Iterator[int]:
         yield project
 
 
-def settle_killed(workspace: Workspace, destination: Destination) -> None:
-    """Clean the project of the parts that killed applies and undos left. Raise OSError."""
-    for journal in open_journals(workspace):
-        if journal.end is None or journal.is_being_undone:
-            settle(destination, journal)
-            journal.end_undo()
+def settle_killed(workspace: Workspace, destination: Destination) -> Killed:
+    """Clean the project of the parts that killed applies and undos left, and give their steps. Raise OSError.
+
+    Where a directory and something else replace each other, such a path may be missing for the moment.
+    """
+    killed: Killed = {}
+    for journal in interrupted_journals(workspace):
+        settle(destination, journal)
+        killed |= {step.path: (journal.number, step) for step in journal.undoable()}
+    return killed
+
+
+def _end_killed(workspace: Workspace) -> None:
+    """What a killed apply left to do was done by now, or the person knows of the conflict."""
+    for journal in interrupted_journals(workspace):
+        journal.end_undo()
+        if journal.end is None:
+            journal.finish(len(journal.undoable()), set(), 0)
 
 
 def _with_refreshed_index(change: Change, workspace: Workspace, project: int) -> Change:
@@ -103,25 +120,33 @@ def _with_parents(chosen: Sequence[Change], base: Base, tree: int) -> list[Chang
         for above in parents(each.path)
         if above not in base and above not in there
     }
-    folders, more = OpenFolders(tree), []
-    for path in sorted(needed):
-        with folders.parent(path) as (parent, name):
+    more = []
+    with contextlib.closing(OpenFolders(tree)) as folders:
+        for path in sorted(needed):
+            parent, name = folders.parent(path)
             status = None if parent is None else status_at(parent, name)
-        if status is not None:
-            new = NewEntry("directory", copied_mode(status.st_mode, "directory"), 0)
-            more.append(Change(path, "added", None, new))
-    folders.close()
+            if status is not None and stat.S_ISDIR(status.st_mode):
+                new = NewEntry("directory", copied_mode(status.st_mode, "directory"), 0)
+                more.append(Change(path, "added", None, new))
     return [*chosen, *more]
 
 
 class _Applying:
     """One apply."""
 
-    def __init__(self, workspace: Workspace, base: Base, destination: Destination, journal: Journal) -> None:
+    def __init__(
+        self,
+        workspace: Workspace,
+        base: Base,
+        destination: Destination,
+        journal: Journal,
+        killed: Killed,
+    ) -> None:
         self._workspace = workspace
         self._base = base
         self._destination = destination
         self._journal = journal
+        self._killed = killed
         self._done: dict[bytes, PathState | None] = {}
         self._failed: set[bytes] = set()
 
@@ -156,10 +181,7 @@ class _Applying:
             found = self._found_before(path, before, after, steps[index].new)
             if found is None:
                 continue
-            step = steps[index]
-            if before is None and path not in self._done:
-                step = step._replace(old=None)  # an apply that was killed removed what was there
-            added[path] = step._replace(old_size=found[0], time=found[1])
+            added[path] = steps[index]._replace(old_size=found[0], time=found[1])
         first = len(self._journal.steps)
         self._journal.add(added.values())
         return {path: first + index for index, path in enumerate(added)}
@@ -172,15 +194,19 @@ class _Applying:
         That is because it is as it shall be, or because of a conflict. No path is changed that was not found
         so, though it may look so a moment later: its old content would not be kept.
         """
-        with self._destination.slot(path, b"") as slot:
-            status = None if slot is None else status_at(slot.parent, slot.name)
-            if slot is not None and before is not None and status is not None and self._keeps(slot, before):
-                return status.st_size, status.st_mtime_ns
-        found = self._destination.find(path)
+        slot = self._destination.slot(path, b"")
+        status = None if slot is None else status_at(slot.parent, slot.name)
+        if slot is not None and before is not None and status is not None and self._keeps(slot, before):
+            return status.st_size, status.st_mtime_ns
+        found = None if status is None else self._destination.find(path)
         if self._destination.rules.is_same(found, final):
             self._done[path] = final
+        elif found is None and after is None and path in self._killed:
+            self._done[path] = None
+            self._journal.adopt(*self._killed[path])
         elif found is None and before is None:
-            return 0, 0
+            _, step = self._killed.get(path, (0, Step(path, None, None)))
+            return step.old_size, step.time
         elif found is not None and before is None and found.kind == "directory" == (after and after.kind):
             self._done[path] = found
         else:

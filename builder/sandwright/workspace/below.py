@@ -21,6 +21,7 @@ LARGEST = 1 << 36
 """Bytes of a file that is read. A program may make a sparse one of exabytes, whose digest takes years."""
 
 CHUNK = 1 << 20
+_NO_NAMES = (b"", b".", b"..")
 _LOOK = getattr(os, "O_PATH", 0) | os.O_NOFOLLOW | os.O_CLOEXEC
 _KINDS: dict[int, EntryKind] = {
     stat.S_IFREG: "file",
@@ -96,7 +97,7 @@ def open_below(root: int, path: bytes) -> int | None:
     """A directory below an open one, no link followed; None where there is none. The caller closes it."""
     held = os.dup(root)
     for name in filter(None, path.split(b"/")):
-        inner = try_open(held, name, OPEN_DIRECTORY)
+        inner = -1 if name in _NO_NAMES else try_open(held, name, OPEN_DIRECTORY)
         os.close(held)
         if inner < 0:
             return None
@@ -105,7 +106,7 @@ def open_below(root: int, path: bytes) -> int | None:
 
 
 def open_locked(parent: int, name: bytes | str, flags: int) -> int:
-    """Open a file or directory of ours for reading, also one whose mode forbids that; the mode stays.
+    """Open a file of ours for reading, also one whose mode forbids that; the mode stays.
 
     Raise OSError as open(2) does. No program may be working in the directory.
     """
@@ -114,14 +115,35 @@ def open_locked(parent: int, name: bytes | str, flags: int) -> int:
     except PermissionError:
         with closing(os.open(name, _LOOK, dir_fd=parent)) as seen:
             status = os.fstat(seen)
-            if status.st_uid != os.geteuid() or kind_of(status.st_mode) not in ("file", "directory"):
+            if status.st_uid != os.geteuid() or kind_of(status.st_mode) != "file":
                 raise
             itself = Path(f"/proc/self/fd/{seen}")  # what chmod takes for an O_PATH descriptor
-            itself.chmod(stat.S_IMODE(status.st_mode) | stat.S_IRUSR | stat.S_IXUSR)
+            itself.chmod(stat.S_IMODE(status.st_mode) | stat.S_IRUSR)
             try:
                 return os.open(name, flags, dir_fd=parent)
             finally:
                 itself.chmod(stat.S_IMODE(status.st_mode))
+
+
+@contextlib.contextmanager
+def unlocked(parent: int, name: bytes | str) -> Iterator[int]:
+    """Open a directory of ours, also one whose mode forbids it. It can be passed until it is closed.
+
+    Then it has its mode again. Raise OSError as open(2) does. No program may be working in it.
+    """
+    with closing(os.open(name, _LOOK | os.O_DIRECTORY, dir_fd=parent)) as seen:
+        status = os.fstat(seen)
+        mode = stat.S_IMODE(status.st_mode)
+        is_closed = mode & 0o500 != 0o500 and status.st_uid == os.geteuid()
+        itself = Path(f"/proc/self/fd/{seen}")  # what chmod takes for an O_PATH descriptor
+        if is_closed:
+            itself.chmod(mode | 0o500)
+        try:
+            with closing(os.open(name, OPEN_DIRECTORY, dir_fd=parent)) as fd:
+                yield fd
+        finally:
+            if is_closed:
+                itself.chmod(mode)
 
 
 def file_digest(fd: int, also: Callable[[bytes], object] | None = None) -> str:
@@ -170,14 +192,17 @@ class OpenFolders:
         self._path: bytes | None = None
         self._fd: int | None = None
 
-    @contextlib.contextmanager
-    def parent(self, path: bytes) -> Iterator[tuple[int | None, bytes]]:
+    def parent(self, path: bytes) -> tuple[int | None, bytes]:
         """The open directory of a path, None where there is none; and the name in it."""
         folder, _, name = path.rpartition(b"/")
         if folder != self._path or self._fd is None:
             self.close()
             self._path, self._fd = folder, self.open(folder)
-        yield self._fd, name
+        return None if name in _NO_NAMES else self._fd, name
+
+    def folder(self, path: bytes) -> int | None:
+        """A directory, open, if it is there."""
+        return self.parent(path + b"/.x")[0]
 
     def open(self, folder: bytes) -> int | None:
         """Open a directory."""

@@ -28,6 +28,7 @@ from sandwright.workspace.below import (
     open_locked,
     stamp_of,
     text_digest,
+    unlocked,
 )
 from sandwright.workspace.store import Workspace, open_tree
 
@@ -131,20 +132,22 @@ class _Comparing:
 
     def _compare_directory(self, directory: int, name: str, path: bytes, depth: int) -> None:
         status = os.stat(name, dir_fd=directory, follow_symlinks=False)
-        problem = f"it is deeper than {DEEPEST} directories" if depth >= DEEPEST else ""
-        if not status.st_mode & stat.S_IXUSR and os.geteuid() != 0:
-            problem = "its mode lets nobody in, so what is in it is not known"
-        try:
-            inner = -1 if problem else open_locked(directory, name, OPEN_DIRECTORY)
-        except OSError as error:
-            inner, problem = -1, f"it can't be read: {error.strerror}"
-        new = NewEntry("directory", stat.S_IMODE(status.st_mode), 0, problem=problem)
-        self._compare_entry(directory, name, path, status, new)
-        if inner < 0:
+        new = NewEntry("directory", stat.S_IMODE(status.st_mode), 0)
+        if depth >= DEEPEST:
+            new = new._replace(problem=f"it is deeper than {DEEPEST} directories")
+        else:
+            try:
+                if status.st_mode & 0o500 == 0o500:
+                    with closing(os.open(name, OPEN_DIRECTORY, dir_fd=directory)) as inner:
+                        self.enter(inner, path, depth + 1)
+                else:
+                    with unlocked(directory, name) as inner:
+                        self.enter(inner, path, depth + 1)
+            except OSError as error:
+                new = new._replace(problem=f"it can't be read: {error.strerror}")
+        if new.problem:
             self._unread.append(path)
-            return
-        with closing(inner):
-            self.enter(inner, path, depth + 1)
+        self._compare_entry(directory, name, path, status, new)
 
     def _look(self, directory: int, name: str, path: bytes, status: os.stat_result) -> None:
         """Compare something that is no directory by its content."""

@@ -18,6 +18,7 @@ from sandwright.workspace import gitindex
 from sandwright.workspace.base import Base, Entry, read_base, write_base
 from sandwright.workspace.below import (
     OPEN_FILE,
+    UNKNOWN,
     OpenFolders,
     closing,
     copied_mode,
@@ -59,8 +60,10 @@ def refresh(workspace: Workspace, hidden: Hidden) -> Refreshed:
     """
     make(workspace)
     try:
-        with _opened(workspace) as (project, tree, parts):
-            copying = _Copying(workspace, hidden, project, tree, parts)
+        with (
+            _opened(workspace) as (project, tree, parts),
+            contextlib.closing(_Copying(workspace, hidden, project, tree, parts)) as copying,
+        ):
             copying.remove_hidden()
             copying.remove_gone()
             copying.copy_differing()
@@ -120,14 +123,13 @@ class _Copying:
         self._base, self._is_first, self._is_dirty = base, False, False
         self._changed = {each.path: each for each in compare(self._workspace, base)}
 
-    @contextlib.contextmanager
-    def _target(self, path: bytes) -> Iterator[tuple[int | None, bytes]]:
+    def _target(self, path: bytes) -> tuple[int | None, bytes]:
         """The directory of a path in the copy, made writable until `finish` gives it its mode again."""
-        with self._tree.parent(path) as (parent, name):
-            if parent is not None and (mode := stat.S_IMODE(os.fstat(parent).st_mode)) & 0o300 != 0o300:
-                self._modes.setdefault(path.rpartition(b"/")[0], mode)
-                os.fchmod(parent, mode | stat.S_IRWXU)
-            yield parent, name
+        parent, name = self._tree.parent(path)
+        if parent is not None and (mode := stat.S_IMODE(os.fstat(parent).st_mode)) & 0o300 != 0o300:
+            self._modes.setdefault(path.rpartition(b"/")[0], mode)
+            os.fchmod(parent, mode | stat.S_IRWXU)
+        return parent, name
 
     def _is_hidden(self, path: bytes) -> bool:
         return self._hidden(f"{self._workspace.project.rstrip('/')}/{os.fsdecode(path)}")
@@ -137,10 +139,11 @@ class _Copying:
         absent = [path for path in self._base if path not in self._found]
         for path in dict.fromkeys([*absent, *self._changed]):
             if self._is_hidden(path):
-                with contextlib.suppress(FileNotFoundError), self._target(path) as (parent, name):
-                    if parent is not None:
-                        remove(name, parent)
-                        self._count_removed(path)
+                parent, name = self._target(path)
+                if parent is not None and status_at(parent, name) is not None:
+                    remove(name, parent)
+                    self._tree.close()
+                    self._count_removed(path)
                 self._forget(path)
 
     def remove_gone(self) -> None:
@@ -156,22 +159,19 @@ class _Copying:
 
     def _is_removed(self, path: bytes) -> bool:
         """Remove an unchanged path of the copy; whether it is gone now. A directory stays if it has files."""
-        with self._target(path) as (parent, name):
-            try:
-                if parent is None:
-                    pass
-                elif self._base[path].kind == "directory":
-                    os.rmdir(name, dir_fd=parent)
-                    self._tree.close()
-                    self._count_removed(path)
-                else:
-                    os.unlink(name, dir_fd=parent)
-                    self._count_removed(path)
-            except FileNotFoundError:
-                pass
-            except OSError:
-                self.refreshed.conflicts.append(path)
-                return False
+        parent, name = self._target(path)
+        if parent is None or status_at(parent, name) is None:
+            return True
+        try:
+            if self._base[path].kind == "directory":
+                os.rmdir(name, dir_fd=parent)
+                self._tree.close()
+            else:
+                os.unlink(name, dir_fd=parent)
+        except OSError:
+            self.refreshed.conflicts.append(path)
+            return False
+        self._count_removed(path)
         return True
 
     def _count_removed(self, path: bytes) -> None:
@@ -192,17 +192,19 @@ class _Copying:
                     continue
             elif entry is not None and entry.host == stamp_of(status):
                 continue
-            if path in self._changed or has_parent_in(path, self._barred):
-                self._compare_sides(path, entry, status)
-            elif is_directory:
+            change = self._changed.get(path)
+            made_by_both = change is not None and entry is None and _holds_directory(change)
+            if is_directory and not has_parent_in(path, self._barred) and (change is None or made_by_both):
                 self._take_directory(path, entry, status)
+            elif change is not None or has_parent_in(path, self._barred):
+                self._compare_sides(path, entry, status)
             else:
                 self._put(path, entry, status)
 
     def _compare_sides(self, path: bytes, entry: Entry | None, status: os.stat_result) -> None:
         """What to do with a path that was changed in the copy: nothing, but if both sides are equal."""
-        with self._project.parent(path) as (parent, name):
-            state = None if parent is None else state_at(parent, name)
+        parent, name = self._project.parent(path)
+        state = None if parent is None else state_at(parent, name)
         if state is None:
             return
         state = state._replace(mode=copied_mode(state.mode, state.kind))
@@ -220,34 +222,39 @@ class _Copying:
         """Make a directory in the copy, or give it the mode that it has in the project now."""
         if entry is not None and entry.kind != "directory" and not self._is_removed(path):
             return
-        with self._target(path) as (parent, name):
-            if parent is None:
-                return
-            with contextlib.suppress(FileExistsError):
-                os.mkdir(name, 0o700, dir_fd=parent)
-            if (made := try_open(parent, name, OPEN_DIRECTORY)) < 0:
-                return
-            with closing(made):
-                mode = copied_mode(status.st_mode, "directory")
-                set_attributes(made, status, mode=mode | stat.S_IRWXU)
-                if mode & stat.S_IRWXU != stat.S_IRWXU:
-                    self._modes[path] = mode
+        parent, name = self._target(path)
+        if parent is None:
+            return
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(name, 0o700, dir_fd=parent)
+        if (made := try_open(parent, name, OPEN_DIRECTORY)) < 0:
+            return
+        with closing(made):
+            mode = copied_mode(status.st_mode, "directory")
+            set_attributes(made, status, mode=mode | stat.S_IRWXU)
+            if mode & stat.S_IRWXU != stat.S_IRWXU:
+                self._modes[path] = mode
         self._copied(path, Entry("directory", mode, 0, ""))
 
     def _put(self, path: bytes, entry: Entry | None, status: os.stat_result) -> None:
         """Copy a file or link beside the tree, and rename it into its place there."""
+        source, name = self._project.parent(path)
+        is_applied = entry is not None and entry.host == UNKNOWN and source is not None
+        if entry is not None and source is not None and is_applied and state_at(source, name) == entry.state:
+            self._set_entry(path, entry._replace(host=stamp_of(status)))
+            return
         if entry is not None and entry.kind == "directory" and not self._is_removed(path):
             return
-        with self._project.parent(path) as (source, name), self._target(path) as (target, _):
-            if source is None or target is None:
-                return
-            place_fd, part = (target, name) if self._is_first else (self._parts, b"part")
-            made = self._copy_one((source, name), (place_fd, part), path, status)
-            if made is None:
-                return
-            if not self._is_first:
-                os.rename(part, name, src_dir_fd=place_fd, dst_dir_fd=target)
-                made = made._replace(copy=stamp_of(os.stat(name, dir_fd=target, follow_symlinks=False)))
+        target, _ = self._target(path)
+        if source is None or target is None:
+            return
+        place_fd, part = (target, name) if self._is_first else (self._parts, b"part")
+        made = self._copy_one((source, name), (place_fd, part), path, status)
+        if made is None:
+            return
+        if not self._is_first:
+            os.rename(part, name, src_dir_fd=place_fd, dst_dir_fd=target)
+            made = made._replace(copy=stamp_of(os.stat(name, dir_fd=target, follow_symlinks=False)))
         self._copied(path, made)
 
     def _copy_one(
@@ -280,17 +287,19 @@ class _Copying:
     def finish(self) -> None:
         """Give directories in which something was made their times and modes, and write the base."""
         for path in sorted(self._touched | self._modes.keys(), reverse=True):
-            with self._tree.parent(path + b"/") as (folder, _):
-                if folder is None:
-                    continue
-                if (status := self._found.get(path)) is not None:
-                    os.utime(folder, ns=(status.st_atime_ns, status.st_mtime_ns))
-                if path in self._modes:
-                    os.fchmod(folder, self._modes[path])
-        self._project.close()
-        self._tree.close()
+            if (folder := self._tree.folder(path)) is None:
+                continue
+            if (status := self._found.get(path)) is not None:
+                os.utime(folder, ns=(status.st_atime_ns, status.st_mtime_ns))
+            if path in self._modes:
+                os.fchmod(folder, self._modes[path])
         if self._is_dirty:
             write_base(self._workspace, self._base)
+
+    def close(self) -> None:
+        """Let go of the directories that were used last."""
+        self._project.close()
+        self._tree.close()
 
 
 def _holds_directory(change: Change) -> bool:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 
 from sandwright.rootfs.unpacking.removal import OPEN_DIRECTORY
 from sandwright.workspace.below import OpenFolders, PathState, closing, state_at, status_at, try_open
+from sandwright.workspace.exchange import Unsupported, rename_new
 from sandwright.workspace.replacing import CHANGED, MADE, ChangeRules, Replacing, Slot, Source
 
 PART = b".sandwright-part-"
@@ -55,18 +56,21 @@ class Destination:
 
     def find(self, path: bytes) -> PathState | None:
         """What is at a path; None for nothing."""
-        with self._folders.parent(path) as (parent, name):
-            return None if parent is None else state_at(parent, name)
+        parent, name = self._folders.parent(path)
+        return None if parent is None else state_at(parent, name)
 
-    @contextlib.contextmanager
-    def slot(self, path: bytes, part: bytes) -> Iterator[Slot | None]:
-        """A path's name in its open directory; None where there is no such directory."""
-        with self._folders.parent(path) as (parent, name):
-            yield None if parent is None else Slot(parent, name, path, part)
+    def slot(self, path: bytes, part: bytes) -> Slot | None:
+        """A path's name in its open directory; None where there is no such directory.
+
+        It is good until another path is looked up.
+        """
+        parent, name = self._folders.parent(path)
+        return None if parent is None else Slot(parent, name, path, part)
 
     def remove(self, path: bytes, before: PathState, part: bytes = b"") -> bool:
         """Remove a path that is as it was before, a directory if it is empty; whether it is gone now."""
-        with self._resolved(path) as reasons, self.slot(path, part or _random_part()) as slot:
+        with self._resolved(path) as reasons:
+            slot = self.slot(path, part or _random_part())
             if slot is None or (status := status_at(slot.parent, slot.name)) is None:
                 pass
             elif stat.S_ISDIR(status.st_mode):
@@ -89,7 +93,8 @@ class Destination:
 
     def put(self, path: bytes, before: PathState | None, after: PathState, part: bytes = b"") -> bool:
         """Make a path what it is `after`, if it is as it was before; whether it is that now."""
-        with self._resolved(path) as reasons, self.slot(path, part or _random_part()) as slot:
+        with self._resolved(path) as reasons:
+            slot = self.slot(path, part or _random_part())
             if slot is None:
                 reasons.append("its directory is not in the project, is a link, or has another name")
                 return False
@@ -107,6 +112,8 @@ class Destination:
             return MADE if before is None else CHANGED if found else "it was removed in the project"
         if after.kind not in ("file", "symlink"):
             return f"it is a {after.kind}"
+        if not after.digest:
+            return "it was not read"
         if found is None:
             return self.replacing.create(slot, after)
         if found.kind == "directory":
@@ -125,24 +132,31 @@ class Destination:
             yield "it is a directory there, and something else in the project"
         elif before is not None and not self.rules.is_same(found, after):
             if self.rules.is_same(found, before):
-                self._give_mode(slot, after)
+                self._give_mode(slot.parent, slot.name, after)
                 yield ""
             else:
                 yield CHANGED
 
     def _add_directory(self, slot: Slot, after: PathState) -> str:
+        """Make a directory, with its mode in one step where the file system can rename so."""
         try:
+            os.mkdir(slot.part, 0o700, dir_fd=slot.parent)
+            self._give_mode(slot.parent, slot.part, after, is_new=True)
+            rename_new(slot.parent, slot.part, slot.name)
+        except Unsupported:
+            os.rmdir(slot.part, dir_fd=slot.parent)
             os.mkdir(slot.name, 0o700, dir_fd=slot.parent)
+            self._give_mode(slot.parent, slot.name, after, is_new=True)
         except FileExistsError:
+            os.rmdir(slot.part, dir_fd=slot.parent)
             return MADE
         self._named.add(slot.path)
-        self._give_mode(slot, after, is_new=True)
         return ""
 
-    def _give_mode(self, slot: Slot, after: PathState, *, is_new: bool = False) -> None:
+    def _give_mode(self, parent: int, name: bytes, after: PathState, *, is_new: bool = False) -> None:
         """The mode of a directory, and for root the owner. Its set-group-id bit is that of the project."""
-        with closing(os.open(slot.name, OPEN_DIRECTORY, dir_fd=slot.parent)) as fd:
-            status, above = os.fstat(fd), os.fstat(slot.parent)
+        with closing(os.open(name, OPEN_DIRECTORY, dir_fd=parent)) as fd:
+            status, above = os.fstat(fd), os.fstat(parent)
             if is_new and os.geteuid() == 0:
                 os.fchown(fd, above.st_uid, above.st_gid)
             os.fchmod(fd, self.rules.mode_for(after, status) | status.st_mode & stat.S_ISGID)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import os
 import stat
 import time
 from collections.abc import Iterator, Sequence
 
+from sandwright.errors import HostError
 from sandwright.rootfs.unpacking.removal import OPEN_DIRECTORY
 from sandwright.workspace.below import OPEN_FILE, OpenFolders, closing, open_locked, state_at
 from sandwright.workspace.changes import Change
@@ -76,25 +78,28 @@ def _project_side(workspace: Workspace, change: Change) -> tuple[bytes | None, b
     """The old content, None if it is too long, and whether it is what was copied."""
     if change.old is None or change.old.kind == "directory":
         return b"", True
-    with closing(os.open(workspace.project, OPEN_DIRECTORY)) as root:
-        folders = OpenFolders(root)
-        with folders.parent(change.path) as (parent, name):
-            state = None if parent is None else state_at(parent, name)
-            is_current = state is not None and state.digest == change.old.digest
-            content = b"" if parent is None or state is None else _content_at(parent, name, state.kind)
-        folders.close()
-    return content, is_current
+    with _open_side(workspace.project, change.path) as (parent, name):
+        state = None if parent is None else state_at(parent, name)
+        is_current = state is not None and state.digest == change.old.digest
+        return b"" if parent is None or state is None else _content_at(parent, name, state.kind), is_current
 
 
 def _copy_side(workspace: Workspace, change: Change) -> bytes | None:
     if change.new is None or change.new.kind not in ("file", "symlink") or change.new.problem:
         return b""
-    with closing(os.open(workspace.tree, OPEN_DIRECTORY)) as root:
-        folders = OpenFolders(root)
-        with folders.parent(change.path) as (parent, name):
-            content = b"" if parent is None else _content_at(parent, name, change.new.kind)
-        folders.close()
-    return content
+    with _open_side(workspace.tree, change.path) as (parent, name):
+        return b"" if parent is None else _content_at(parent, name, change.new.kind)
+
+
+@contextlib.contextmanager
+def _open_side(root: str, path: bytes) -> Iterator[tuple[int | None, bytes]]:
+    """The open directory of a path below a root, None where there is none; and the name in it."""
+    try:
+        fd = os.open(root, OPEN_DIRECTORY)
+    except OSError as error:
+        raise HostError(f"{root} can't be read: {error.strerror}") from error
+    with closing(fd), contextlib.closing(OpenFolders(fd)) as folders:
+        yield folders.parent(path)
 
 
 def _content_at(parent: int, name: bytes, kind: str) -> bytes | None:
@@ -133,9 +138,11 @@ def _hunk_range(start: int, end: int) -> bytes:
 
 def _prefixed(mark: bytes, lines: Sequence[bytes]) -> Iterator[bytes]:
     for line in lines:
-        yield mark + line
-        if not line.endswith(b"\n"):
-            yield b"\n" + _NO_NEWLINE
+        if line.endswith(b"\n"):
+            yield mark + line
+        else:
+            yield mark + line + b"\n"
+            yield _NO_NEWLINE
 
 
 def _groups(old: Sequence[bytes], new: Sequence[bytes]) -> Iterator[list[tuple[str, int, int, int, int]]]:

@@ -29,6 +29,9 @@ from sandwright.workspace.store import Workspace
 MOST_RUNS = 20
 """Journals that are kept; older ones go."""
 
+_LAST = 16 << 20
+"""Bytes in which the last line of a journal is."""
+
 MOST_BYTES = 4 << 30
 """Bytes of old content that are kept; the newest journal stays whatever its size."""
 
@@ -36,6 +39,7 @@ _VERSION = 1
 _LINES = "journal"
 _OBJECTS = "objects"
 _UNDOING = "undoing"
+_UNFINISHED = "unfinished"
 
 
 class Step(NamedTuple):
@@ -119,8 +123,11 @@ class Journal:
         added = list(steps)
         if not self.steps and not self.time:
             self.time = time.time()
+            (self.path / _UNFINISHED).touch()
             self._write({"version": _VERSION, "token": self._token, "time": self.time})
         if added:
+            if self.end is not None:
+                (self.path / _UNFINISHED).touch()
             self.end = None
             self._write(*(_step_record(each) for each in added))
             self.steps += added
@@ -136,6 +143,7 @@ class Journal:
         indexes = [index for index, step in enumerate(self.steps) if step.path in skipped]
         self._write({"changed": changed, "conflicts": conflicts, "skipped": indexes})
         self.end = (changed, conflicts)
+        (self.path / _UNFINISHED).unlink(missing_ok=True)
 
     def keep_content(self, slot: Slot, state: PathState) -> bool:
         """Keep the content of a project's file or link; whether it is the expected one. Raise OSError."""
@@ -152,6 +160,16 @@ class Journal:
             return False
         os.rename(b"part", digest, src_dir_fd=self._objects, dst_dir_fd=self._objects)
         return True
+
+    def adopt(self, number: int, step: Step) -> None:
+        """Keep what another journal kept for a step, too. Raise OSError."""
+        if step.old is not None and step.old.digest and number != self.number:
+            with contextlib.suppress(FileExistsError):
+                os.link(
+                    self.path.parent / str(number) / _OBJECTS / step.old.digest,
+                    step.old.digest,
+                    dst_dir_fd=self._objects,
+                )
 
     def open_content(self, digest: str) -> int:
         """The content that was kept, for reading. Raise OSError."""
@@ -241,19 +259,38 @@ def journal_numbers(workspace: Workspace) -> list[int]:
     return sorted(int(name) for name in names if name.isascii() and name.isdigit())
 
 
-def open_journals(workspace: Workspace) -> Iterator[Journal]:
-    """All journals, from the oldest, each open until the next one."""
+def interrupted_journals(workspace: Workspace) -> Iterator[Journal]:
+    """The journals of applies and undos that were killed, from the oldest, each open until the next one."""
     for number in journal_numbers(workspace):
-        with contextlib.suppress(UsageError), Journal(workspace, number, is_new=False) as journal:
-            yield journal
+        directory = Path(workspace.undo, str(number))
+        if (directory / _UNFINISHED).exists() or (directory / _UNDOING).exists():
+            with contextlib.suppress(UsageError), Journal(workspace, number, is_new=False) as journal:
+                yield journal
 
 
 def applied_runs(workspace: Workspace) -> list[AppliedRun]:
     """What was applied from a workspace and can be undone, from the oldest. Raise HostError."""
-    return [
-        AppliedRun(each.number, each.time, *(each.end or (0, 0)), each.end is not None)
-        for each in open_journals(workspace)
-    ]
+    found = (_run_of(workspace, number) for number in journal_numbers(workspace))
+    return [each for each in found if each is not None]
+
+
+def _run_of(workspace: Workspace, number: int) -> AppliedRun | None:
+    """A journal, by its first and last line; None for one without a line."""
+    path = Path(workspace.undo, str(number), _LINES)
+    try:
+        with path.open("rb") as file:
+            first = file.readline()
+            file.seek(max(0, file.seek(0, os.SEEK_END) - _LAST))
+            last = file.read().splitlines()[-1:]
+        begun = strictjson.loads_record(first)["time"]
+        end = strictjson.loads_record(last[0]) if last and b'"skipped"' in last[0] else None
+    except FileNotFoundError:
+        return None
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        raise HostError(f"{path} can't be read: {error}") from error
+    if end is None:
+        return AppliedRun(number, begun, 0, 0, is_finished=False)
+    return AppliedRun(number, begun, end["changed"], end["conflicts"], is_finished=True)
 
 
 def remove_journal(workspace: Workspace, number: int) -> None:

@@ -14,6 +14,7 @@ import stat
 from typing import NamedTuple, Protocol
 
 from sandwright.workspace.below import (
+    LARGEST,
     OPEN_FILE,
     OpenFolders,
     PathState,
@@ -60,20 +61,20 @@ class TreeSource:
 
     def content(self, path: bytes) -> tuple[int, int]:
         """An open file."""
-        with self._folders.parent(path) as (parent, name):
-            fd = open_locked(_there(parent), name, OPEN_FILE)
+        parent, name = self._folders.parent(path)
+        fd = open_locked(_there(parent), name, OPEN_FILE)
         return fd, os.fstat(fd).st_mtime_ns
 
     def link(self, path: bytes) -> tuple[bytes, int]:
         """A link's text."""
-        with self._folders.parent(path) as (parent, name):
-            status = os.stat(name, dir_fd=_there(parent), follow_symlinks=False)
-            return os.readlink(name, dir_fd=parent), status.st_mtime_ns
+        parent, name = self._folders.parent(path)
+        status = os.stat(name, dir_fd=_there(parent), follow_symlinks=False)
+        return os.readlink(name, dir_fd=parent), status.st_mtime_ns
 
     def state(self, path: bytes) -> PathState:
         """What is at a path."""
-        with self._folders.parent(path) as (parent, name):
-            state = state_at(_there(parent), name)
+        parent, name = self._folders.parent(path)
+        state = state_at(_there(parent), name)
         return state or PathState("file", 0)
 
     def close(self) -> None:
@@ -228,6 +229,8 @@ class Replacing:
         except FileNotFoundError:
             return None
         with closing(source), contextlib.ExitStack() as stack:
+            if os.fstat(source).st_size > LARGEST:
+                return None
             fd, is_named = _new_file(slot)
             stack.callback(os.close, fd)
             if is_named:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from sandwright.questions import is_placeholder
 from sandwright.rootfs.unpacking.removal import OPEN_DIRECTORY
-from sandwright.workspace.below import DEEPEST, closing, kind_of, try_open
+from sandwright.workspace.below import DEEPEST, LARGEST, closing, kind_of, try_open
 
 Hidden = Callable[[str], bool]
 """Says of an absolute path whether the policy denies it. What is below a hidden directory is hidden."""
@@ -80,6 +80,8 @@ class _Scanning:
             return f"it is a {kind}"
         if status.st_dev != self._device:
             return "it is on another file system"
+        if kind == "file" and status.st_size > LARGEST:
+            return f"it is larger than {LARGEST >> 30} GiB"
         if kind == "directory" and depth >= DEEPEST:
             return f"it is deeper than {DEEPEST} directories"
         return "" if is_placeholder(f"/proc/self/fd/{directory}/{name}", status) else None

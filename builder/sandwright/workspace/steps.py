@@ -57,12 +57,15 @@ def settle(destination: Destination, journal: Journal) -> None:
     """
     for index, step in enumerate(journal.steps):
         part = journal.part(index)
-        with destination.slot(step.path, part) as slot:
-            if slot is not None and status_at(slot.parent, part) is not None:
-                _settle_part(destination, slot, step)
+        slot = destination.slot(step.path, part)
+        if slot is not None and status_at(slot.parent, part) is not None:
+            _settle_part(destination, slot, step)
 
 
 def _settle_part(destination: Destination, slot: Slot, step: Step) -> None:
+    with contextlib.suppress(OSError):  # it is no directory, or the host's
+        os.rmdir(slot.part, dir_fd=slot.parent)
+        return
     for state in (step.old, step.new):
         if state is not None and destination.replacing.unlink_verified(slot, state):
             return

@@ -8,12 +8,12 @@ import os
 
 from sandwright.errors import HostError
 from sandwright.workspace import gitindex
-from sandwright.workspace.applying import opened_project, reason_of, settle_killed
+from sandwright.workspace.applying import Killed, opened_project, reason_of, settle_killed
 from sandwright.workspace.base import Base, Entry, read_base, write_base
 from sandwright.workspace.below import CHUNK, closing
 from sandwright.workspace.destination import Applied, Destination
 from sandwright.workspace.journal import AppliedRun, Journal, Step, applied_runs, remove_journal
-from sandwright.workspace.steps import additions, do_action, removals
+from sandwright.workspace.steps import Action, additions, do_action, removals
 from sandwright.workspace.store import Workspace
 
 _OBJECTS = b".git/objects/"
@@ -38,10 +38,10 @@ def undo(workspace: Workspace, number: int) -> Applied:
             opened_project(workspace, base) as project,
             contextlib.closing(Destination(project, _OldContent(journal))) as destination,
         ):
-            settle_killed(workspace, destination)
+            killed = settle_killed(workspace, destination)
             journal.begin_undo()
             steps = [_reversed(step, workspace, project) for step in journal.undoable()]
-            _take_back(workspace, base, destination, journal, steps)
+            _take_back(workspace, base, destination, journal, steps, killed=killed)
             journal.end_undo()
     except OSError as error:
         raise HostError(f"{workspace.project} can't be changed: {error.strerror or error}") from error
@@ -71,7 +71,13 @@ def _needed_objects(steps: list[Step], destination: Destination) -> set[bytes]:
 
 
 def _take_back(
-    workspace: Workspace, base: Base, destination: Destination, journal: Journal, steps: list[Step]
+    workspace: Workspace,
+    base: Base,
+    destination: Destination,
+    journal: Journal,
+    steps: list[Step],
+    *,
+    killed: Killed,
 ) -> None:
     numbers = {step.path: index for index, step in enumerate(journal.steps)}
     needed = _needed_objects(steps, destination)
@@ -79,16 +85,11 @@ def _take_back(
     failed: set[bytes] = set()
     try:
         for action in [*removals(steps), *additions(steps)]:
-            index, path, before, after = action
-            found = destination.find(path)
+            index, path, _, _ = action
             if path in failed or path in needed:
                 continue
-            if destination.rules.is_same(found, steps[index].new):
-                done[path] = steps[index]
-            elif not destination.rules.is_same(found, before):
-                failed.add(path)
-                destination.applied.conflicts.append((path, reason_of(found, before, after)))
-            elif do_action(destination, action, journal.part(numbers[path])):
+            part = journal.part(numbers[path])
+            if _is_taken_back(destination, action, steps[index], part, is_killed=path in killed):
                 done[path] = steps[index]
             else:
                 failed.add(path)
@@ -96,6 +97,21 @@ def _take_back(
         for step in done.values():
             _take_base_back(base, step)
         write_base(workspace, base)
+
+
+def _is_taken_back(
+    destination: Destination, action: Action, step: Step, part: bytes, *, is_killed: bool
+) -> bool:
+    """Do one action of a step; whether the path is on its way to what it was."""
+    _, path, before, after = action
+    if (before, after) != (step.old, step.new):  # one of two actions of the step
+        found = destination.find(path)
+        if destination.rules.is_same(found, step.new) or (found is None and after is None and is_killed):
+            return True
+        if not destination.rules.is_same(found, before):
+            destination.applied.conflicts.append((path, reason_of(found, before, after)))
+            return False
+    return do_action(destination, action, part)
 
 
 def _take_base_back(base: Base, step: Step) -> None:

@@ -149,6 +149,8 @@ class _Judge:
             yield "its name has control characters, or is not UTF-8"
         if new is not None and new.mode & (stat.S_ISUID | stat.S_ISGID) and new.kind == "file":
             yield "a set-user-id or set-group-id file: whoever runs it gets its owner's rights"
+        if new is not None and new.kind == "directory" and new.mode & 0o500 != 0o500:
+            yield "its mode keeps its owner out, so nothing in it could be applied or undone"
         if new is not None and new.kind == "symlink" and leads_out(change.path, new.link or b""):
             yield "a link that leads out of the project"
         if change.path in self._twins:

@@ -152,7 +152,7 @@ static void fill(struct bytes *out, const struct bundle *bundle, const struct ru
     else if (strcmp(hole, "terminal") == 0)
         put_terminal(out, run);
     else if (strcmp(hole, "cgroup") == 0)
-        quote(out, xasprintf("/%s", run->name));
+        quote(out, bundle->cgroup);
     else if (strcmp(hole, "network") == 0)
         bytes_text(out, "\"path\": \"/proc/self/ns/net\", ");
     else if (strcmp(hole, "mounts") == 0)

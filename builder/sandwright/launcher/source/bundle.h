@@ -12,6 +12,7 @@ struct bundle {
     struct strv shown;   /* mounted parts of the image: names at its root, and paths below a new directory */
     struct strv absent;  /* mount points in /var that the image lacks */
     struct strv laid;    /* places inside, and files that lie there */
+    const char *cgroup; /* the one that limits need */
     const char *listener; /* where a runtime hands over the filter's; NULL: it loads the filter as it was rendered */
 };
 

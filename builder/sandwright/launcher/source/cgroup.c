@@ -204,6 +204,19 @@ void cgroup_make(struct run *run)
         die("resources.pids needs a cgroup, which cannot be created here: RLIMIT_NPROC does not apply to root");
 }
 
+char *cgroup_for_runtime(const struct run *run)
+{
+    if (geteuid() == 0)
+        return xasprintf("/%s", run->name);
+    scope_enter(run);
+    for (int which = 0; which < CONTROLLERS && access(CGROUPS "/cgroup.controllers", F_OK) == 0; which++) {
+        find_group(which);
+        if (groups[which].above != NULL)
+            return xasprintf("%s/%s", groups[which].above + strlen(CGROUPS), run->name);
+    }
+    die("resources.memory, cpus and pids need a cgroup, which only root or a user of systemd can create here");
+}
+
 bool cgroup_enter(int directory)
 {
     return write_limit(directory, "cgroup.procs", "0");

@@ -133,6 +133,7 @@ void keep_devices(void);
 char *cgroup_own(const char *controller); /* our own one's path in its hierarchy; NULL. "" for version 2 */
 bool cgroup_enter(int directory);         /* this process; false: it may not */
 void cgroup_make(struct run *run);        /* monitor: as far as this user may; refuses where nothing else can hold a limit */
+char *cgroup_for_runtime(const struct run *run); /* monitor: the path of the cgroup that an OCI runtime creates, or refuses */
 bool cgroup_limits_memory(void);
 void cgroup_join(void);                   /* child */
 long cgroup_out_of_memory(long *peak);    /* processes that the kernel killed for it; the peak in bytes */

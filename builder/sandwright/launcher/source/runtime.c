@@ -133,6 +133,8 @@ static void runtime_prepare(struct run *run)
         requests = requests_pair(run);
     if (asks(run))
         bundle.listener = notify_listen(run, run->plan.runtime.rootless && run->plan.runtime.own_network);
+    if (strv_contains(&run->plan.runtime.config_holes, "cgroup"))
+        bundle.cgroup = cgroup_for_runtime(run);
     bundle_root(&bundle, run);
     bundle.laid = image_files(run, bundle.image);
     bundle_config(&bundle, run);

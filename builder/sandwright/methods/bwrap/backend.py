@@ -16,6 +16,7 @@ from sandwright.methods.bwrap.render import render_bwrap
 from sandwright.methods.bwrap.support import DECLARATION
 from sandwright.methods.contract import LIMIT, Code, Delivery, Leftover, Preflight
 from sandwright.methods.shared.launched import LAUNCHER, Launched, signal_all, status_numbers
+from sandwright.methods.shared.namespaces import namespace_obstacle
 from sandwright.methods.shared.trial import HOST_ROOT, judged, try_out
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.rendered import Rendered, render_with
@@ -25,8 +26,6 @@ from sandwright.signalling import kill
 
 _GRACE = 2.0
 """Seconds."""
-_SWITCHES = "user.max_user_namespaces, kernel.unprivileged_userns_clone"
-_APPARMOR = "kernel.apparmor_restrict_unprivileged_userns"
 
 
 @dataclass(frozen=True)
@@ -124,12 +123,16 @@ def _is_whole_pipe(process: Path, descriptor: int) -> bool:
 def explain_failure(failed: Failed, host: MachineFacts) -> tuple[Code, str, str]:
     """What a start that failed means here, and what helps."""
     stderr = failed.output
-    if "No permissions to create new namespace" in stderr or "Creating new namespace failed" in stderr:
-        return _namespace_obstacle(host)
-    if "setting up uid map" in stderr or "RTM_NEWADDR" in stderr:
-        if host.apparmor_restricts_user_namespaces:
-            return _apparmor_obstacle()
+    if "Creating new namespace failed: Permission denied" in stderr:  # EACCES: security_create_user_ns
         return (
+            "namespaces-restricted",
+            "a security module (AppArmor, SELinux) refuses bubblewrap new namespaces",
+            f"allow its profile `userns`, as {data_path('oci', 'apparmor', 'sandwright-bwrap')} does",
+        )
+    if "No permissions to creat" in stderr or "Creating new namespace failed" in stderr:  # `create a new …`
+        return _namespace_fault(host)
+    if "setting up uid map" in stderr or "RTM_NEWADDR" in stderr:
+        return namespace_obstacle(host, profile=_profile_remedy()) or (
             "container-filter",
             f"the user namespace can't be set up: {stderr}",
             _outer_container_advice(host),
@@ -142,12 +145,9 @@ def explain_failure(failed: Failed, host: MachineFacts) -> tuple[Code, str, str]
     return "not-started", stderr, ""
 
 
-def _namespace_obstacle(host: MachineFacts) -> tuple[Code, str, str]:
-    if host.apparmor_restricts_user_namespaces and not host.is_root:
-        return _apparmor_obstacle()
-    if not host.user_namespaces:
-        message = f"user namespaces are switched off (sysctl {_SWITCHES})"
-        return "namespaces-off", message, f"sudo sysctl -w {_switch(host)}"
+def _namespace_fault(host: MachineFacts) -> tuple[Code, str, str]:
+    if found := namespace_obstacle(host, profile=_profile_remedy()):
+        return found
     if host.surroundings != "machine":
         return (
             "container-filter",
@@ -157,22 +157,11 @@ def _namespace_obstacle(host: MachineFacts) -> tuple[Code, str, str]:
     return "namespaces-off", "the kernel refuses new namespaces", ""
 
 
-def _switch(host: MachineFacts) -> str:
-    """What switches them on; the second switch is that of older Debian kernels."""
-    return (
-        "user.max_user_namespaces=10000"
-        if not host.max_user_namespaces
-        else "kernel.unprivileged_userns_clone=1"
-    )
-
-
-def _apparmor_obstacle() -> tuple[Code, str, str]:
+def _profile_remedy() -> str:
     profile = data_path("oci", "apparmor", "sandwright-bwrap")
     return (
-        "namespaces-restricted",
-        f"user namespaces are restricted by AppArmor (sysctl {_APPARMOR})",
         f"sudo install -m 644 {shlex.quote(str(profile))} /etc/apparmor.d/ && "
-        f"sudo apparmor_parser -r /etc/apparmor.d/{profile.name}",
+        f"sudo apparmor_parser -r /etc/apparmor.d/{profile.name}"
     )
 
 

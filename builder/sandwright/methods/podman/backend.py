@@ -13,14 +13,16 @@ from sandwright import process
 from sandwright.engines.client import EngineClient
 from sandwright.engines.podman import preferred_runtime
 from sandwright.host import MachineFacts
-from sandwright.methods.contract import LIMIT, Preflight
+from sandwright.methods.contract import LIMIT, Code, Preflight
 from sandwright.methods.podman.render import render_podman
 from sandwright.methods.podman.support import DECLARATION
 from sandwright.methods.shared.engine.backend import ASKING, EngineBackend
+from sandwright.methods.shared.namespaces import namespace_obstacle
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.questions import Question
 from sandwright.render.rendered import Rendered, render_with
 from sandwright.resources import data_path
+from sandwright.runtime.trial import Failed
 from sandwright.setup.requirements import how_to_get
 from sandwright.signalling import children_of, is_same_user_process, kill
 
@@ -80,6 +82,10 @@ class Podman(EngineBackend):
         return replace(
             found, message=f"without root a network needs {' and '.join(lacking)}", remedy="; ".join(helps)
         )
+
+    def explained(self, failed: Failed, host: MachineFacts) -> tuple[Code, str, str]:
+        """Also settings of user namespaces: without root it creates one before anything else."""
+        return (None if host.is_root else namespace_obstacle(host)) or super().explained(failed, host)
 
     def end_unknown(self, directory: Path) -> None:
         """End the container of a client that was killed before Podman recorded that its monitor runs.

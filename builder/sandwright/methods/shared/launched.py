@@ -31,6 +31,12 @@ SETTINGS = (
 )
 """What decides whether sandboxes start: one boot of the kernel, its settings, and our AppArmor label."""
 
+YAMA = "/proc/sys/kernel/yama/ptrace_scope"
+"""Of 3: no process may attach to others, read their memory or copy their descriptors, until the next boot."""
+
+PROFILES = "/sys/kernel/security/apparmor/policy/profiles"
+"""AppArmor's: a directory for each, whose name changes when it is loaded again."""
+
 
 @dataclass(frozen=True)
 class Launched(ABC):
@@ -71,6 +77,10 @@ class Launched(ABC):
         yield "content", "/proc/sys/kernel/osrelease"
         for path in SETTINGS:
             yield "content", path
+        if Path(PROFILES).is_dir():
+            yield "listing", PROFILES
+        if Path(YAMA).is_file():
+            yield "content", YAMA
         for name in self.programs():
             yield "program", name
             if name in host.programs:

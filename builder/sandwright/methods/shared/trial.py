@@ -11,6 +11,7 @@ from typing import Protocol
 
 from sandwright.errors import SandwrightError
 from sandwright.methods.contract import Code, Preflight
+from sandwright.methods.shared import launched
 from sandwright.methods.shared.artifacts import write_artifacts
 from sandwright.policy.collect import collect_facts
 from sandwright.policy.load import layer
@@ -48,6 +49,8 @@ class Triable(Protocol):
         """The command line that runs `argv` in the sandbox whose artifacts lie in `directory`."""
         ...
 
+
+_YAMA = "kernel.yama.ptrace_scope"
 
 Explain = Callable[[Failed], tuple[Code, str, str]]
 """Makes a code, a message and a remedy of a failed start."""
@@ -110,10 +113,26 @@ def _hidden_file_leak(hidden: bytes, denied: ProbeAnswer) -> str:
     return "and read a file that its policy hides" if hidden in denied.value else ""
 
 
+def without_ptrace(method: str, lost: str) -> Preflight | None:
+    """That a method cannot work as ptrace(2) is off; None where it is on. `lost` is what needs it."""
+    try:
+        scope = Path(launched.YAMA).read_text().strip()
+    except OSError:  # there is no Yama
+        return None
+    if scope != "3":
+        return None
+    message = f"{lost}: ptrace(2) is off until the next boot ({_YAMA} is 3)"
+    return Preflight(method, "kernel-lacks", message, f"set {_YAMA} to 1 in /etc/sysctl.d, and boot again")
+
+
 def judged(method: str, failed: Failed | None, explain: Explain) -> Preflight:
     """What a trial says of a method."""
     if failed is None:
         return Preflight(method, "ready")
     if failed.code != "not-started":
         return Preflight(method, failed.code, failed.output)
+    if "pidfd_getfd" in failed.output.lower() and (
+        off := without_ptrace(method, "connections cannot be supervised")
+    ):
+        return off
     return Preflight(method, *explain(failed))

@@ -12,7 +12,7 @@ from sandwright.host import MachineFacts
 from sandwright.inputs import LiveHost
 from sandwright.methods.contract import LIMIT, Code, Delivery, NoAccount, Notify, Preflight, Terminal, quiet
 from sandwright.methods.shared.launched import Launched, signal_all
-from sandwright.methods.shared.trial import HOST_ROOT, judged, try_out
+from sandwright.methods.shared.trial import HOST_ROOT, judged, try_out, without_ptrace
 from sandwright.methods.user.render import DedicatedAccount, account_of, render_for, render_user
 from sandwright.methods.user.support import DECLARATION
 from sandwright.policy.resolved import ResolvedPolicy
@@ -61,6 +61,8 @@ class User(Launched):
             return Preflight(
                 self.name, "no-root", reason, "allow this user `sudo` without a password, or run it as root"
             )
+        if off := without_ptrace(self.name, "programs inside could create no symbolic link"):
+            return off
         found = judged(self.name, try_out(_Trial(), HOST_ROOT, limit=limit), _explain_failure)
         each = "each project needs an account, set up once"
         return Preflight(self.name, "ready", each, SET_UP) if found.ready else found

@@ -79,7 +79,8 @@ def prove_work(
 
 
 def _work_policy(resolve: ResolveAt, project: WorkProject, settings: Sequence[str] = ()) -> ResolvedPolicy:
-    whole = with_kept_limits(resolve(project.root, project.settings(settings)), project.declaration)
+    resolved = replace(resolve(project.root, project.settings(settings)), workspace="live")
+    whole = with_kept_limits(resolved, project.declaration)
     return replace(whole, credentials=replace(whole.credentials, shims={}))
 
 

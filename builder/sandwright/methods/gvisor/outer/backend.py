@@ -92,7 +92,7 @@ class OuterGvisor(Launched):
                 ROOTFS: str(scratch),
             }
             failed = try_out(self, IMAGE_ROOT, limit=limit, environment=environment)
-        return judged(self.name, failed, self.explained)
+        return judged(self.name, failed, lambda failed: self.explained(failed, host))
 
     def _missing_requirement(self, host: MachineFacts) -> Preflight | None:
         """The missing part: the engine, or the image in it."""
@@ -110,12 +110,12 @@ class OuterGvisor(Launched):
             self.name, "image-missing", f"{self.engine} has no image {IMAGE}", _build_advice(self.engine)
         )
 
-    def explained(self, failed: Failed) -> tuple[Code, str, str]:
+    def explained(self, failed: Failed, host: MachineFacts) -> tuple[Code, str, str]:
         """What a start that failed means: the session program has said why in words."""
         message = failed.output
         if "namespaces" in message or "pivot_root" in message:
             return "container-filter", message, "something around the engine withholds what gVisor needs"
-        return self._engine_backend.explained(failed)
+        return self._engine_backend.explained(failed, host)
 
     def send_signal(self, launcher: int, number: int) -> Delivery:
         """Signal the launcher; it reaches the command through the client, the container and runsc."""

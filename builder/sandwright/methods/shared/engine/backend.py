@@ -79,7 +79,7 @@ class EngineBackend(Launched):
                 failed = try_out(self, IMAGE_ROOT, limit=limit, image=image, environment=environment)
         except SandwrightError as error:
             failed = Failed("not-started", _telling(str(error)))
-        return judged(self.name, failed, self.explained)
+        return judged(self.name, failed, lambda failed: self.explained(failed, host))
 
     def without_image(self) -> Preflight | None:
         """The fault if neither the engine nor a build has a policy's default image."""
@@ -113,7 +113,7 @@ class EngineBackend(Launched):
         """The fault when no engine answers."""
         return None
 
-    def explained(self, failed: Failed) -> tuple[Code, str, str]:
+    def explained(self, failed: Failed, host: MachineFacts) -> tuple[Code, str, str]:  # noqa: ARG002
         """What a start that failed means, and what helps."""
         message = failed.output
         if "cgroup" in message:

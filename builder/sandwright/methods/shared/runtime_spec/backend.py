@@ -14,6 +14,7 @@ from sandwright.inputs import LiveHost
 from sandwright.methods.contract import LIMIT, Code, Delivery, Leftover, Notify, Preflight, quiet
 from sandwright.methods.shared.images import default_image, how_to_build, rootfs, why_missing
 from sandwright.methods.shared.launched import Launched, signal_all
+from sandwright.methods.shared.namespaces import namespace_obstacle
 from sandwright.methods.shared.rundirs import abandoned_directories
 from sandwright.methods.shared.trial import IMAGE_ROOT, judged, try_out
 from sandwright.mountinfo import refuse_mounts, unmount_below
@@ -81,8 +82,8 @@ class Runtime(Launched):
                 message,
                 "mount a cgroup hierarchy, or leave out resources.memory, cpus and pids",
             )
-        if not host.user_namespaces and not host.is_root:
-            return "namespaces-off", "user namespaces are switched off for this user", "run it as root"
+        if not host.is_root and (found := namespace_obstacle(host)):
+            return found
         return "not-started", message, ""
 
     def send_signal(self, launcher: int, number: int) -> Delivery:

@@ -1,0 +1,135 @@
+"""Diffs of changes, as patch(1) reads them, of hostile content, in bounded time.
+
+Tests of workspace/diff.py.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sandwright import process
+from sandwright.workspace.diff import MOST_BYTES, SECONDS, diff_change, unified
+from support.workspaces import Review, review
+
+__all__ = ["review"]
+
+
+def _diffs(review: Review) -> dict[str, list[bytes]]:
+    return {os.fsdecode(each.path): diff_change(review.workspace, each) for each in review.changes()}
+
+
+def test_each_kind_of_change_has_its_header(review: Review) -> None:
+    review.write(a="1\n2\n3\n", gone="gone\n", mode="m")
+    (review.project / "link").symlink_to("a")
+    review.refresh()
+    tree = review.tree
+    (tree / "a").write_text("1\ntwo\n3")
+    (tree / "gone").unlink()
+    (tree / "mode").chmod(0o4755)
+    (tree / "link").unlink()
+    (tree / "link").symlink_to("b")
+    (tree / "new").mkdir()
+    (tree / "new/binary").write_bytes(b"\0\1")
+    found = {name: b"".join(lines).decode() for name, lines in _diffs(review).items()}
+    assert found == {
+        "a": "diff a/a b/a\n--- a/a\n+++ b/a\n@@ -1,3 +1,3 @@\n 1\n-2\n-3\n+two\n+3\n"
+        "\\ No newline at end of file\n",
+        "gone": "diff a/gone b/gone\ndeleted file mode 0644\n"
+        "--- a/gone\n+++ /dev/null\n@@ -1 +0,0 @@\n-gone\n",
+        "link": "diff a/link b/link\n--- a/link\n+++ b/link\n@@ -1 +1 @@\n-a\n\\ No newline at end of file\n"
+        "+b\n\\ No newline at end of file\n",
+        "mode": "diff a/mode b/mode\nold mode 0644\nnew mode 4755\n",
+        "new": "diff a/new b/new\nnew directory mode 0755\n",
+        "new/binary": "diff a/new/binary b/new/binary\nnew file mode 0644\nBinary files differ\n",
+    }
+
+
+def test_a_file_that_the_host_changed_is_told(review: Review) -> None:
+    review.write(a="1\n")
+    review.refresh()
+    (review.tree / "a").write_text("2\n")
+    review.write(a="3\n")
+    lines = _diffs(review)["a"]
+    assert lines[1].startswith(b"The project's file was changed since")
+    assert lines[-2:] == [b"-3\n", b"+2\n"]
+
+
+def test_a_large_file_is_one_line(review: Review) -> None:
+    review.write(a="x")
+    review.refresh()
+    (review.tree / "a").write_bytes(b"x\n" * MOST_BYTES)
+    assert _diffs(review)["a"][1:] == [b"Files differ, and are too large to be shown\n"]
+
+
+LINES = st.lists(st.sampled_from([b"a\n", b"b\n", b"c\n", b"\n", b"\xff\r\n"]), max_size=30)
+
+
+@given(old=LINES, new=LINES, end=st.booleans())
+def test_patch_makes_the_new_text_of_the_old_one(old: list[bytes], new: list[bytes], end: bool) -> None:
+    if new and end:
+        new = [*new[:-1], b"last without an end"]
+    assert _patched(old, list(unified(old, new))) == new
+
+
+def _patched(old: list[bytes], diff: list[bytes]) -> list[bytes]:
+    """What patch(1) makes: every line is where its hunk says."""
+    made, at = [], 0
+    for number, line in enumerate(diff):
+        if line.startswith(b"@@"):
+            first, _, length = line.split()[1][1:].partition(b",")
+            start = int(first) - (length != b"0")
+            made += old[at:start]
+            at = start
+        elif line.startswith(b"\\"):
+            pass
+        else:
+            text = line[1:]
+            if number + 1 < len(diff) and diff[number + 1].startswith(b"\\"):
+                text = text.removesuffix(b"\n")
+            if line[:1] in b" -":
+                assert old[at] == text
+                at += 1
+            if line[:1] in b" +":
+                made.append(text)
+    return made + old[at:]
+
+
+def _permuted() -> tuple[list[bytes], list[bytes]]:
+    lines = [b"%d\n" % number for number in range(3900)]
+    return lines, random.sample(lines, len(lines))
+
+
+def _few_lines() -> tuple[list[bytes], list[bytes]]:
+    return [[random.choice((b"a\n", b"b\n")) for _ in range(3900)] for _ in range(2)]  # type: ignore[return-value]
+
+
+def _many_lines() -> tuple[list[bytes], list[bytes]]:
+    return [b"\n"] * 500_000, [b"x\n", *[b"\n"] * 400_000, b"y\n"]
+
+
+@pytest.mark.parametrize("make", [_permuted, _few_lines, _many_lines])
+def test_no_text_takes_long(make: object) -> None:
+    assert callable(make)
+    old, new = make()
+    begun = time.monotonic()
+    list(unified(old, new))
+    assert time.monotonic() - begun < SECONDS + 8
+
+
+@pytest.mark.needs("patch")
+def test_the_real_patch_takes_it(review: Review, tmp_path: Path) -> None:
+    old = [f"line {number}\n" for number in range(200)]
+    review.write(a="".join(old))
+    review.refresh()
+    new = [line for number, line in enumerate(old) if number % 50] + ["more\n"]
+    (review.tree / "a").write_text("".join(new))
+    (tmp_path / "diff").write_bytes(b"".join(_diffs(review)["a"]))
+    process.run("patch", "-p1", "-d", str(review.project), "-i", str(tmp_path / "diff"))
+    assert (review.project / "a").read_text() == "".join(new)
