@@ -222,6 +222,14 @@ def test_rendered_artifacts_are_those_of_the_policy(reviewed: Project) -> None:
     assert ended.returncode == 0, ended.stderr.decode()
 
 
+def test_names_of_its_files_in_a_live_directory_are_noted(reviewed: Project) -> None:
+    reviewed.policy.write_text(POLICY.replace("[$PROJECT]", f"[$PROJECT, {reviewed.home}/live]"))
+    (reviewed.home / "live").mkdir()
+    (reviewed.home / "live/notes").hardlink_to(reviewed.root / "notes")
+    ended = reviewed.run("true", options=("--trust-policy",))
+    assert b"1 files of the project have further names" in ended.stderr
+
+
 def test_a_linked_worktree_is_refused(reviewed: Project) -> None:
     main = reviewed.home / "main"
     git = ("git", "-c", "user.name=a", "-c", "user.email=a@b.invalid")

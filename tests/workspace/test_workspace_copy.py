@@ -139,6 +139,14 @@ def test_what_is_no_file_is_left_out_with_a_reason(review: Review) -> None:
     assert review.refresh().conflicts == []
 
 
+def test_files_with_names_elsewhere_are_counted(review: Review) -> None:
+    review.write(a="a", b="b", inner="i")
+    (review.project.parent / "elsewhere").hardlink_to(review.project / "a")
+    (review.project / "inner2").hardlink_to(review.project / "inner")
+    assert review.refresh().linked == 1
+    assert review.refresh().linked == 1
+
+
 def test_set_id_bits_and_holes_are_not_copied(review: Review) -> None:
     with (review.project / "sparse").open("wb") as file:
         file.truncate(1 << 30)

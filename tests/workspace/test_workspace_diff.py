@@ -25,6 +25,14 @@ def _diffs(review: Review) -> dict[str, list[bytes]]:
     return {os.fsdecode(each.path): diff_change(review.workspace, each) for each in review.changes()}
 
 
+def test_a_line_break_in_a_name_begins_no_line(review: Review) -> None:
+    review.write(a="1\n")
+    review.refresh()
+    (review.tree / "x\n@@ -1 +1 @@\n-1").write_text("2\n")
+    (lines,) = _diffs(review).values()
+    assert [each for each in lines if b"\n" in each[:-1]] == []
+
+
 def test_each_kind_of_change_has_its_header(review: Review) -> None:
     review.write(a="1\n2\n3\n", gone="gone\n", mode="m")
     (review.project / "link").symlink_to("a")

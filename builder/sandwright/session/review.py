@@ -111,7 +111,7 @@ def _report_live_paths(prepared: CachedSandbox, project: str, linked: int, notif
         notify(f"not in the workspace, so changed at once: {', '.join(live)}")
     if live and linked:
         notify(
-            f"{linked} files of the project have further names elsewhere (hard links): what is changed at "
+            f"{linked} file{'s' * (linked != 1)} of the project with further names elsewhere (hard links): what is changed at "
             "one that is not in the workspace is changed in the project, too"
         )
 
