@@ -227,7 +227,7 @@ def test_names_of_its_files_in_a_live_directory_are_noted(reviewed: Project) -> 
     (reviewed.home / "live").mkdir()
     (reviewed.home / "live/notes").hardlink_to(reviewed.root / "notes")
     ended = reviewed.run("true", options=("--trust-policy",))
-    assert b"1 files of the project have further names" in ended.stderr
+    assert b"hard links: 1 file of the project" in ended.stderr
 
 
 def test_a_linked_worktree_is_refused(reviewed: Project) -> None:

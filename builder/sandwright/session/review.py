@@ -110,9 +110,9 @@ def _report_live_paths(prepared: CachedSandbox, project: str, linked: int, notif
     if live:
         notify(f"not in the workspace, so changed at once: {', '.join(live)}")
     if live and linked:
+        counted = f"{linked} file{'s' * (linked != 1)} of the project"
         notify(
-            f"{linked} file{'s' * (linked != 1)} of the project with further names elsewhere (hard links): what is changed at "
-            "one that is not in the workspace is changed in the project, too"
+            f"hard links: {counted} can be changed by names elsewhere, if one is in a directory that is live"
         )
 
 
