@@ -47,20 +47,20 @@ def diff_change(workspace: Workspace, change: Change) -> list[bytes]:
         return [*lines, b"Binary files differ\n"]
     if old == new:
         return lines
-    path = _one_line(change.path)
+    path = _path_in_one_line(change.path)
     lines.append(b"--- a/" + path + b"\n" if change.old else b"--- /dev/null\n")
     lines.append(b"+++ b/" + path + b"\n" if change.new else b"+++ /dev/null\n")
     return lines + list(unified(old.splitlines(keepends=True), new.splitlines(keepends=True)))
 
 
-def _one_line(path: bytes) -> bytes:
+def _path_in_one_line(path: bytes) -> bytes:
     """A path whose line breaks do not begin lines of the diff."""
     return path.replace(b"\n", b"\\n")
 
 
 def _header(change: Change) -> Iterator[bytes]:
     old, new = change.old, change.new
-    yield b"diff a/" + _one_line(change.path) + b" b/" + _one_line(change.path) + b"\n"
+    yield b"diff a/" + _path_in_one_line(change.path) + b" b/" + _path_in_one_line(change.path) + b"\n"
     if old is None and new is not None:
         yield f"new {new.kind} mode {new.mode:04o}\n".encode()
     elif new is None and old is not None:

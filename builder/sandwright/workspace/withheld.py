@@ -95,8 +95,10 @@ def sort_changes(
     `paths` are all paths of the project and its copy: a name that is another one's without case is held.
     """
     found = [*changes]
-    known = [*paths]
-    judge = _Judge(policy, _twins(found, known), _heads([*known, *(each.path for each in found)]))
+    all_paths = [*paths]
+    judge = _Judge(
+        policy, _twins(found, all_paths), _head_directories([*all_paths, *(each.path for each in found)])
+    )
     free: list[Change] = []
     held: list[Withheld] = []
     for change in found:
@@ -173,7 +175,7 @@ class _Judge:
         return ""
 
 
-def _heads(paths: Iterable[bytes]) -> set[str]:
+def _head_directories(paths: Iterable[bytes]) -> set[str]:
     """The directories that have a `HEAD`, each with a leading slash, folded; empty for the project itself."""
     found = (f"/{_folded_path(path)}" for path in paths if path[-4:].lower() == b"head")
     return {path.removesuffix("/head") for path in found if path.endswith("/head")}
