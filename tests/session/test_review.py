@@ -137,6 +137,14 @@ def test_a_denied_path_is_not_copied(reviewed: Project) -> None:
     assert not [*_copies(reviewed)[0].rglob("key")]
 
 
+def test_a_path_that_is_allowed_in_a_denied_one_is_copied(reviewed: Project) -> None:
+    reviewed.policy.write_text(POLICY.replace("{write", "{read: [/, $PROJECT/secrets/shown], write"))
+    (reviewed.root / "secrets/shown").write_text("shown")
+    assert _shell(reviewed, "cat secrets/shown") == "shown"
+    (copy,) = _copies(reviewed)
+    assert sorted(each.name for each in (copy / "secrets").iterdir()) == ["shown"]
+
+
 def test_no_sandbox_sees_the_copies(reviewed: Project) -> None:
     reviewed.policy.write_text(POLICY.replace("{write", "{read: [/], write"))
     _shell(reviewed, "true")

@@ -83,9 +83,15 @@ def apply(
             back = [each for each in back if each.refused]
         if interactive:
             free = [each for each in free if _agrees_to(copy, each)]
-        number = max((each.number for each in undoing.applied_runs(copy)), default=0) + 1
+        number = _next_number(copy)
         applied = applying.apply(copy, free, number)
     _print_applied(applied, back, len(free), number)
+
+
+def _next_number(copy: Workspace) -> int:
+    """The number of an apply; that of the last one, if that was killed: one undo takes both back."""
+    last = undoing.applied_runs(copy)[-1:]
+    return last[0].number + last[0].is_finished if last else 1
 
 
 def discard(*, yes: bool = False, workspace: str = "", policy: str = "") -> int | None:

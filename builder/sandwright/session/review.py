@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from sandwright import user_dirs
 from sandwright.errors import HostError, UsageError
@@ -17,6 +18,7 @@ from sandwright.inputs import LiveHost
 from sandwright.methods.registry import declaration
 from sandwright.policy.paths import below, is_inside
 from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.policy.rules import PathRules
 from sandwright.policy.uses import unprotected_names
 from sandwright.session import trust
 from sandwright.session.loosened import loosened
@@ -48,8 +50,7 @@ def review_workspace(request: RunRequest, notify: Notify) -> Iterator[CachedSand
     _check_copyable(resolved, project)
     workspace = workspace_of(project, request.workspace)
     with locked(workspace, exclusive=True):
-        hidden = lambda path: not resolved.filesystem.tree.allows("read", path)  # noqa: E731
-        refreshed = refresh(workspace, hidden)
+        refreshed = refresh(workspace, partial(_is_hidden, resolved.filesystem.tree))
         for path, reason in refreshed.left_out:
             notify(f"workspace {workspace.name}: {os.fsdecode(path)} was not copied: {reason}")
         request.copies, request.creatable = {project: workspace.tree}, _creatable_names(resolved, project)
@@ -68,6 +69,11 @@ def _resolved_live(request: RunRequest) -> ResolvedPolicy:
         loosened(policy, request.policy, cwd=request.cwd, inputs=inputs), word=request.trusted
     )
     return resolved_here(policy, request, inputs)
+
+
+def _is_hidden(rules: PathRules, path: str) -> bool:
+    """Whether the policy denies a path, and allows nothing in it."""
+    return not rules.allows("read", path) and not rules.decides_inside(path)
 
 
 def _creatable_names(resolved: ResolvedPolicy, project: str) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -146,13 +146,11 @@ def unlocked(parent: int, name: bytes | str) -> Iterator[int]:
                 itself.chmod(mode)
 
 
-def file_digest(fd: int, also: Callable[[bytes], object] | None = None) -> str:
-    """The SHA-256 of an open file, in hexadecimal. `also` gets each piece. Raise OSError."""
+def file_digest(fd: int) -> str:
+    """The SHA-256 of an open file, in hexadecimal. Raise OSError."""
     digest = hashlib.sha256()
     while piece := os.read(fd, CHUNK):
         digest.update(piece)
-        if also is not None:
-            also(piece)
     return digest.hexdigest()
 
 

@@ -6,7 +6,6 @@ import hashlib
 import os
 import stat
 import time
-from collections.abc import Callable
 
 from sandwright.errors import HostError
 from sandwright.rootfs.tar.entry import show
@@ -54,9 +53,7 @@ def _wait_for_tick(status: os.stat_result) -> None:
         time.sleep((_TICK - age) / 1e9)
 
 
-def copy_content(
-    source: int, sink: int, status: os.stat_result, also: Callable[[bytes], object] | None = None
-) -> str:
+def copy_content(source: int, sink: int, status: os.stat_result) -> str:
     """Copy from one descriptor to another, and give the SHA-256. Holes of a sparse file stay holes."""
     sparse = status.st_blocks * 512 < status.st_size
     digest, size = hashlib.sha256(), 0
@@ -67,8 +64,6 @@ def copy_content(
             os.lseek(sink, len(piece), os.SEEK_CUR)
         else:
             write_all(sink, piece)
-        if also is not None:
-            also(piece)
     if sparse:
         os.ftruncate(sink, size)
     return digest.hexdigest()
