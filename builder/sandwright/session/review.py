@@ -50,7 +50,7 @@ def review_workspace(request: RunRequest, notify: Notify) -> Iterator[CachedSand
     _check_copyable(resolved, project)
     workspace = workspace_of(project, request.workspace)
     with locked(workspace, exclusive=True):
-        refreshed = refresh(workspace, partial(_is_hidden, resolved.filesystem.tree))
+        refreshed = refresh(workspace, partial(_is_path_hidden, resolved.filesystem.tree))
         for path, reason in refreshed.left_out:
             notify(f"workspace {workspace.name}: {os.fsdecode(path)} was not copied: {reason}")
         request.copies, request.creatable = {project: workspace.tree}, _creatable_names(resolved, project)
@@ -71,7 +71,7 @@ def _resolved_live(request: RunRequest) -> ResolvedPolicy:
     return resolved_here(policy, request, inputs)
 
 
-def _is_hidden(rules: PathRules, path: str) -> bool:
+def _is_path_hidden(rules: PathRules, path: str) -> bool:
     """Whether the policy denies a path, and allows nothing in it."""
     return not rules.allows("read", path) and not rules.decides_inside(path)
 
