@@ -103,7 +103,7 @@ def test_what_is_changed_here_meanwhile(person: Person) -> None:
         (person.project / "src/a.c").write_text("mine\n")
         _, said = running.communicate(timeout=240)
     assert running.returncode == 125
-    assert b"'src/a.c' stays as it is here: it was changed here, too" in said
+    assert b"'src/a.c' stays as it is here: it was changed in the project, too" in said
     assert (person.project / "src/a.c").read_text() == "mine\n"
     assert (person.project / "new").read_text() == "theirs\n", "the control"
 

@@ -29,6 +29,7 @@ LOCKS: dict[str, str] = {
     "sandwright/session/detached.py": HIDDEN,
     "sandwright/session/stale.py": HIDDEN,
     "sandwright/bridge/start.py": HIDDEN,
+    "sandwright/workspace/store.py": HIDDEN,
     "sandwright/launcher/source/cgroup.c": "below /sys/fs/cgroup, which no sandbox sees",
     "sandwright/launcher/source/ports.c": HIDDEN,
     "sandwright/launcher/source/placeholders.c": "the project or its repository, as docs/threats.md says",
