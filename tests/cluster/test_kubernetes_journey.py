@@ -123,7 +123,8 @@ def test_what_is_in_conflict_is_kept(person: Travelling) -> None:
         return CHANGED, b"", 0
 
     status, _, said = person.run(FakeCluster(program=program))
-    assert (status, "'src/a.c' stays as it is here: it was changed in the project, too" in said) == (125, True)
+    found = "'src/a.c' stays as it is here: it was changed in the project, too" in said
+    assert (status, found) == (125, True)
     assert (person.project.path / "src/a.c").read_bytes() == b"mine"
     (kept,) = person.folder.rglob("travel/*.conflicts")
     assert str(kept) in said
