@@ -115,7 +115,7 @@ def test_the_file_has_a_denial_while_the_run_goes_on(project: Project, method: s
     project.policy.write_text(POLICIES[method])
     file = project.home / "denials"
     started = project.start("sh", "-c", WAITS, options=("--trust-policy", "--denials", str(file)))
-    eventually(file.exists, "it is written at the end only", within=30)
+    eventually(lambda: file.exists() and bool(_lines(file)), "it is written at the end only", within=30)
     assert _delay(project, file) < SOON
     (one,) = _lines(file)
     assert (one["kind"], one["what"], one["count"]) == ("syscall", "ptrace", 1)
