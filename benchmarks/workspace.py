@@ -3,7 +3,7 @@
     python -m benchmarks.workspace [--files N] [--rounds N] [--output results.json] [--scratch /dev/shm]
 
 The project has N files of 200 bytes, 100 in a directory, on tmpfs, without a disk's noise.
-A round of ours is a process of Python, whose start is in its figures. `changes` finds 1,000 changed files.
+Each round of sandwright starts Python, and its figures include that. `changes` finds 1,000 changed files.
 """
 
 from __future__ import annotations

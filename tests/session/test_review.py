@@ -107,6 +107,13 @@ def test_some_paths_are_applied(reviewed: Project) -> None:
     assert "has no change" in _said(reviewed, "apply", "absent", status=64)
 
 
+def test_nobody_is_asked_without_a_terminal(reviewed: Project) -> None:
+    _shell(reviewed, "echo two >>notes")
+    assert "no terminal" in _said(reviewed, "apply", "--interactive", status=64)
+    assert _said(reviewed, "discard", status=3)
+    assert (reviewed.root / "notes").read_text() == "one\n"
+
+
 def test_a_conflict_stays(reviewed: Project) -> None:
     _shell(reviewed, "echo two >>notes")
     (reviewed.root / "notes").write_text("of the host\n")
@@ -146,11 +153,19 @@ def test_a_path_that_is_allowed_in_a_denied_one_is_copied(reviewed: Project) -> 
 
 
 def test_no_sandbox_sees_the_copies(reviewed: Project) -> None:
-    reviewed.policy.write_text(POLICY.replace("{write", "{read: [/], write"))
-    _shell(reviewed, "true")
+    """Without a preset, which denies them, too. With its control: the directory above is seen."""
+    text = POLICY.replace("{write", "{read: [/, $HOME], write")
+    reviewed.policy.write_text(f"{text}extends: []\n")
+    _shell(reviewed, "true", "--trust-policy")
     (copy,) = _copies(reviewed)
     for options in ((), ("--set", "workspace=live")):
-        assert reviewed.run("ls", str(copy), options=options).returncode != 0
+        assert "sandwright" in _shell(
+            reviewed, f"ls {reviewed.home}/.local/state", "--trust-policy", *options
+        )
+        assert reviewed.run("ls", str(copy), options=("--trust-policy", *options)).returncode != 0
+    granted = text.replace("$HOME]", "$HOME/.local/state/sandwright/workspaces]")
+    reviewed.policy.write_text(granted)
+    assert b"no policy can grant it" in reviewed.run("true").stderr
 
 
 def test_live_is_an_option_away(reviewed: Project) -> None:

@@ -219,6 +219,9 @@ def test_twins_without_case_are_held(resolved: ResolvedPolicy) -> None:
     assert _held(_file("src/Main.py"), resolved, b"src/main.py")
     assert _held(_file("src/Main.py"), resolved, b"src/main.pyc") is None
     assert _held(_file("SRC/main.py"), resolved, b"src/main.py")
+    added = [_file("lib/New.py"), _file("lib/new.py")]
+    free, held = sort_changes(added, [], resolved)
+    assert (free, len(held)) == ([], 2)
 
 
 def test_deletions_of_what_tools_run_are_held(resolved: ResolvedPolicy) -> None:

@@ -14,6 +14,7 @@ from sandwright.cli import console
 from sandwright.cli.policy_arguments import request_for
 from sandwright.errors import HostError, UsageError, VerdictError
 from sandwright.session.prepare import resolved_with
+from sandwright.session.request import RunRequest
 from sandwright.user_dirs import find_above
 from sandwright.workspace import applying
 from sandwright.workspace import changes as compared
@@ -74,6 +75,8 @@ def apply(
     """Take changes into the project. Raise VerdictError where something was not taken."""
     if held and not path:
         raise UsageError("--held: name the paths to take")
+    if interactive and not _has_terminal():
+        raise UsageError("--interactive: there is no terminal to ask on")
     copy = _workspace(policy, workspace)
     with locked(copy, exclusive=True):
         found = _chosen(compared.changes(copy), path, copy)
@@ -142,7 +145,7 @@ def workspaces(*, json: bool = False) -> None:
 
 def _workspace(policy: str, name: str) -> Workspace:
     """The workspace that a command means. Raise UsageError where there is none."""
-    project = os.path.realpath(Path(_request_policy(policy)).parent)
+    project = os.path.realpath(Path(_request(policy).policy).parent)
     copy = workspace_of(project, name or DEFAULT)
     if not exists(copy):
         option = "--review" if copy.name == DEFAULT else f"--workspace {copy.name}"
@@ -152,16 +155,17 @@ def _workspace(policy: str, name: str) -> Workspace:
     return copy
 
 
-def _request_policy(policy: str) -> str:
-    return request_for(policy or find_above("sandbox.yaml")).policy
+def _request(policy: str) -> RunRequest:
+    """A run under the policy's file, which need not be there if no option names it."""
+    request = request_for(policy or find_above("sandbox.yaml"))
+    request.named = bool(policy)
+    return request
 
 
 def _sort_withheld(
     found: Sequence[Change], copy: Workspace, policy: str
 ) -> tuple[list[Change], list[Withheld]]:
-    request = request_for(policy or find_above("sandbox.yaml"))
-    request.named = bool(policy)
-    return sort_changes(found, read_base(copy), resolved_with(request))
+    return sort_changes(found, read_base(copy), resolved_with(_request(policy)))
 
 
 def _chosen(found: Sequence[Change], paths: Sequence[str], copy: Workspace) -> list[Change]:
@@ -206,7 +210,7 @@ def _print_summary(copy: Workspace, found: Sequence[Change], held: Sequence[With
 
 
 def _is_git(change: Change) -> bool:
-    """Whether it is in a directory of Git's, whose changes are counted and not listed."""
+    """Whether a change is in a `.git` directory: the summary counts those, and does not list them."""
     return b"/.git/" in b"/" + change.path
 
 
@@ -314,8 +318,12 @@ def _agrees_to(copy: Workspace, change: Change) -> bool:
     return _asks_and_agrees(f"Apply {os.fsdecode(change.path)}? [y/N] ")
 
 
+def _has_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
 def _asks_and_agrees(question: str) -> bool:
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if not _has_terminal():
         return False
     console.write(question)
     sys.stdout.flush()

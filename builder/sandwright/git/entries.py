@@ -24,7 +24,7 @@ def _has_checksum(data: bytes, length: int, make: Callable[..., Any]) -> bool:
 def entries_digest(data: bytes) -> str:
     """A digest of paths, modes, objects and flags; two indexes have the same if they stage the same.
 
-    Empty for what is no whole index of version 2 or 3, or has entries elsewhere.
+    Empty for a damaged index, for versions other than 2 and 3, and for a split or sparse index.
     """
     length = next((each for each, make in _HASHES.items() if _has_checksum(data, each, make)), 0)
     if not length or data[:4] != b"DIRC" or int.from_bytes(data[4:8], "big") not in (2, 3):

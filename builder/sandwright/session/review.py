@@ -1,7 +1,7 @@
 """A review workspace: a run that changes a copy of the project, until `sandwright apply` takes its changes.
 
 The copy is a plain directory in the user's state (`workspace/`). The launcher mounts it at the project's
-path in a mount namespace of its own (`launcher/source/workspace.c`), so everything that it starts sees the
+path in a new mount namespace (`launcher/source/workspace.c`), so every process that it starts sees the
 copy, and the policy is resolved on the copy, too. Other paths that the policy makes writable stay live.
 """
 

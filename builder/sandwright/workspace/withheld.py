@@ -92,13 +92,11 @@ def sort_changes(
 ) -> tuple[list[Change], list[Withheld]]:
     """The changes that may be applied as they are, and those that are held back or refused.
 
-    `paths` are all paths of the project and its copy: a name that is another one's without case is held.
+    `paths` are those that were copied: a name that differs only by case from another one is held.
     """
     found = [*changes]
-    all_paths = [*paths]
-    judge = _Judge(
-        policy, _twins(found, all_paths), _head_directories([*all_paths, *(each.path for each in found)])
-    )
+    all_paths = {*paths, *(each.path for each in found)}
+    judge = _Judge(policy, _twins(found, all_paths), _head_directories(all_paths))
     free: list[Change] = []
     held: list[Withheld] = []
     for change in found:

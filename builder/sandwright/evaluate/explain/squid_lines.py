@@ -1,4 +1,4 @@
-"""The lines and values that squid.conf may have: what is not listed here is refused.
+"""The lines and values that squid.conf may have: everything else is refused.
 
 squid's documentation of a line is in squid.conf.documented (5.7).
 """

@@ -35,7 +35,7 @@ YAMA = "/proc/sys/kernel/yama/ptrace_scope"
 """Of 3: no process may attach to others, read their memory or copy their descriptors, until the next boot."""
 
 PROFILES = "/sys/kernel/security/apparmor/policy/profiles"
-"""AppArmor's: a directory for each, whose name changes when it is loaded again."""
+"""The profiles that AppArmor has loaded, a directory each. Loading a profile again changes its name."""
 
 
 @dataclass(frozen=True)
