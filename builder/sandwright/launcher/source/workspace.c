@@ -1,6 +1,7 @@
-/* A review workspace: the launcher, and all that it starts, see a copy of the project at the project's path. It enters a mount
- * namespace of its own for that, as a user other than root with a user namespace in which only that user is mapped, and mounts the
- * copy there. Nothing that follows knows of it: mounts, watch, placeholders and Landlock rules are those of the copy. */
+/* A review workspace: the launcher and every process that it starts see a copy of the project at the project's path. For this the
+ * launcher enters a new mount namespace and mounts the copy there. A user other than root needs a new user namespace, too, in which
+ * only that user is mapped. The rest of the launcher does not know of the copy: mounts, watch, placeholders and Landlock's rules are
+ * made for what is at the path. */
 #define _GNU_SOURCE
 #include <linux/capability.h>
 #include <sched.h>
