@@ -75,7 +75,7 @@ def apply(
     """Take changes into the project. Raise VerdictError where something was not taken."""
     if held and not path:
         raise UsageError("--held: name the paths to take")
-    if interactive and not _has_terminal():
+    if interactive and not _can_ask():
         raise UsageError("--interactive: there is no terminal to ask on")
     copy = _workspace(policy, workspace)
     with locked(copy, exclusive=True):
@@ -145,7 +145,7 @@ def workspaces(*, json: bool = False) -> None:
 
 def _workspace(policy: str, name: str) -> Workspace:
     """The workspace that a command means. Raise UsageError where there is none."""
-    project = os.path.realpath(Path(_request(policy).policy).parent)
+    project = os.path.realpath(Path(_request_under(policy).policy).parent)
     copy = workspace_of(project, name or DEFAULT)
     if not exists(copy):
         option = "--review" if copy.name == DEFAULT else f"--workspace {copy.name}"
@@ -155,7 +155,7 @@ def _workspace(policy: str, name: str) -> Workspace:
     return copy
 
 
-def _request(policy: str) -> RunRequest:
+def _request_under(policy: str) -> RunRequest:
     """A run under the policy's file, which need not be there if no option names it."""
     request = request_for(policy or find_above("sandbox.yaml"))
     request.named = bool(policy)
@@ -165,7 +165,7 @@ def _request(policy: str) -> RunRequest:
 def _sort_withheld(
     found: Sequence[Change], copy: Workspace, policy: str
 ) -> tuple[list[Change], list[Withheld]]:
-    return sort_changes(found, read_base(copy), resolved_with(_request(policy)))
+    return sort_changes(found, read_base(copy), resolved_with(_request_under(policy)))
 
 
 def _chosen(found: Sequence[Change], paths: Sequence[str], copy: Workspace) -> list[Change]:
@@ -318,12 +318,12 @@ def _agrees_to(copy: Workspace, change: Change) -> bool:
     return _asks_and_agrees(f"Apply {os.fsdecode(change.path)}? [y/N] ")
 
 
-def _has_terminal() -> bool:
+def _can_ask() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def _asks_and_agrees(question: str) -> bool:
-    if not _has_terminal():
+    if not _can_ask():
         return False
     console.write(question)
     sys.stdout.flush()
