@@ -237,6 +237,12 @@ def _connect_host(policy: ResolvedPolicy, host: str, port: int) -> Explanation:
         return Explanation(
             "connect", subject, allowed=True, ground=ground, others=(_network_mode_rule(policy),)
         )
+    opened = policy.network.opened(host, port)
+    if opened is not None:
+        ground = RuleReason(f"http {opened.name}: requests that its rules allow", opened.rules[0].source)
+        return Explanation(
+            "connect", subject, allowed=True, ground=ground, others=(_network_mode_rule(policy),)
+        )
     ground = RuleReason("allow, which does not list it", policy.source("network.allow"))
     return Explanation("connect", subject, allowed=False, ground=ground, others=(_network_mode_rule(policy),))
 
@@ -253,6 +259,10 @@ def _env(policy: ResolvedPolicy, name: str) -> Explanation:
         return Explanation(
             "env", name, allowed=True, ground=RuleReason(f"set {name}: {item.value}", item.source)
         )
+    for secret in policy.credentials.http:
+        if secret.variable == name:
+            ground = RuleReason(f"a placeholder for the secret from {secret.origin}", secret.source)
+            return Explanation("env", name, allowed=True, ground=ground)
     if name in environment.secret:
         ground = RuleReason("credentials: it holds a secret of a shim", BUILT_IN)
         return Explanation("env", name, allowed=False, ground=ground)
