@@ -60,7 +60,7 @@ def canary(directory: Path, names: Sequence[str], address: str, port: int = 0) -
         if name in by_name:
             connection.context = by_name[name]
 
-    context.sni_callback = chosen  # type: ignore[assignment]
+    context.sni_callback = chosen
     found = Canary(port, text)
     server = _Server((address, port), _handler(found))
     found.port = server.server_address[1]
@@ -80,12 +80,12 @@ class _Server(ThreadingHTTPServer):
     allow_reuse_address = True
     context: ssl.SSLContext
 
-    def finish_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as socketserver has it
+    def finish_request(self, request: Any, client_address: Any) -> None:
         request.settimeout(30)
         with contextlib.suppress(OSError):
             super().finish_request(self.context.wrap_socket(request, server_side=True), client_address)
 
-    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as socketserver has it
+    def handle_error(self, request: Any, client_address: Any) -> None:
         """Say nothing of clients that go away."""
 
     def shutdown_request(self, request: socket.socket | tuple[bytes, socket.socket]) -> None:

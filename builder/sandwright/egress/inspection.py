@@ -21,6 +21,7 @@ from sandwright.egress.certificates import new_authority
 from sandwright.egress.opening import Opened, OpenedHosts
 from sandwright.egress.proxy_plan import AUTHORITIES, OUT, InspectionPlan
 from sandwright.errors import HostError
+from sandwright.lazy import load
 from sandwright.render.proxyfacts import DIRECTORY
 
 FOLDER = "http"
@@ -80,6 +81,12 @@ def write_inspection(plan: InspectionPlan, directory: Path, share: Callable[[Pat
         believed = trust / AUTHORITIES
         believed.write_text(plan.authorities + authority.certificate)
         believed.chmod(0o644)
+        store = trust / "authorities.jks"
+        java_store = load(
+            "sandwright.render.authorities:java_store"
+        )  # only a session with such hosts needs it
+        store.write_bytes(java_store(believed.read_text()))
+        store.chmod(0o644)
     for name, content in files.items():
         path = folder / name
         path.touch(mode=0o600)

@@ -16,7 +16,7 @@ from typing import IO, Protocol
 
 import sandwright
 from sandwright import process, user_dirs
-from sandwright.egress.inspection import FOLDER, InspectionSettings, write_inspection
+from sandwright.egress.inspection import FOLDER, TRUST, InspectionSettings, write_inspection
 from sandwright.egress.log import ProxyDecision, decisions
 from sandwright.egress.proxy_plan import InspectionPlan, ProxyPlan, SquidAccount
 from sandwright.egress.squid_settings import free_port, own_addresses
@@ -64,6 +64,12 @@ class Proxy:
     def url(self) -> str:
         """`http://host:port`."""
         return f"http://{self.host}:{self.port}"
+
+    @property
+    def authorities(self) -> str | None:
+        """The directory of the certificates that programs inside believe; None without `network.http`."""
+        trust = self.directory / TRUST
+        return str(trust) if trust.is_dir() else None
 
     @property
     def alive(self) -> bool:

@@ -63,6 +63,11 @@ class HttpCredential:
         return f"{self.kind}:{self.place}"
 
 
+def secret_key(credential: HttpCredential) -> str:
+    """The key of a secret in the proxy's maps."""
+    return f"{credential.host}:{credential.port}:{credential.header}"
+
+
 def header_name(text: str) -> str:
     """The name of a header that can hold a secret. Raise ValueError for others."""
     name = text.lower()

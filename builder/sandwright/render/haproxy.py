@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from sandwright.errors import RenderError
-from sandwright.policy.http_credentials import HttpCredential
+from sandwright.policy.http_credentials import secret_key
 from sandwright.policy.http_rules import SEGMENTS, HttpHost, HttpRule, path_regex, pattern_regex
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.proxyfacts import DIRECTORY
@@ -96,11 +96,6 @@ def quote_query(text: object) -> Quoted:
 add_filter("haproxy", quote_haproxy)
 add_filter("pattern", quote_pattern)
 add_filter("sentence", quote_sentence)
-
-
-def secret_key(credential: HttpCredential) -> str:
-    """The key of a secret in haproxy's map."""
-    return f"{credential.host}:{credential.port}:{credential.header}"
 
 
 def haproxy_configuration(policy: ResolvedPolicy, authorities: str) -> str:
