@@ -10,14 +10,11 @@ from sandwright.policy.declaration import Declaration, Support
 
 NO_NETWORK = "the guest kernel has no network device except its loopback"
 CARRIED = "the launcher relays connections to the guest kernel"
-UNCOVERED_CERTIFICATES = "the certificates of the run are not shown to the guest kernel"
 NO_HOST_SOCKETS = "sockets belong to the guest kernel, which has none of the host's"
 PROCESSORS = "User-Mode Linux has one processor; a cgroup of the guest kernel limits its share"
 
 _OWN: dict[str, Support] = {
     "network.proxy": Support("exact", CARRIED),
-    "network.http": Support("cannot", UNCOVERED_CERTIFICATES),
-    "credentials.http": Support("cannot", UNCOVERED_CERTIFICATES),
     "network.host": Support("cannot", NO_NETWORK),
     "network.unix-sockets": Support("cannot", NO_HOST_SOCKETS),
     "network.no-sockets": Support("exact", NO_HOST_SOCKETS),
