@@ -20,6 +20,7 @@ from sandwright import process
 from sandwright.egress.certificates import new_authority
 from sandwright.egress.opening import Opened, OpenedHosts
 from sandwright.egress.proxy_plan import AUTHORITIES, OUT, InspectionPlan
+from sandwright.egress.request_log import LOG
 from sandwright.errors import HostError
 from sandwright.lazy import load
 from sandwright.render.proxyfacts import DIRECTORY
@@ -105,7 +106,7 @@ def running_inspection(
         listeners = {name: stack.enter_context(_listener(folder / file)) for name, file in names.items()}
         listeners["SW_CONTROL"] = stack.enter_context(_listener(folder / CONTROL))
         environment = {name: str(listener.fileno()) for name, listener in listeners.items()}
-        log = stack.enter_context((folder / "requests.log").open("wb"))
+        log = stack.enter_context((folder / LOG).open("wb"))
         errors = stack.enter_context((folder / "haproxy.err").open("wb"))
         words = (word.replace(OUT, str(out_port)) for word in settings.argv)
         haproxy = stack.enter_context(

@@ -11,28 +11,16 @@ Facts about haproxy are from its configuration manual (2.6), and were tried with
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from types import MappingProxyType
 
 from sandwright.errors import RenderError
 from sandwright.policy.http_credentials import secret_key
 from sandwright.policy.http_rules import SEGMENTS, HttpHost, HttpRule, path_regex, pattern_regex
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.render.proxyfacts import DIRECTORY
+from sandwright.render.proxyfacts import DIRECTORY, REFUSALS
 from sandwright.render.quoting import Quoted
 from sandwright.render.templates import add_filter, render_template
-
-REFUSALS: Mapping[str, str] = MappingProxyType({
-    "host": "the certificate's name, the header Host and this connection's host are not the same",
-    "spelling": "the path has dot segments, empty segments, or characters that servers read in two ways",
-    "override": "a header or query asks the server for another method",
-    "upgrade": "only rules without methods allow WebSockets, and no other upgrade is allowed",
-    "rule": "no rule of network.http allows this method and path",
-    "credential": "the header holds neither the sandbox's placeholder nor nothing",
-    "secret": "the host's secret for this header could not be read",
-})  # fmt: skip
-"""Why a request is refused, in the order in which it is found, `secret` with 503 and all others with 403."""
 
 OVERRIDES = ("x-http-method-override", "x-http-method", "x-method-override")
 """Headers by which frameworks take a request for one of another method."""

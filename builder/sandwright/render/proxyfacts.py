@@ -29,6 +29,17 @@ own pages. `http`: a host of `network.http`, past the proxy that reads its reque
 not public, or this machine's. `unresolved`: the name has no address.
 """
 
+REFUSALS: Mapping[str, str] = MappingProxyType({
+    "host": "the certificate's name, the header Host and this connection's host are not the same",
+    "spelling": "the path has dot segments, empty segments, or characters that servers read in two ways",
+    "override": "a header or query asks the server for another method",
+    "upgrade": "only rules without methods allow WebSockets, and no other upgrade is allowed",
+    "rule": "no rule of network.http allows this method and path",
+    "credential": "the header holds neither the sandbox's placeholder nor nothing",
+    "secret": "the host's secret for this header could not be read",
+})  # fmt: skip
+"""Why a request is refused, in the order in which it is found, `secret` with 503 and all others with 403."""
+
 WORD = re.compile(r"[A-Za-z0-9/\[:][A-Za-z0-9._:/\[\]+-]*")
 """A word of squid's configuration, that can mean nothing more."""
 

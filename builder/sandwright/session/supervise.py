@@ -112,7 +112,7 @@ def _run_supervised(
         os.write(session.request.started, b"\0")  # such a launcher doesn't tell
     if audit is not None:
         audit.begin(_started_event(session))
-    hosts = RefusedHosts(proxy.log) if proxy else None
+    hosts = RefusedHosts(proxy.log, proxy.requests) if proxy else None
     with follow(observed.bridge, hosts) as journal:
         status = _start_launcher(session, environment, replace(document, journal=journal), passed)
     observed.hosts = hosts.total() if hosts else None

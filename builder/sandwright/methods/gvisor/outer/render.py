@@ -17,10 +17,10 @@ from typing import Any
 
 from sandwright.errors import RenderError
 from sandwright.methods.gvisor.threads import refuse_few_threads
+from sandwright.methods.shared import reasons
 from sandwright.methods.shared.engine.arguments import run_arguments
 from sandwright.methods.shared.engine.container import PROXY, Bind, Container, container
 from sandwright.methods.shared.engine.plan import OuterPlan, engine_launcher, engine_plan
-from sandwright.methods.shared import reasons
 from sandwright.methods.shared.engine.render import account_files, host_files, proxy_files
 from sandwright.methods.shared.runtime_spec.render import (
     IMAGE_DIRECTORIES,
