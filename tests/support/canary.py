@@ -40,7 +40,7 @@ class Canary:
 
 @contextlib.contextmanager
 def canary(directory: Path, names: Sequence[str], address: str, port: int = 0) -> Iterator[Canary]:
-    """Serve HTTPS for names at an address, in the network namespace of this thread, for the length of a `with`.
+    """Serve HTTPS for names at an address, in this thread's network namespace, for the length of a `with`.
 
     Every request is answered with 200 and a JSON object of what arrived, so that it echoes secrets, too; a
     path that begins with `/stream` is answered in chunks.

@@ -95,7 +95,7 @@ def command_secret(
 
 
 def file_secret(file: str, where: str, sandbox: Reach) -> str:
-    """What stands in a file of the host. Raise UsageError where the sandbox can read it, HostError for none."""
+    """The text of a file of the host. Raise UsageError where the sandbox can read it, HostError for none."""
     path = Path(file).expanduser().absolute()
     try:
         text = path.read_text(encoding="utf-8")

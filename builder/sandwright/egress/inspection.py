@@ -1,8 +1,8 @@
 """Starts the inspecting proxy of one run: its certificates, its sockets, haproxy itself, and its secrets.
 
-Everything that haproxy listens on is a socket of the supervisor's, which it inherits: under its filter it can
-make no Unix socket, and with Landlock it connects to the relay only. Secrets and placeholders come through its
-control socket, whose path only this user can reach, and are in its memory alone.
+Everything that haproxy listens on is a socket of the supervisor's, which it inherits: under its filter it
+can make no Unix socket, and with Landlock it connects to the relay only. Secrets and placeholders come
+through its control socket, whose path only this user can reach, and are in its memory alone.
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@ LOG = "requests.log"
 class RequestDecision:
     """A request to a host of `network.http`, whose query is in no log.
 
-    `reason` is a key of `render.haproxy.REFUSALS`, empty for a request that was let through; `status` what was
-    answered, `sent` and `received` bytes from and to the sandbox, `seconds` how long it took.
+    `reason` is a key of `render.proxyfacts.REFUSALS`, empty for a request that was let through; `status` what
+    was answered, `sent` and `received` bytes from and to the sandbox, `seconds` how long it took.
     """
 
     time: float

@@ -47,7 +47,7 @@ ALL_NAMES = (
     "AWS_CA_BUNDLE",  # the AWS command line and SDKs
     "DENO_CERT",
 )
-"""The same, and those of programs that read the system's bundle where another one can't be mounted over it."""
+"""The same, and those of programs that read the system's bundle, where nothing can be mounted over it."""
 
 
 def authority_environment(policy: ResolvedPolicy) -> dict[str, str]:

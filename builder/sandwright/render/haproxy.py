@@ -1,7 +1,7 @@
 """Renders the configuration of the proxy that reads requests: haproxy's, from `network.http`.
 
-Each host of `network.http` has a socket of its own, to which the relay leads the tunnels that the sandbox asks
-for, and another that leads to squid. haproxy has no port, no name to look up and no address to choose. Its own
+Each host of `network.http` has a socket of its own, to which the relay leads the tunnels that the sandbox
+asks for; the way out is the relay again. haproxy has no name to look up and no address to choose. Its own
 parser refuses what has two readings (conflicting lengths and hosts, control characters); the rules compare
 what is left. Secrets are in none of its files: they come through its control socket.
 

@@ -25,8 +25,9 @@ REASONS: Mapping[str, int] = MappingProxyType({
 """Why a request is refused, with the status of the answer.
 
 `client`: not one of the proxy's. `method`: neither CONNECT nor plain HTTP, or TRACE, PURGE, or the proxy's
-own pages. `http`: a host of `network.http`, past the proxy that reads its requests. `spelling`: a host that can't be compared. `host`: not listed, or not with this port. `address`:
-not public, or this machine's. `unresolved`: the name has no address.
+own pages. `http`: a host of `network.http`, past the proxy that reads its requests. `spelling`: a host that
+can't be compared. `host`: not listed, or not with this port. `address`: not public, or this machine's.
+`unresolved`: the name has no address.
 """
 
 REFUSALS: Mapping[str, str] = MappingProxyType({

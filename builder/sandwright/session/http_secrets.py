@@ -54,7 +54,7 @@ def source_secret(credential: HttpCredential, environ: Mapping[str, str], sandbo
 
 
 def placeholder(secret: str) -> str:
-    """Random text in a secret's shape: its length, the kind of each character, a short prefix such as `sk-ant-`.
+    """Random text in a secret's shape: its length, the kinds of its characters, a prefix such as `sk-ant-`.
 
     Of a JSON Web Token (RFC 7519) all but the signature stays, as clients read its claims.
     """

@@ -17,7 +17,7 @@ _NO_REFUSALS = ("", "unresolved", "malformed")
 
 
 class RefusedHosts:
-    """The refusals in one log, from its beginning, and in that of the inspecting proxy. Lines are read once."""
+    """The refusals in one log and in that of the inspecting proxy, from their beginnings, each line once."""
 
     def __init__(self, log: Path, requests: Path | None = None) -> None:
         self._log = ProxyLog(log)

@@ -61,7 +61,9 @@ def run_supervised(session: CommandSession, notify: foreground.Notify) -> int:
     try:
         with ExitStack() as stack:
             follow = partial(follow_run, [each.write for each in (writer, audit) if each], notify)
-            status = observed.status = _run_supervised(session, observed, audit, follow, stack, notify)
+            status = observed.status = _run_supervised(
+                session, observed, audit, follow, stack=stack, notify=notify
+            )
     finally:
         if audit is not None:
             ended = RunEnded(status=observed.status, seconds=time.time() - session.began)
@@ -87,6 +89,7 @@ def _run_supervised(
     observed: _Observed,
     audit: AuditWriter | None,
     follow: Callable[[BridgeLog | None, RefusedHosts | None], AbstractContextManager[str | None]],
+    *,
     stack: ExitStack,
     notify: foreground.Notify,
 ) -> int:
