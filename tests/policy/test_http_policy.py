@@ -75,12 +75,13 @@ def test_layers_replace_and_inherit() -> None:
         (_http("{host: a.example, git: read, repos: [a/b.git]}"), "without .git"),
         (_http("{host: a.example, git: read, repos: [a/../b]}"), "is no repository"),
         (_http("{host: a.example}", more=", allow: [a.example]"), "list it in one"),
+        (_http("{host: 'a.example:8443'}", more=", allow: [a.example]"), "list it in one"),
         (_http("{host: a.example}", secrets=SECRET), "needs rules in network.http"),
         (_http(API, secrets=f"{SECRET}, {SECRET}"), "another entry gives"),
         (_http(API, secrets=SECRET.replace("X-Api-Key", "Host")), "can't hold a secret"),
         (_http(API, secrets=SECRET.replace("X-Api-Key", "'a b'")), "no name of a header"),
         (_http(API, secrets=SECRET.replace("env:API_KEY", "sk-real-key")), "must be env:NAME"),
-        (_http(API, secrets=SECRET.replace("env:API_KEY", "env:A B")), "env:A B"),
+        (_http(API, secrets=SECRET.replace("env:API_KEY", "env:A B")), "A B"),
         (_http(API, secrets=SECRET.replace("env:API_KEY", "file:secret")), "write the path in full"),
         (_http(API, secrets=SECRET.replace("env:API_KEY", "keyring:x")), "SERVICE/ACCOUNT"),
         (_http(API, secrets=SECRET.replace("env:API_KEY", 'cmd:"x')), "cmd"),
@@ -133,6 +134,15 @@ def test_a_floor_is_not_loosened_by(text: str, message: str) -> None:
 def test_a_tunnel_past_a_floor_without_tunnels_is_refused() -> None:
     with pytest.raises(DocumentError, match="leads past the floor"):
         _resolve("network: {http: [], allow: [api.example]}", floor=_http(API))
+
+
+def test_rules_of_a_higher_layer_close_a_tunnel() -> None:
+    policy = _resolve(_http(API), user="network: {mode: proxy, allow: [api.example, b.example]}")
+    assert explain(policy, "request", "GET https://api.example/repos/acme/x").allowed
+    for subject in ("api.example:80", "api.example:22"):
+        assert not explain(policy, "connect", subject).allowed
+    assert not explain(policy, "request", "GET https://api.example/other").allowed
+    assert explain(policy, "connect", "b.example:443").allowed
 
 
 def test_the_secrets_variable_never_passes() -> None:

@@ -241,6 +241,12 @@ def _connect_host(policy: ResolvedPolicy, host: str, port: int) -> Explanation:
     mode = policy.network.mode
     if mode != "proxy":
         return Explanation("connect", subject, allowed=mode == "host", ground=_network_mode_rule(policy))
+    others = (_network_mode_rule(policy),)
+    for each in policy.network.http:
+        if each.host == host:
+            allowed, source = port == each.port, each.rules[0].source
+            ground = RuleReason(f"http {each.name}: only requests that its rules allow", source)
+            return Explanation("connect", subject, allowed, ground, others)
     item = policy.listed_host(host, port)
     if item is not None:
         ground = RuleReason(f"allow {item.value}", item.source)

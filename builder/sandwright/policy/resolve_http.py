@@ -15,14 +15,17 @@ from sandwright.policy.provenance import Faults, Sourced
 
 
 def resolve_http(settings: MergedSettings, faults: Faults) -> tuple[HttpHost, ...]:
-    """The hosts of `network.http` in the order of their first rules."""
+    """The hosts of `network.http` in the order of their first rules.
+
+    Such a host is no tunnel, whatever layer lists it in `network.allow`; one layer must not say both.
+    """
     found: dict[tuple[str, int], list[Sourced[HttpRuleSection]]] = {}
     for item in settings.items("network.http"):
         found.setdefault(http_host(item.value.host), []).append(item)
     for item in settings.items("network.allow"):
         pattern = listed_pattern(item.value)
-        for host, port in found:
-            if pattern.host == host and pattern.matches(host, port):
+        for (host, _), rules in found.items():
+            if pattern.host == host and any(each.source.layer == item.source.layer for each in rules):
                 message = f"{item.value} would be a tunnel, and network.http has rules for it; list it in one"
                 faults.add(item.source, message)
     return tuple(

@@ -82,9 +82,9 @@ class Haproxy:
             if line[:1].isalpha():
                 section, current = line, _Frontend("")
             elif words and not words.startswith("#") and section.startswith(("frontend ", "backend ")):
-                self._parse_line(_Line(number, words), section.split()[1], current)
+                self._parse_haproxy_line(_Line(number, words), section.split()[1], current)
 
-    def _parse_line(self, line: _Line, section: str, current: _Frontend) -> None:
+    def _parse_haproxy_line(self, line: _Line, section: str, current: _Frontend) -> None:
         if found := _HOST.fullmatch(line.text):
             current.name, current.port = found[1], int(found[2])
             self._hosts[current.name, current.port] = current
