@@ -26,6 +26,9 @@ from sandwright.progress import SILENT, Progress
 RECORD = "record.json"
 """What was made, beside the account's home."""
 
+NO_HOME = "/nonexistent"
+"""The home that passwd(5) has: sshd, mail programs and systemd obey files in one that runs can write."""
+
 SCHEMA = 1
 _LIMIT = 60.0
 _TREE = 600.0
@@ -176,6 +179,11 @@ def _making(account: DedicatedAccount, workspace: SharedTrees) -> Iterator[Accou
     if uid is None:
         says = f"create the system account {account.name}, without a password or a shell"
         yield AccountStep((says,), lambda: _useradd(account))
+    elif pwd.getpwnam(account.name).pw_dir != NO_HOME:
+        says = (
+            f"give {account.name} the home {NO_HOME} in /etc/passwd, as programs of the host obey files there"
+        )
+        yield AccountStep((says,), lambda: _usermod(account))
     if before != record or not base.is_dir():
         says = f"create {base}: its home (0700), a directory for the root of its runs, and {RECORD}"
         yield AccountStep((says,), lambda: _make_directories(account, record))
@@ -202,9 +210,14 @@ def _closed_parents(trees: Sequence[Path], uid: int) -> list[Path]:
 
 def _useradd(account: DedicatedAccount) -> Sequence[str]:
     _run_as_root(
-        "useradd", "--system", "--user-group", "--no-create-home", "--home-dir", account.home,
+        "useradd", "--system", "--user-group", "--no-create-home", "--home-dir", NO_HOME,
         "--shell", "/usr/sbin/nologin", "--comment", "sandwright", account.name,
     )  # fmt: skip
+    return ()
+
+
+def _usermod(account: DedicatedAccount) -> Sequence[str]:
+    _run_as_root("usermod", "--home", NO_HOME, account.name)
     return ()
 
 
