@@ -181,7 +181,7 @@ def _making(account: DedicatedAccount, workspace: SharedTrees) -> Iterator[Accou
         yield AccountStep((says,), lambda: _useradd(account))
     elif pwd.getpwnam(account.name).pw_dir != NO_HOME:
         says = (
-            f"give {account.name} the home {NO_HOME} in /etc/passwd, as programs of the host obey files there"
+            f"give {account.name} the home {NO_HOME} in /etc/passwd, for which the host has no files"
         )
         yield AccountStep((says,), lambda: _usermod(account))
     if before != record or not base.is_dir():
