@@ -69,8 +69,8 @@ NEW: Mapping[str, str] = {
 """Names that are held where the project did not have the file before."""
 
 _CONTINUED = ("rebase-apply", "rebase-merge", "sequencer")
-"""What `git rebase --continue` and the like go on with: lines of commands, and a merge strategy, for which Git
-starts `git-merge-STRATEGY`, also from the project."""
+"""What `git rebase --continue` and the like go on with: lines of commands, and a merge strategy, for which
+Git starts `git-merge-STRATEGY`, also from the project."""
 
 _OF_REPOSITORY = frozenset(("commondir", "config", "config.worktree", "hooks", "info", "objects", "refs"))
 """What Git reads in a directory with a `HEAD`, which it takes for a repository then."""

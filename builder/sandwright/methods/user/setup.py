@@ -180,9 +180,7 @@ def _making(account: DedicatedAccount, workspace: SharedTrees) -> Iterator[Accou
         says = f"create the system account {account.name}, without a password or a shell"
         yield AccountStep((says,), lambda: _useradd(account))
     elif pwd.getpwnam(account.name).pw_dir != NO_HOME:
-        says = (
-            f"give {account.name} the home {NO_HOME} in /etc/passwd, for which the host has no files"
-        )
+        says = f"give {account.name} the home {NO_HOME} in /etc/passwd, for which the host has no files"
         yield AccountStep((says,), lambda: _usermod(account))
     if before != record or not base.is_dir():
         says = f"create {base}: its home (0700), a directory for the root of its runs, and {RECORD}"
