@@ -72,5 +72,5 @@ def test_what_git_would_continue_is_reported(project: Project, path: str) -> Non
     project.policy.write_text("schema: 1\nmethod: bwrap\nfilesystem: {write: [$PROJECT]}\n")
     assert "new or changed" not in project.run("true").stderr.decode()
     ended = project.run("sh", "-c", f"mkdir -p .git/sequencer; echo x/evil >.git/{path}")
-    named = f"new or changed while it ran: {git / path.split('/')[0]}"
+    named = f"new or changed while it ran: {git / path.split('/', maxsplit=1)[0]}"
     assert (ended.returncode, named in ended.stderr.decode()) == (0, True), ended.stderr
