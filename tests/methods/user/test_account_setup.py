@@ -274,3 +274,22 @@ def test_nothing_is_written_where_the_account_says(made: Callable[[], Project], 
     config = Path(project.account.home) / ".gitconfig"
     assert not config.is_symlink()
     assert str(project.root) in config.read_text()
+
+
+def test_rights_over_what_the_policy_listed_before_are_revoked(
+    made: Callable[[], Project], tmp_path: Path
+) -> None:
+    """The next account on this machine may get the number of one that was removed."""
+    project = made()
+    outer, inner = tmp_path / "outer", tmp_path / "outer/inner"
+    inner.mkdir(parents=True)
+    (outer / "file").touch(0o600)
+    (inner / "file").touch(0o600)
+    for trees in ((outer,), (inner,), (outer, inner), ()):
+        with accounts_change():
+            plan_account(project.account, SharedTrees(project.root, trees, os.geteuid())).execute()
+        uid = project.uid
+        shared = [read_acl(each / "file").permissions(uid) for each in (outer, inner)]
+        assert shared == [6 if outer in trees else None, 6 if trees else None], trees
+    again = plan_account(project.account, SharedTrees(project.root, (), os.geteuid()))
+    assert again.steps == ()
