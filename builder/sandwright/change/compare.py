@@ -79,7 +79,7 @@ def compare_policies(old: ResolvedPolicy, new: ResolvedPolicy, methods: Sequence
         refused |= _refusals(one, other)
         silent -= {name for name in silent if _decides(one.row(name)) and _decides(other.row(name))}
         found += _case_changes(case, one, other, methods, switched)
-    settings = changed_settings(old, new, refused, {each.case.subject for each in found})
+    settings = changed_settings(old, new, refused, {(each.case, each.widened) for each in found})
     silent -= refused.keys()
     return PolicyDifference(tuple(methods), tuple(found), settings, len(both_cases), tuple(sorted(silent)))
 
