@@ -120,6 +120,24 @@ def test_what_was_the_sandboxs_own_and_is_the_hosts_is_told(
     assert f"no longer: {told}" in narrower.text
 
 
+@pytest.mark.parametrize(
+    ("values", "passed", "told"),
+    [
+        ("{A_TOKEN: none}", "A_TOKEN", "passes A_TOKEN"),
+        ("{A_TOKEN: none}", '"A_*"', "passes A_TOKEN"),
+        ("{}", "A_TOKEN", "1 newly allowed"),
+        ("{}", '"A_*"', "1 newly allowed"),
+    ],
+)
+def test_a_secret_in_place_of_a_value_is_told(project: Path, values: str, passed: str, told: str) -> None:
+    """The variable was there before: no case differs. What a case reports is reported once."""
+    (project / "old.yaml").write_text(f"{OLD}environment: {{pass: [TERM], set: {values}}}\n")
+    (project / "sandbox.yaml").write_text(f"{OLD}environment: {{pass: [TERM, {passed}]}}\n")
+    wider = _diff(project, "old.yaml", "sandbox.yaml", "--method", "bwrap")
+    assert (wider.status, told in wider.text) == (14, True), wider.text
+    assert _diff(project, "sandbox.yaml", "old.yaml", "--method", "bwrap").status == 0
+
+
 @pytest.mark.needs("git")
 @pytest.mark.parametrize("wider", ["{mode: host}", "{mode: proxy, allow: [pypi.org]}"])
 def test_policies_with_a_network_are_compared_between_revisions(project: Path, wider: str) -> None:

@@ -9,13 +9,14 @@ from sandwright.change.questions import Case
 from sandwright.methods import registry
 from sandwright.policy.loosening import OTHER_METHOD, Loosening, loosenings, shown_path
 from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.policy.values import pattern_covers
 
-_ANSWERED = ("connects to", "passes", OTHER_METHOD)
+_ANSWERED = ("connects to", OTHER_METHOD)
 """What the cases ask about, and methods, which have no order here."""
 
 
-_VERBS = {"read": "reads", "write": "writes"}
-"""By question about a path: what a loosening says of it."""
+_VERBS = {"read": "reads", "write": "writes", "env": "passes"}
+"""By question: what a loosening says of the answer."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,8 @@ def changed_settings(
     """What changed but for the cases. `refused` are methods that take only one of the policies.
 
     `cases` are those that changed, each with whether more is allowed. What they report is reported once. A
-    path that was the sandbox's own and is the host's now can be read before and after: no case reports that.
+    path that was the sandbox's own and is the host's now can be read before and after, and a
+    variable that had a value of the policy's is there before and after: no case reports these.
     """
     told = {(_VERBS.get(case.question), shown_path(case.subject, new.facts), wide) for case, wide in cases}
     remote = registry.remote((*old.methods, *new.methods))
@@ -55,6 +57,9 @@ def changed_settings(
 
 
 def _is_new(found: Loosening, reported: Collection[tuple[str | None, str, bool]], *, widened: bool) -> bool:
+    if found.what == "passes":
+        names = (name for what, name, wide in reported if (what, wide) == ("passes", widened))
+        return not any(pattern_covers(found.subject, name) for name in names)
     return (found.what, found.subject, widened) not in reported and found.what not in _ANSWERED
 
 
