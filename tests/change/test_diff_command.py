@@ -121,6 +121,30 @@ def test_what_was_the_sandboxs_own_and_is_the_hosts_is_told(
 
 
 @pytest.mark.parametrize(
+    ("old", "new", "status"),
+    [
+        ("[bwrap, landlock]", "[landlock, bwrap]", 14),
+        ("[bwrap, landlock]", "[landlock]", 14),
+        ("[bwrap, vm, landlock]", "[bwrap, landlock, vm]", 14),
+        ("[bwrap, landlock]", "[bwrap]", 0),
+    ],
+)
+def test_a_method_that_runs_take_first_now_is_compared(
+    project: Path, old: str, new: str, status: int
+) -> None:
+    """Both lists have the weaker one, which is taken where it stands before what works here."""
+    (project / ".vscode").mkdir()
+    names = ("protect", "attributes", "readonly")
+    accepted = [f"{{feature: filesystem.{each}, method: landlock, reason: x}}" for each in names]
+    accepted.append("{feature: process.kernel, method: landlock, reason: x}")
+    for name, methods in (("old.yaml", old), ("sandbox.yaml", new)):
+        text = f"schema: 1\nmethods: {methods}\naccept_gaps: [{', '.join(accepted)}]\n"
+        (project / name).write_text(text)
+    result = _diff(project, "old.yaml", "sandbox.yaml", "--method", "bwrap")
+    assert result.status == status, result.text
+
+
+@pytest.mark.parametrize(
     ("values", "passed", "told"),
     [
         ("{A_TOKEN: none}", "A_TOKEN", "passes A_TOKEN"),
