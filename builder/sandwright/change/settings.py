@@ -45,10 +45,14 @@ def changed_settings(
     path that was the sandbox's own and is the host's now can be read before and after, and a
     variable that had a value of the policy's is there before and after: no case reports these.
     """
-    told = {(_VERBS.get(case.question), shown_path(case.subject, new.facts), wide) for case, wide in cases}
+    reported = {
+        (_VERBS.get(case.question), shown_path(case.subject, new.facts), wide) for case, wide in cases
+    }
     remote = registry.remote((*old.methods, *new.methods))
-    wider = (each for each in loosenings(new, old, remote=remote) if _is_new(each, told, widened=True))
-    narrower = (each for each in loosenings(old, new, remote=remote) if _is_new(each, told, widened=False))
+    wider = (each for each in loosenings(new, old, remote=remote) if _is_new(each, reported, widened=True))
+    narrower = (
+        each for each in loosenings(old, new, remote=remote) if _is_new(each, reported, widened=False)
+    )
     found = [SettingChange(str(each), widened=True) for each in wider]
     found += [SettingChange(f"no longer: {each}", widened=False) for each in narrower]
     found += _refusal_changes(refused)
