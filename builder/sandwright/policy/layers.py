@@ -56,6 +56,7 @@ FIELDS: Mapping[str, Way] = {
     "environment.set": "entries",
     "credentials.cloud": "value",
     "credentials.shims": "entries",
+    "credentials.signing": "grants",
     "user.mapping": "value",
     "resources.memory": "value",
     "resources.cpus": "value",

@@ -298,12 +298,10 @@ def _process_uses(policy: ResolvedPolicy) -> Iterator[Use]:
     if policy.macos:
         yield Use("macos", "macos", policy.source("macos"))
     yield Use("environment.pass", "pass", policy.source("environment.pass"))
-    for name in ("environment.set", "credentials.shims"):
-        for key, item in policy.settings.entries.get(name, {}).items():
-            if item.value is not None:
-                yield Use(name, key, item.source)
-    if policy.credentials.cloud != "none":
-        yield Use("credentials.cloud", "cloud: readonly", policy.source("credentials.cloud"))
+    for key, item in policy.settings.entries.get("environment.set", {}).items():
+        if item.value is not None:
+            yield Use("environment.set", key, item.source)
+    yield from _credential_uses(policy)
     if policy.mapping == "required":
         yield Use("user.mapping", "mapping: required", policy.source("user.mapping"))
     for name in ("memory", "cpus", "pids", "files", "time"):
@@ -314,3 +312,14 @@ def _process_uses(policy: ResolvedPolicy) -> Iterator[Use]:
     yield Use("image", f"image: {policy.image}", policy.source("image"))
     if policy.gvisor_engine != "none":
         yield Use("gvisor.engine", f"engine: {policy.gvisor_engine}", policy.source("gvisor.engine"))
+
+
+def _credential_uses(policy: ResolvedPolicy) -> Iterator[Use]:
+    """Keys that sign use what shims use: a program on the host, and a way to it."""
+    for key, item in policy.settings.entries.get("credentials.shims", {}).items():
+        if item.value is not None:
+            yield Use("credentials.shims", key, item.source)
+    if policy.credentials.signing:
+        yield Use("credentials.shims", "signing", policy.source("credentials.signing"))
+    if policy.credentials.cloud != "none":
+        yield Use("credentials.cloud", "cloud: readonly", policy.source("credentials.cloud"))

@@ -41,7 +41,8 @@ class PathContext:
 class DenialContext:
     """What a report of denials needs of a policy and its method. All of it is known when it is rendered.
 
-    `seccomp`, `sockets`, `allow`, `method` say where these fields get their values, `shims` that by program.
+    `seccomp`, `sockets`, `allow`, `method` say where these fields get their values, `shims` that by program,
+    `signing` that of `credentials.signing`, empty without keys.
     `own_sockets` refuses Unix sockets inside; its edit does not allow those of datagrams. `partly` are calls
     that the profile refuses by their arguments, and why. `mode` is network.mode, and `network` where that is
     set. `shipped`: the profile is one of ours. No policy can list the sockets of `never`.
@@ -55,6 +56,7 @@ class DenialContext:
     method: str
     own_sockets: BlamedField
     shims: Mapping[str, str]
+    signing: str
     looser: tuple[LooserProfile, ...]
     partly: Mapping[str, str]
     shipped: bool
