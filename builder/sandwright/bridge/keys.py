@@ -47,14 +47,14 @@ def signing_keys(
         name = GPG if text.startswith("gpg:") else SSH
         if name in policy.credentials.shims:
             raise UsageError(f"credentials.shims.{name}: credentials.signing runs {name} itself")
-        program = _host_program(name, path, sandbox)
+        program = _signing_program(name, path, sandbox)
         if name == GPG:
             yield _gpg_key(text, program, {**variables, "PATH": path}, sandbox)
         else:
             yield _ssh_key(text, program, {**variables, "PATH": path}, policy.facts.home, sandbox)
 
 
-def _host_program(name: str, path: str, sandbox: Reach) -> str:
+def _signing_program(name: str, path: str, sandbox: Reach) -> str:
     found = shutil.which(name, path=path)
     if found is None:
         raise ToolMissing(name, "credentials.signing runs it on the host")
@@ -131,7 +131,7 @@ def _agent_keys(environment: Mapping[str, str], sandbox: Reach) -> list[str]:
     """The public keys in the agent; none where there is no agent."""
     if "SSH_AUTH_SOCK" not in environment:
         return []
-    program = _host_program("ssh-add", environment["PATH"], sandbox)
+    program = _signing_program("ssh-add", environment["PATH"], sandbox)
     listed = process.run(program, "-L", env=environment, timeout=20, check=False).stdout
     found = map(parse_public, listed.decode(errors="replace").splitlines())
     return [public for public in found if public is not None]
