@@ -235,6 +235,8 @@ def _denied_request(refused: DeniedRequest, count: int, context: DenialContext) 
 def _bridged(call: BridgedCall, count: int, context: DenialContext) -> Denial:
     program = (call.program or "").split(" ")[0]
     blamed = BlamedField(field="credentials.shims", source=context.shims.get(program, "nowhere"))
+    if program not in context.shims and context.signing:
+        blamed = BlamedField(field="credentials.signing", source=context.signing)
     return _denial("bridge", printable_line(call.words()), count, blamed, why=printable_line(call.why or ""))
 
 
