@@ -1,9 +1,9 @@
 """Renders the configuration of the proxy that reads requests: haproxy's, from `network.http`.
 
-Each host of `network.http` has a socket of its own, to which the relay leads the tunnels that the sandbox asks
-for, and another that leads to squid. haproxy has no port, no name to look up and no address to choose. Its own
-parser refuses what has two readings (conflicting lengths and hosts, control characters); the rules compare
-what is left. Secrets are in none of its files: they come through its control socket.
+Each host of `network.http` has a socket of its own, to which the relay leads the tunnels that the sandbox
+asks for, and another that leads to squid. haproxy has no port, no name to look up and no address to choose.
+Its own parser refuses most of what has two readings (conflicting lengths and hosts); the rules compare what is
+left. Secrets are in none of its files: they come through its control socket.
 
 Facts about haproxy are from its configuration manual (2.6), and were tried with 2.6.12.
 """
@@ -17,7 +17,18 @@ from types import MappingProxyType
 
 from sandwright.errors import RenderError
 from sandwright.policy.http_credentials import HttpCredential
-from sandwright.policy.http_rules import SEGMENTS, HttpHost, HttpRule, path_regex, pattern_regex
+from sandwright.policy.http_rules import (
+    ECHOES,
+    OVERRIDES,
+    OVERRIDING_QUERY,
+    SEGMENTS,
+    HttpHost,
+    HttpRule,
+    header_regex,
+    lookalike_regex,
+    path_regex,
+    pattern_regex,
+)
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.proxyfacts import DIRECTORY
 from sandwright.render.quoting import Quoted
@@ -25,17 +36,14 @@ from sandwright.render.templates import add_filter, render_template
 
 REFUSALS: Mapping[str, str] = MappingProxyType({
     "host": "the certificate's name, the header Host and this connection's host are not the same",
-    "spelling": "the path has dot segments, empty segments, or characters that servers read in two ways",
-    "override": "a header or query asks the server for another method",
+    "spelling": "the path or a header is spelled in a way that servers read differently",
+    "override": "a header or query asks the server for another method, path or host",
     "upgrade": "only rules without methods allow WebSockets, and no other upgrade is allowed",
     "rule": "no rule of network.http allows this method and path",
-    "credential": "the header holds neither the sandbox's placeholder nor nothing",
+    "credential": "the secret's header holds another value than the placeholder of the sandbox",
     "secret": "the host's secret for this header could not be read",
 })  # fmt: skip
 """Why a request is refused, in the order in which it is found, `secret` with 503 and all others with 403."""
-
-OVERRIDES = ("x-http-method-override", "x-http-method", "x-method-override")
-"""Headers by which frameworks take a request for one of another method."""
 
 _WORD = re.compile(r"[A-Za-z0-9._/:@+-]+")
 
@@ -46,6 +54,11 @@ class _Secret:
 
     key: str
     header: str
+
+    @property
+    def lookalikes(self) -> str:
+        """Names of headers that some servers take for this one."""
+        return lookalike_regex(self.header)
 
 
 @dataclass(frozen=True)
@@ -116,7 +129,9 @@ def haproxy_configuration(policy: ResolvedPolicy, authorities: str) -> str:
         authorities=authorities,
         hosts=list(_hosts(policy)),
         segments=SEGMENTS,
-        overrides=OVERRIDES,
+        overrides=header_regex(OVERRIDES),
+        overriding_query=OVERRIDING_QUERY,
+        echoes=ECHOES,
         refusals=REFUSALS,
         spelling={each: path_regex(slashes=each) for each in (False, True)},
     )
@@ -149,7 +164,7 @@ def _rule(number: int, rule: HttpRule) -> _Rule | None:
         ]
         conditions.append(f"paths_{number}")
     if rule.query is not None:
-        query = f"-m str {quote_query(rule.query)}" if rule.query else "-m len 0"
+        query = f"-m str {quote_query(rule.query)}" if rule.query else "-m len gt 0"
         lines.append(f"acl query_{number} query {query}")
-        conditions.append(f"query_{number}")
+        conditions.append(f"query_{number}" if rule.query else f"!query_{number}")
     return _Rule(number, tuple(map(Quoted, lines)), Quoted(" ".join(conditions) or "TRUE"))
