@@ -60,6 +60,10 @@ _PATTERN = re.compile(rf"/({CHARACTERS}|{ESCAPES}|{SLASH})*")
 _REPOSITORY = re.compile(r"[A-Za-z0-9_*][A-Za-z0-9._*-]*(/[A-Za-z0-9_*][A-Za-z0-9._*-]*)*")
 
 
+QUERY = r"^[\x21\x22\x24-\x7e]*$"
+"""The characters of a query, and of a path before it."""
+
+
 def path_regex(*, slashes: bool) -> str:
     """What a path must match as a whole to be compared at all; it must not contain `SEGMENTS` besides."""
     return f"^/({CHARACTERS}|{ESCAPES}{f'|{SLASH}' if slashes else ''})*$"
@@ -175,6 +179,8 @@ class HttpHost:
         """The rule that allows a request, or why it is refused. `target` is the path with its query."""
         path, _, query = target.partition("?")
         if not re.search(path_regex(slashes=self.slashes), path) or re.search(SEGMENTS, path):
+            return "spelling"
+        if not re.search(QUERY, query):
             return "spelling"
         if re.search(OVERRIDING_QUERY, query, re.IGNORECASE):
             return "override"

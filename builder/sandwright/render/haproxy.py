@@ -2,8 +2,8 @@
 
 Each host of `network.http` has a socket of its own, to which the relay leads the tunnels that the sandbox
 asks for, and another that leads to squid. haproxy has no port, no name to look up and no address to choose.
-Its own parser refuses most of what has two readings (conflicting lengths and hosts); the rules compare what is
-left. Secrets are in none of its files: they come through its control socket.
+Its own parser refuses most of what has two readings (conflicting lengths and hosts); the rules compare what
+is left. Secrets are in none of its files: they come through its control socket.
 
 Facts about haproxy are from its configuration manual (2.6), and were tried with 2.6.12.
 """
@@ -21,6 +21,7 @@ from sandwright.policy.http_rules import (
     ECHOES,
     OVERRIDES,
     OVERRIDING_QUERY,
+    QUERY,
     SEGMENTS,
     HttpHost,
     HttpRule,
@@ -130,6 +131,7 @@ def haproxy_configuration(policy: ResolvedPolicy, authorities: str) -> str:
         hosts=list(_hosts(policy)),
         segments=SEGMENTS,
         overrides=header_regex(OVERRIDES),
+        query=QUERY,
         overriding_query=OVERRIDING_QUERY,
         echoes=ECHOES,
         refusals=REFUSALS,
