@@ -153,11 +153,11 @@ def head(connection: socket.socket) -> bytes:
 def rest(connection: socket.socket, patience: float) -> bytes:
     """All that comes until the end, or until nothing comes for some seconds."""
     connection.settimeout(patience)
-    said = b""
+    said = []
     with contextlib.suppress(OSError):
         while block := connection.recv(65536):
-            said += block
-    return said
+            said.append(block)
+    return b"".join(said)
 
 
 @contextlib.contextmanager

@@ -1,8 +1,8 @@
 """Decides where a connection leads by its first bytes, without taking them: to squid, or to an opened host.
 
-A sandbox asks for a tunnel with CONNECT. To a host of `network.http` the relay answers itself, and leads to the
-proxy that reads requests. Everything else, and everything in doubt, goes to squid as it is, which refuses these
-hosts to the sandbox: what is read here can only choose the stricter way.
+A sandbox asks for a tunnel with CONNECT. To a host of `network.http` the relay answers itself, and leads to
+the proxy that reads requests. Everything else, and everything in doubt, goes to squid as it is, which refuses
+these hosts to the sandbox: what is read here can only choose the stricter way.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class Opened:
 class OpenedHosts:
     """The hosts in the order of the proxy's sockets, and what its connections say first.
 
-    `opener` is the address by which squid knows them (PROXY protocol): random, so that no other process of this
-    machine is taken for the proxy, on either side of it.
+    `opener` is the address by which squid knows them (PROXY protocol): random, so that no other process of
+    this machine is taken for the proxy, on either side of it.
     """
 
     hosts: tuple[Opened, ...]
@@ -76,13 +76,13 @@ class Undecided(Exception):
 
 
 Way = Literal["sandbox", "launcher", "proxy"]
-"""Who connects: programs of a sandbox, its launcher for them (which says squid's greeting itself), or the proxy
-that reads requests."""
+"""Who connects: programs of a sandbox, its launcher for them (which says squid's greeting itself), or the
+proxy that reads requests."""
 
 
 @dataclass(frozen=True)
 class Destination:
-    """Where a connection leads: an address, or a socket that is connected, and the bytes that it begins with."""
+    """Where a connection leads: an address, or a connected socket, and the bytes that it begins with."""
 
     target: Address | socket.socket
     greeting: bytes = b""
@@ -193,14 +193,20 @@ def accepted_head(data: bytes) -> int | None:
 
 
 def starts_with(data: bytes, expected: bytes) -> bool:
-    """Whether `data` begins with `expected`. Raise Undecided while it may."""
-    if len(data) < len(expected) and expected.startswith(data):
+    """Whether `data` begins with a secret. Raise Undecided before as many bytes have come.
+
+    An answer to fewer would say whether they are right, and so let anybody find the secret byte by byte.
+    """
+    if len(data) < len(expected):
         raise Undecided
     return data.startswith(expected)
 
 
 def peek(connection: socket.socket) -> bytes:
-    """The bytes that have come, left where they are. Raise Undecided without any, ConnectionError at the end."""
+    """The bytes that have come, left where they are.
+
+    Raise Undecided without any, ConnectionError at the end.
+    """
     try:
         data = connection.recv(MAX_HEAD, socket.MSG_PEEK)
     except BlockingIOError:
