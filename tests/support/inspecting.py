@@ -73,6 +73,7 @@ class Reply:
 class Inspected:
     """A proxy with hosts that it opens, and the upstream behind it."""
 
+    policy: ResolvedPolicy
     proxy: Proxy
     canary: Canary
 
@@ -161,8 +162,8 @@ def rest(connection: socket.socket, patience: float) -> bytes:
 
 
 @contextlib.contextmanager
-def inspected(world: World, text: str = POLICY) -> Iterator[Inspected]:
-    """A proxy with an upstream for all hosts of the policy, for the length of a `with`."""
+def inspected(world: World, text: str = POLICY, *, secrets: bool = True) -> Iterator[Inspected]:
+    """A proxy with an upstream for all hosts of a policy, for the length of a `with`."""
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="sandwright-inspected-")))
         folder.chmod(0o755)
@@ -173,8 +174,8 @@ def inspected(world: World, text: str = POLICY) -> Iterator[Inspected]:
         names.chmod(0o644)
         policy = policy_with(text, upstream.authority)
         running = stack.enter_context(proxy(policy, hosts_file=names, nameservers=("45.33.32.53",)))
-        found = Inspected(running, upstream)
-        for file, value in (("secrets.map", SECRET), ("placeholders.map", PLACEHOLDER)):
+        found = Inspected(policy, running, upstream)
+        for file, value in (("secrets.map", SECRET), ("placeholders.map", PLACEHOLDER)) if secrets else ():
             set_values(found.folder, file, {f"{API}:{PORT}:x-api-key": value})
         yield found
 
