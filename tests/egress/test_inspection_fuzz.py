@@ -16,7 +16,7 @@ import pytest
 
 from sandwright.egress.opening import MAX_HEAD, Undecided, accepted_head, starts_with, tunnel_head
 from sandwright.policy.http_rules import HttpHost, HttpRule, http_path
-from sandwright.render.haproxy import REFUSALS
+from sandwright.render.proxyfacts import REFUSALS
 from support.inspecting import HOSTS, PORT, Inspected, inspected
 from support.netlab import World
 from support.thorough import THOROUGH
@@ -25,8 +25,30 @@ SEED = 38
 CASES = 20_000 if THOROUGH else 2500
 """Requests, in all."""
 
-WORDS = ("a", "b", "acme", "x.git", "~u", "-", "v1", "A", "(c)", "@s", "d=e", "f+g", "h'i", "$j", "k!", "l:m")
-WORDS += ("%20", "%C3%A9", "%e2%82%ac", "%5Bn%5D", "%3D", "%40")
+WORDS = (
+    "a",
+    "b",
+    "acme",
+    "x.git",
+    "~u",
+    "-",
+    "v1",
+    "A",
+    "(c)",
+    "@s",
+    "d=e",
+    "f+g",
+    "h'i",
+    "$j",
+    "k!",
+    "l:m",
+    "%20",
+    "%C3%A9",
+    "%e2%82%ac",
+    "%5Bn%5D",
+    "%3D",
+    "%40",
+)
 MISSPELT = (
     "..",
     ".",
@@ -43,10 +65,27 @@ MISSPELT = (
     "%7f",
     "%zz",
     "%",
+    "",
+    "\\",
+    "..;",
+    "%ed%a0%80",
+    "%f4%90%80%80",
+    "[",
+    "^",
+    "%2",
+    "...",
+    ".a",
+    "a.",
 )
-MISSPELT += ("", "\\", "..;", "%ed%a0%80", "%f4%90%80%80", "[", "^", "%2", "...", ".a", "a.")
-QUERIES = ("", "", "", "?", "?a=b", "?service=git-upload-pack", "?service=git-receive-pack", "?_method=PUT")
-QUERIES += (
+QUERIES = (
+    "",
+    "",
+    "",
+    "?",
+    "?a=b",
+    "?service=git-upload-pack",
+    "?service=git-receive-pack",
+    "?_method=PUT",
     "?x=_method",
     "?%5fMETHOD",
     "?method=a",
@@ -175,8 +214,6 @@ PIECES = (
     b"\r",
     b" ",
     b":",
-)
-PIECES += (
     b"443",
     b"0443",
     b"99999",
@@ -187,8 +224,14 @@ PIECES += (
     b"\t",
     b"@x",
     b"/",
+    b"Host: x\r\n",
+    b"X: " + b"y" * 3000,
+    b"\xff",
+    b"200",
+    b"[::1]",
+    b"\n\n",
+    b"\x16\x03\x01",
 )
-PIECES += (b"Host: x\r\n", b"X: " + b"y" * 3000, b"\xff", b"200", b"[::1]", b"\n\n", b"\x16\x03\x01")
 
 
 def random_bytes(draw: random.Random) -> bytes:

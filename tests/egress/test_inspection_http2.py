@@ -106,6 +106,7 @@ def send(opened: Inspected, sent: bytes, host: str = API, patience: float = 2.0)
         assert connection.selected_alpn_protocol() == "h2"
         connection.sendall(sent)
         return answer(connection, patience)
+    return Answer(0, b"")
 
 
 @pytest.mark.parametrize("name", REFUSED)

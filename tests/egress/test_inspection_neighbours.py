@@ -92,8 +92,8 @@ def haproxy(opened: Inspected) -> tuple[int, dict[str, str]]:
         for each in Path("/proc").glob("[0-9]*")
         if named in (words := (each / "cmdline").read_bytes().split(b"\0")) and b"haproxy" in words[0]
     )
-    words = (found / "environ").read_text().split("\0")
-    return int(found.name), dict(word.split("=", 1) for word in words if word)
+    environment = (found / "environ").read_text().split("\0")
+    return int(found.name), {name: value for name, _, value in (each.partition("=") for each in environment)}
 
 
 @pytest.mark.parametrize("name", ["launchers", "squid", "haproxy"])

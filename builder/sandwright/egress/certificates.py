@@ -1,7 +1,7 @@
-"""The certificates of one run: an authority that signs for the hosts of `network.http`, and one for each host.
+"""The certificates of one run: of an authority for the hosts of `network.http`, and of each host.
 
-OpenSSL's program makes them (openssl-req(1), 3.0 or newer). The authority may sign for these hosts only, and its
-key is removed before the sandbox starts; the hosts' keys are, once haproxy has read them.
+OpenSSL's program makes them (openssl-req(1), 3.0 or newer). The authority may sign for these hosts only. Its
+key is removed before the sandbox starts, the hosts' keys once haproxy has read them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Starts the inspecting proxy of one run: its certificates, its sockets, haproxy itself, and its secrets.
 
-Everything that haproxy listens on is a socket of the supervisor's, which it inherits: under its filter it can
-make no Unix socket, and with Landlock it connects to the relay only. Secrets and placeholders come through its
-control socket, whose path only this user can reach, and are in its memory alone.
+Everything that haproxy listens on is a socket of the supervisor's, which it inherits: under its filter it
+can make no Unix socket, and with Landlock it connects to the relay only. Secrets and placeholders come
+through its control socket, whose path only this user can reach, and are in its memory alone.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from sandwright import process
 from sandwright.egress.certificates import new_authority
 from sandwright.egress.opening import Opened, OpenedHosts
 from sandwright.egress.proxy_plan import AUTHORITIES, OUT, InspectionPlan
+from sandwright.egress.request_log import LOG
 from sandwright.errors import HostError
+from sandwright.lazy import load
 from sandwright.render.proxyfacts import DIRECTORY
 
 FOLDER = "http"
@@ -80,6 +82,12 @@ def write_inspection(plan: InspectionPlan, directory: Path, share: Callable[[Pat
         believed = trust / AUTHORITIES
         believed.write_text(plan.authorities + authority.certificate)
         believed.chmod(0o644)
+        store = trust / "authorities.jks"
+        java_store = load(
+            "sandwright.render.authorities:java_store"
+        )  # only a session with such hosts needs it
+        store.write_bytes(java_store(believed.read_text()))
+        store.chmod(0o644)
     for name, content in files.items():
         path = folder / name
         path.touch(mode=0o600)
@@ -98,7 +106,7 @@ def running_inspection(
         listeners = {name: stack.enter_context(_listener(folder / file)) for name, file in names.items()}
         listeners["SW_CONTROL"] = stack.enter_context(_listener(folder / CONTROL))
         environment = {name: str(listener.fileno()) for name, listener in listeners.items()}
-        log = stack.enter_context((folder / "requests.log").open("wb"))
+        log = stack.enter_context((folder / LOG).open("wb"))
         errors = stack.enter_context((folder / "haproxy.err").open("wb"))
         words = (word.replace(OUT, str(out_port)) for word in settings.argv)
         haproxy = stack.enter_context(

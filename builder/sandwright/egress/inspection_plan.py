@@ -48,6 +48,7 @@ def plan_inspection(policy: ResolvedPolicy, account: SquidAccount | None) -> Ins
         authorities,
         (*words, program, "-db", "-f", f"{DIRECTORY}/http/haproxy.cfg"),
         seccomp.hex(),
+        has_secrets=bool(policy.credentials.http),
     )
 
 

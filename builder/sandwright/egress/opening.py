@@ -1,8 +1,8 @@
-"""Decides where a connection leads by its first bytes, without taking them: to squid, or to an opened host.
+"""Decides where a connection leads by its first bytes, without taking them: to squid, or an opened host.
 
 A sandbox asks for a tunnel with CONNECT. To a host of `network.http` the relay answers itself, and leads to
-the proxy that reads requests. Everything else, and everything in doubt, goes to squid as it is, which refuses
-these hosts to the sandbox: what is read here can only choose the stricter way.
+the proxy that reads requests. Everything else, and everything in doubt, goes to squid as it is, which
+refuses these hosts to the sandbox: what is read here can only choose the stricter way.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ proxy that reads requests."""
 
 @dataclass(frozen=True)
 class Destination:
-    """Where a connection leads: an address, or a connected socket, and the bytes that it begins with."""
+    """Where a connection leads: an address or a connected socket, and the bytes that it begins with."""
 
     target: Address | socket.socket
     greeting: bytes = b""
@@ -203,10 +203,7 @@ def starts_with(data: bytes, expected: bytes) -> bool:
 
 
 def peek(connection: socket.socket) -> bytes:
-    """The bytes that have come, left where they are.
-
-    Raise Undecided without any, ConnectionError at the end.
-    """
+    """The bytes that have come, left there. Raise Undecided without any, ConnectionError at the end."""
     try:
         data = connection.recv(MAX_HEAD, socket.MSG_PEEK)
     except BlockingIOError:

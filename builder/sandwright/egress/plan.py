@@ -14,7 +14,7 @@ from sandwright.egress.squid_settings import InstalledSquid, find_squid, squid_a
 from sandwright.egress.start import Proxy, start_proxy
 from sandwright.errors import HostError, UsageError
 from sandwright.evaluate.explain.squid import CLIENT
-from sandwright.evaluate.proxied import check_proxy
+from sandwright.evaluate.proxied import check_inspection, check_proxy
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.proxy import ProxyPlace, render_proxy
 from sandwright.render.proxyfacts import DIRECTORY, LISTEN, OPENER, RELAY, SECCOMP
@@ -53,6 +53,8 @@ def plan_proxy(
     check_proxy(policy, configuration, client=RELAY if relayed else CLIENT)
     before, seccomp = _restricted(policy, squid, account) if relayed else _unrestricted(account)
     inspection = plan_inspection(policy, account)
+    if inspection:
+        check_inspection(policy, inspection.configuration)
     if inspection and not relayed:
         raise HostError("network.http needs Linux: there is no relay to the proxy that reads requests")
     words = (*before, squid.program)

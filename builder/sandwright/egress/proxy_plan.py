@@ -24,7 +24,7 @@ class InspectionPlan:
 
     `hosts` are those of `network.http`, in the order of its sockets. `authorities` are the certificates that
     it believes hosts by. `command` are the words that start it restricted, `seccomp` its filter in
-    hexadecimal.
+    hexadecimal. `has_secrets`: a session has to give it some.
     """
 
     configuration: str
@@ -32,6 +32,7 @@ class InspectionPlan:
     authorities: str = field(repr=False)
     command: tuple[str, ...]
     seccomp: str = field(repr=False)
+    has_secrets: bool
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,10 @@ from typing import IO, Protocol
 
 import sandwright
 from sandwright import process, user_dirs
-from sandwright.egress.inspection import FOLDER, InspectionSettings, write_inspection
+from sandwright.egress.inspection import FOLDER, TRUST, InspectionSettings, write_inspection
 from sandwright.egress.log import ProxyDecision, decisions
 from sandwright.egress.proxy_plan import InspectionPlan, ProxyPlan, SquidAccount
+from sandwright.egress.request_log import LOG
 from sandwright.egress.squid_settings import free_port, own_addresses
 from sandwright.egress.supervisor import ASK, SupervisorConfiguration, clean_up
 from sandwright.environment import PROXY_PORT
@@ -64,6 +65,17 @@ class Proxy:
     def url(self) -> str:
         """`http://host:port`."""
         return f"http://{self.host}:{self.port}"
+
+    @property
+    def authorities(self) -> str | None:
+        """The directory of the certificates that programs inside believe; None without `network.http`."""
+        trust = self.directory / TRUST
+        return str(trust) if trust.is_dir() else None
+
+    @property
+    def requests(self) -> Path | None:
+        """The log of the inspecting proxy, which `RequestLog` reads; None without `network.http`."""
+        return self.directory / FOLDER / LOG if self.authorities else None
 
     @property
     def alive(self) -> bool:

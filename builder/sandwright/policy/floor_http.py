@@ -28,7 +28,7 @@ def http_faults(floor: MergedSettings, settings: MergedSettings) -> Iterator[tup
             if past and not tunnels.covers(limit.pattern):
                 yield (
                     item.source,
-                    f"{item.value} leads past the floor's rules in network.http for {limit.name}",
+                    f"{item.value} leads past the floor's network.http for {limit.name}",
                 )
     yield from _secret_faults(floor, settings, opened)
 
@@ -37,7 +37,7 @@ def _rule_faults(host: HttpHost, limit: HttpHost | None) -> Iterator[tuple[Polic
     if limit is None:
         yield (
             host.rules[0].source,
-            f"{host.name} is in neither the floor's network.http nor its network.allow",
+            f"{host.name} is in neither list of the floor: network.http, allow",
         )
         return
     if host.private and not limit.private:
@@ -45,7 +45,7 @@ def _rule_faults(host: HttpHost, limit: HttpHost | None) -> Iterator[tuple[Polic
     for rule in host.uncovered(limit):
         yield (
             rule.source,
-            f"{host.name}: {rule}: more than the floor's network.http ({limit.rules[0].source})",
+            f"{host.name}: {rule}: more than the floor allows ({limit.rules[0].source})",
         )
 
 

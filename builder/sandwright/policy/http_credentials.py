@@ -1,4 +1,4 @@
-"""Entries of `credentials.http`: secrets of the host that the proxy puts into requests, and their placeholders.
+"""Entries of `credentials.http`: secrets that the proxy puts into requests, and their placeholders.
 
 The proxy puts a secret into a request that the rules of `network.http` allow, where its header is missing or
 holds the placeholder. Any other value is refused, as programs inside could work for another account with it.
@@ -22,10 +22,10 @@ FILE_LIFETIME, LIFETIME = 60, 3600
 
 _HEADER = re.compile(r"[a-z][a-z0-9-]{0,63}")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,31}")
-_FRAMING = frozenset(
-    ("host", "connection", "content-length", "transfer-encoding", "te", "trailer", "upgrade", "expect")
-    + ("keep-alive", "proxy-authorization", "proxy-connection", "cookie", "content-type", "accept-encoding")
-)
+_FRAMING = frozenset((
+    "host", "connection", "content-length", "transfer-encoding", "te", "trailer", "upgrade", "expect",
+    "keep-alive", "proxy-authorization", "proxy-connection", "cookie", "content-type", "accept-encoding",
+))  # fmt: skip
 """Headers that say what a message is, or that programs set themselves."""
 
 
@@ -61,6 +61,11 @@ class HttpCredential:
     def origin(self) -> str:
         """The source of the secret as the policy writes it."""
         return f"{self.kind}:{self.place}"
+
+
+def secret_key(credential: HttpCredential) -> str:
+    """The key of a secret in the proxy's maps."""
+    return f"{credential.host}:{credential.port}:{credential.header}"
 
 
 def header_name(text: str) -> str:

@@ -1,9 +1,9 @@
 """Rules of `network.http`: which requests a sandbox may send to a host whose TLS ends in our proxy.
 
 A request is compared as it was sent, so nothing may be spelled in two ways: a path with dot segments, empty
-segments, `;`, a backslash, or an escape of a character that needs none is refused (`spelling`) instead of
-being normalised, as servers normalise differently. The proxy's configuration (`render/haproxy.py`) is made of
-the same regular expressions that `decide` uses.
+segments, `;`, a backslash, or an escape of a character that needs none is refused instead of normalised, as
+servers normalise differently. The proxy's configuration (`render/haproxy.py`) is made of the same regular
+expressions that `decide` uses.
 """
 
 from __future__ import annotations

@@ -21,12 +21,12 @@ from dataclasses import dataclass, replace
 
 from sandwright.policy import load, values
 from sandwright.policy.facts import HostFacts
-from sandwright.policy.hosts import HostIndex, listed_pattern
+from sandwright.policy.hosts import HostIndex, HostPattern, listed_pattern
 from sandwright.policy.layers import merged
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.names import PRESETS, SECCOMP_PROFILES
 from sandwright.policy.paths import ancestors, below, canonical, is_inside
-from sandwright.policy.resolved import ResolvedPolicy, Shim
+from sandwright.policy.resolved import Network, ResolvedPolicy, Shim
 from sandwright.policy.secretnames import why_secret
 
 _LIMITS = ("memory", "cpus", "pids", "files", "time")
@@ -169,13 +169,7 @@ def _network_loosenings(policy: ResolvedPolicy, baseline: ResolvedPolicy) -> Ite
     for pattern in policy.network.allow:
         if reaches and other.hosts.covers(pattern):
             continue
-        for host in other.http:
-            if pattern.matches(host.host, host.port):
-                yield Loosening("connects past its rules in network.http to", host.name)
-        if pattern.private:
-            yield Loosening("reaches private addresses as", str(pattern))
-        elif not shipped_hosts().covers(pattern):
-            yield Loosening("connects to", str(pattern))
+        yield from _pattern_loosenings(policy, other, pattern)
     for path in policy.network.unix_sockets:
         if path not in other.unix_sockets:
             yield Loosening("connects to", shown_path(path, policy.facts))
@@ -185,6 +179,17 @@ def _network_loosenings(policy: ResolvedPolicy, baseline: ResolvedPolicy) -> Ite
     for port in policy.network.expose:
         if port not in other.expose:
             yield Loosening("answers on the host at", f"localhost:{port}")
+
+
+def _pattern_loosenings(policy: ResolvedPolicy, other: Network, pattern: HostPattern) -> Iterator[Loosening]:
+    """A tunnel that the baseline does not allow."""
+    for host in other.http:
+        if pattern.matches(host.host, host.port) and not policy.network.opened(host.host, host.port):
+            yield Loosening("connects past its rules in network.http to", host.name)
+    if pattern.private:
+        yield Loosening("reaches private addresses as", str(pattern))
+    elif not shipped_hosts().covers(pattern):
+        yield Loosening("connects to", str(pattern))
 
 
 def _http_loosenings(policy: ResolvedPolicy, baseline: ResolvedPolicy) -> Iterator[Loosening]:

@@ -338,8 +338,9 @@ class HttpCredentialSection:
     from_: SecretSource = field(metadata={"key": "from"})
     """The source of the secret on the host.
 
-    `env:NAME` is a variable, or what NAME_FILE or NAME_COMMAND names; `file:PATH` a file; `keyring:SERVICE/ACCOUNT`
-    an entry of the desktop's keyring; `cmd:WORDS` the output of a command, without a shell.
+    `env:NAME` is a variable, or what NAME_FILE or NAME_COMMAND names; `file:PATH` a file;
+    `keyring:SERVICE/ACCOUNT` an entry of the desktop's keyring; `cmd:WORDS` the output of a command, without
+    a shell.
     """
 
     variable: VariableName | None = None

@@ -56,15 +56,13 @@ def _http_rules(item: Sourced[HttpRuleSection], faults: Faults) -> Iterator[Http
 def resolve_credentials(
     settings: MergedSettings, hosts: tuple[HttpHost, ...], faults: Faults
 ) -> tuple[HttpCredential, ...]:
-    """The secrets of `credentials.http`. Each needs rules for its host, and a header and variable of its own."""
+    """The secrets of `credentials.http`; each needs rules for its host, and a header of its own."""
     found: list[HttpCredential] = []
     opened = {(each.host, each.port) for each in hosts}
     for item in settings.items("credentials.http"):
         one = _credential(item)
         if (one.host, one.port) not in opened:
-            faults.add(
-                item.source, f"{item.value.host} needs rules in network.http, which decide who gets it"
-            )
+            faults.add(item.source, f"{item.value.host} needs rules in network.http first")
         if any((one.host, one.port, one.header) == (each.host, each.port, each.header) for each in found):
             faults.add(item.source, f"another entry gives {item.value.host} the header {one.header}")
         if any(

@@ -291,6 +291,17 @@ def _socket_uses(policy: ResolvedPolicy) -> Iterator[Use]:
         yield replace(socket_use, feature="network.no-own-sockets")
 
 
+def _credential_uses(policy: ResolvedPolicy) -> Iterator[Use]:
+    for name in ("environment.set", "credentials.shims"):
+        for key, item in policy.settings.entries.get(name, {}).items():
+            if item.value is not None:
+                yield Use(name, key, item.source)
+    for credential in policy.credentials.http[:1]:
+        yield Use("credentials.http", f"http {credential.host}", credential.source)
+    if policy.credentials.cloud != "none":
+        yield Use("credentials.cloud", "cloud: readonly", policy.source("credentials.cloud"))
+
+
 def _process_uses(policy: ResolvedPolicy) -> Iterator[Use]:
     right = "sandbox-root" if policy.process.sandbox_root else "unprivileged"
     yield Use(f"process.{right}", "sandbox_root", policy.source("process.sandbox_root"))
@@ -301,14 +312,7 @@ def _process_uses(policy: ResolvedPolicy) -> Iterator[Use]:
     if policy.macos:
         yield Use("macos", "macos", policy.source("macos"))
     yield Use("environment.pass", "pass", policy.source("environment.pass"))
-    for name in ("environment.set", "credentials.shims"):
-        for key, item in policy.settings.entries.get(name, {}).items():
-            if item.value is not None:
-                yield Use(name, key, item.source)
-    for credential in policy.credentials.http[:1]:
-        yield Use("credentials.http", f"http {credential.host}", credential.source)
-    if policy.credentials.cloud != "none":
-        yield Use("credentials.cloud", "cloud: readonly", policy.source("credentials.cloud"))
+    yield from _credential_uses(policy)
     if policy.mapping == "required":
         yield Use("user.mapping", "mapping: required", policy.source("user.mapping"))
     for name in ("memory", "cpus", "pids", "files", "time"):

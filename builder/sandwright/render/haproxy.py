@@ -1,9 +1,9 @@
 """Renders the configuration of the proxy that reads requests: haproxy's, from `network.http`.
 
 Each host of `network.http` has a socket of its own, to which the relay leads the tunnels that the sandbox
-asks for, and another that leads to squid. haproxy has no port, no name to look up and no address to choose.
-Its own parser refuses most of what has two readings (conflicting lengths and hosts); the rules compare what
-is left. Secrets are in none of its files: they come through its control socket.
+asks for; the way out is the relay again. haproxy has no name to look up and no address to choose. Its own
+parser refuses most of what has two readings (conflicting lengths and hosts); the rules compare what is left.
+Secrets are in none of its files: they come through its control socket.
 
 Facts about haproxy are from its configuration manual (2.6), and were tried with 2.6.12.
 """
@@ -11,12 +11,11 @@ Facts about haproxy are from its configuration manual (2.6), and were tried with
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from types import MappingProxyType
 
 from sandwright.errors import RenderError
-from sandwright.policy.http_credentials import HttpCredential
+from sandwright.policy.http_credentials import secret_key
 from sandwright.policy.http_rules import (
     ECHOES,
     OVERRIDES,
@@ -31,20 +30,9 @@ from sandwright.policy.http_rules import (
     pattern_regex,
 )
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.render.proxyfacts import DIRECTORY
+from sandwright.render.proxyfacts import DIRECTORY, REFUSALS
 from sandwright.render.quoting import Quoted
 from sandwright.render.templates import add_filter, render_template
-
-REFUSALS: Mapping[str, str] = MappingProxyType({
-    "host": "the certificate's name, the header Host and this connection's host are not the same",
-    "spelling": "the path or a header is spelled in a way that servers read differently",
-    "override": "a header or query asks the server for another method, path or host",
-    "upgrade": "only rules without methods allow WebSockets, and no other upgrade is allowed",
-    "rule": "no rule of network.http allows this method and path",
-    "credential": "the secret's header holds another value than the placeholder of the sandbox",
-    "secret": "the host's secret for this header could not be read",
-})  # fmt: skip
-"""Why a request is refused, in the order in which it is found, `secret` with 503 and all others with 403."""
 
 _WORD = re.compile(r"[A-Za-z0-9._/:@+-]+")
 
@@ -110,11 +98,6 @@ def quote_query(text: object) -> Quoted:
 add_filter("haproxy", quote_haproxy)
 add_filter("pattern", quote_pattern)
 add_filter("sentence", quote_sentence)
-
-
-def secret_key(credential: HttpCredential) -> str:
-    """The key of a secret in haproxy's map."""
-    return f"{credential.host}:{credential.port}:{credential.header}"
 
 
 def haproxy_configuration(policy: ResolvedPolicy, authorities: str) -> str:

@@ -68,11 +68,12 @@ class ProxyPlace:
 
     `listen` is an address (an IPv6 one in brackets), `clients` are the networks that it answers. `log` and
     `cache_log` are files that it writes, `errors` is the directory of the pages: absolute paths of letters,
-    digits and `._+-`. `word` is a secret address, which the relay gives as
-    the source of connections (PROXY protocol), and `opener` that of the proxy that reads requests; without one, `clients` are answered as they are, or what
-    `clients_file` says with `acl sw_clients src …` but `acl sw_gateway src …`. `own_addresses` are
-    the addresses of the machine itself, None where each start brings them. `hosts_file` and `nameservers` are
-    squid's usual ones when absent and empty. `icmp`: this squid was built with its pinger, to be kept off.
+    digits and `._+-`. `word` is a secret address, which the relay gives as the source of connections (PROXY
+    protocol), `opener` that of the proxy that reads requests, without which hosts of `network.http` are not
+    reached; without `word`, `clients` are answered as they are, or what `clients_file` says with
+    `acl sw_clients src …` but `acl sw_gateway src …`. `own_addresses` are the addresses of the
+    machine itself, None where each start brings them. `hosts_file` and `nameservers` are squid's usual ones
+    when absent and empty. `icmp`: this squid was built with its pinger, to be kept off.
     """
 
     log: str
@@ -174,7 +175,7 @@ _PLACED = (
 
 def render_proxy(policy: ResolvedPolicy, settings: ProxyPlace) -> tuple[Artifact, ...]:
     """`squid.conf`, and `errors/ERR_SANDWRIGHT_…` for each of `REASONS`."""
-    opened = [each.pattern for each in policy.network.http]
+    opened = [each.pattern for each in policy.network.http] if settings.opener else []
     text = squid_configuration(policy.network.allow, settings, opened)
     return Artifact(
         "squid.conf", text.encode(), "the proxy's configuration: what of network.allow means"

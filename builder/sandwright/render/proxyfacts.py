@@ -25,9 +25,21 @@ REASONS: Mapping[str, int] = MappingProxyType({
 """Why a request is refused, with the status of the answer.
 
 `client`: not one of the proxy's. `method`: neither CONNECT nor plain HTTP, or TRACE, PURGE, or the proxy's
-own pages. `http`: a host of `network.http`, past the proxy that reads its requests. `spelling`: a host that can't be compared. `host`: not listed, or not with this port. `address`:
-not public, or this machine's. `unresolved`: the name has no address.
+own pages. `http`: a host of `network.http`, past the proxy that reads its requests. `spelling`: a host that
+can't be compared. `host`: not listed, or not with this port. `address`: not public, or this machine's.
+`unresolved`: the name has no address.
 """
+
+REFUSALS: Mapping[str, str] = MappingProxyType({
+    "host": "the certificate's name, the header Host and this connection's host are not the same",
+    "spelling": "the path or a header is spelled in a way that servers read differently",
+    "override": "a header or query asks the server for another method, path or host",
+    "upgrade": "only rules without methods allow WebSockets, and no other upgrade is allowed",
+    "rule": "no rule of network.http allows this method and path",
+    "credential": "the secret's header holds another value than the placeholder of the sandbox",
+    "secret": "the host's secret for this header could not be read",
+})  # fmt: skip
+"""Why a request is refused, in the order in which it is found, `secret` with 503 and all others with 403."""
 
 WORD = re.compile(r"[A-Za-z0-9/\[:][A-Za-z0-9._:/\[\]+-]*")
 """A word of squid's configuration, that can mean nothing more."""

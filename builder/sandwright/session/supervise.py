@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sandwright import foreground, user_dirs
 from sandwright.bridge.start import Bridge
@@ -20,6 +21,7 @@ from sandwright.egress.start import Proxy, start_proxy
 from sandwright.environment import CIDFILE
 from sandwright.errors import SandwrightError
 from sandwright.launcher.run_document import RunDocument, handed_over, with_document
+from sandwright.lazy import load
 from sandwright.methods.registry import backend
 from sandwright.session import state
 from sandwright.session.access_log import Access
@@ -34,6 +36,9 @@ from sandwright.session.follower import follow_run
 from sandwright.session.live_denials import DenialWriter
 from sandwright.session.post_run import report_run
 from sandwright.session.refused_hosts import RefusedHosts
+
+if TYPE_CHECKING:
+    from sandwright.session.http_secrets import HttpSecrets
 
 
 @dataclass
@@ -56,7 +61,9 @@ def run_supervised(session: CommandSession, notify: foreground.Notify) -> int:
     try:
         with ExitStack() as stack:
             follow = partial(follow_run, [each.write for each in (writer, audit) if each], notify)
-            status = observed.status = _run_supervised(session, observed, audit, follow, stack)
+            status = observed.status = _run_supervised(
+                session, observed, audit, follow, stack=stack, notify=notify
+            )
     finally:
         if audit is not None:
             ended = RunEnded(status=observed.status, seconds=time.time() - session.began)
@@ -82,7 +89,9 @@ def _run_supervised(
     observed: _Observed,
     audit: AuditWriter | None,
     follow: Callable[[BridgeLog | None, RefusedHosts | None], AbstractContextManager[str | None]],
+    *,
     stack: ExitStack,
+    notify: foreground.Notify,
 ) -> int:
     environment, document = session.environment(), session.document()
     passed: tuple[int, ...] = ()
@@ -91,7 +100,10 @@ def _run_supervised(
     if start.proxy is not None:
         proxy = _start_session_proxy(session, stack, start.proxy)
         environment |= proxy.environment
-        document = replace(document, egress=str(proxy.directory))
+        variables = _give_secrets(session, stack, start.proxy, proxy, notify)
+        document = replace(
+            document, egress=str(proxy.directory), authorities=proxy.authorities, variables=variables
+        )
     if start.needs_bridge:
         bridge = _bridge(session, stack)
         environment, passed = environment | bridge.environment, (bridge.channel,)
@@ -103,7 +115,7 @@ def _run_supervised(
         os.write(session.request.started, b"\0")  # such a launcher doesn't tell
     if audit is not None:
         audit.begin(_started_event(session))
-    hosts = RefusedHosts(proxy.log) if proxy else None
+    hosts = RefusedHosts(proxy.log, proxy.requests) if proxy else None
     with follow(observed.bridge, hosts) as journal:
         status = _start_launcher(session, environment, replace(document, journal=journal), passed)
     observed.hosts = hosts.total() if hosts else None
@@ -190,6 +202,23 @@ def _start_session_proxy(session: CommandSession, stack: ExitStack, plan: ProxyP
     if recording is not None:
         stack.callback(lambda: recording.decisions.extend(running.decisions()))
     return running
+
+
+def _give_secrets(
+    session: CommandSession,
+    stack: ExitStack,
+    plan: ProxyPlan,
+    proxy: Proxy,
+    notify: foreground.Notify,
+) -> tuple[str, ...]:
+    """Give the proxy the host's secrets; the variables of the sandbox with their placeholders."""
+    if plan.inspection is None or not plan.inspection.has_secrets:
+        return ()
+    start = load("sandwright.session.http_secrets:session_secrets")  # few sessions have some
+    given: HttpSecrets = start(session.request, proxy.directory, session.record.policy, notify)
+    variables = given.begin()
+    stack.enter_context(given.refreshed())
+    return tuple(f"{name}={value}" for name, value in variables.items())
 
 
 def _bridge(session: CommandSession, stack: ExitStack) -> Bridge:
