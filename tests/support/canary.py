@@ -49,7 +49,7 @@ class Canary:
     """The upstream. `authority` is the PEM of who signed its certificate.
 
     `switched` is what came after a switch of protocols; `parts` are the chunks that `/parts` answers, with
-    `pause` seconds after each.
+    `pause` seconds after each; `raw` is all that `/raw` answers, before it closes.
     """
 
     port: int
@@ -58,6 +58,7 @@ class Canary:
     switched: list[bytes] = field(default_factory=list)
     parts: list[bytes] = field(default_factory=list)
     pause: float = 0.0
+    raw: bytes = b""
 
 
 @contextlib.contextmanager
@@ -126,7 +127,9 @@ class _Handler(socketserver.StreamRequestHandler):
     def handle(self) -> None:
         while head := self._head():
             self._answer(head)
-            if any(value.lower() == "close" for value in Arrived(head, b"").header("connection")):
+            if b" /raw" in head or any(
+                value.lower() == "close" for value in Arrived(head, b"").header("connection")
+            ):
                 return
 
     def _head(self) -> bytes:
@@ -149,6 +152,8 @@ class _Handler(socketserver.StreamRequestHandler):
             self._switch(one)
         elif path.startswith("/bytes/"):
             self._send_bytes(int(path.split("/")[2]))
+        elif path.startswith("/raw"):
+            self.wfile.write(self.found.raw)
         elif path.startswith("/elsewhere"):
             self._send(b"302 Found", b"", b"Location: https://other.example:8443/secret\r\n")
         elif path.startswith("/parts"):

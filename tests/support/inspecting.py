@@ -36,7 +36,7 @@ network:
   http:
     - host: '{API}:{PORT}'
       methods: [GET, HEAD, POST]
-      paths: ['/repos/acme/*', '/stream/**', '/bytes/*', '/elsewhere', '/parts']
+      paths: ['/repos/acme/*', '/stream/**', '/bytes/*', '/elsewhere', '/parts', '/raw']
     - {{host: '{OPEN}:{PORT}'}}
     - {{host: '{PART}:{PORT}', paths: ['/ws/*']}}
     - {{host: '{NPM}:{PORT}', methods: [GET], paths: ['/@acme%2f*']}}

@@ -112,6 +112,7 @@ def haproxy_configuration(policy: ResolvedPolicy, authorities: str) -> str:
         directory=DIRECTORY,
         authorities=authorities,
         hosts=list(_hosts(policy)),
+        masks=bool(policy.credentials.http),
         segments=SEGMENTS,
         overrides=header_regex(OVERRIDES),
         query=QUERY,
@@ -120,6 +121,11 @@ def haproxy_configuration(policy: ResolvedPolicy, authorities: str) -> str:
         refusals=REFUSALS,
         spelling={each: path_regex(slashes=each) for each in (False, True)},
     )
+
+
+def mask_program(policy: ResolvedPolicy) -> str:
+    """The program that masks secrets in answers; empty where the policy has none."""
+    return render_template("oci", "proxy/mask.lua") if policy.credentials.http else ""
 
 
 def _hosts(policy: ResolvedPolicy) -> Iterator[_Host]:
