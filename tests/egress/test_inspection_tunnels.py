@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import socket
 import ssl
 import time
@@ -22,6 +23,7 @@ from support.inspecting import (
     rest,
 )
 from support.netlab import WORLD
+from support.ports import until
 
 pytestmark = pytest.mark.needs("squid", "haproxy", "openssl", "ip", "setpriv")
 
@@ -235,3 +237,48 @@ def test_the_keys_are_gone(opened: Inspected) -> None:
     files = [each for each in Path(opened.proxy.directory).rglob("*") if each.is_file()]
     assert files
     assert not [each for each in files if b"PRIVATE KEY" in each.read_bytes()]
+
+
+def errors(opened: Inspected) -> list[dict[str, object]]:
+    """What the log has of connections without a request."""
+    lines = (opened.folder / "requests.log").read_text().splitlines()
+    return [found for found in map(json.loads, lines) if "error" in found]
+
+
+@pytest.mark.parametrize(
+    ("host", "sni", "believes", "why"),
+    [
+        (API, None, True, ("Success", "-", API)),
+        (
+            API,
+            None,
+            False,
+            ("SSL handshake failure", "error:0A000418:SSL routines::tlsv1 alert unknown ca", API),
+        ),
+        (
+            OPEN,
+            None,
+            False,
+            ("SSL handshake failure", "error:0A000418:SSL routines::tlsv1 alert unknown ca", OPEN),
+        ),
+        (API, OPEN, True, ("SSL handshake failure", "error:0A0000EA:SSL routines::callback failed", OPEN)),
+        (
+            API,
+            '"x\\',
+            True,
+            ("SSL handshake failure", "error:0A0000EA:SSL routines::callback failed", '"x\\'),
+        ),
+    ],
+)
+def test_the_log_says_why_a_handshake_failed(
+    opened: Inspected, host: str, sni: str | None, believes: bool, why: tuple[str, str, str]
+) -> None:
+    """A client that believes its own authorities alone is told from others, with its host."""
+    before = len(errors(opened))
+    context = opened.believing() if believes else ssl.create_default_context()
+    with contextlib.suppress(ssl.SSLError, ConnectionError):
+        opened.tunnel(host, sni=sni, context=context).close()
+    until(lambda: len(errors(opened)) > before, "the connection is logged")
+    (found,) = errors(opened)[before:]
+    assert found["host"] == f"{host}:{PORT}"
+    assert (found["error"], found["tls"], found["name"]) == why

@@ -28,7 +28,8 @@ _SERVER = re.compile(
 _HOST = re.compile(r"http-request set-var\(txn\.host\) str\((\S+):([0-9]+)\)")
 _HELD = re.compile(r"(!?)\{ var\(txn\.([a-z_0-9]+)\) -m found \}")
 _HARMLESS = (
-    "bind ", "http-request set-var(txn.method) method", "http-request set-var(txn.path) path",
+    "bind ", "error-log-format ", "http-request set-var(txn.method) method",
+    "http-request set-var(txn.path) path",
     "http-request set-var(txn.masked) int(0)",
     "http-request set-var(txn.placeholder_", "http-request set-var(txn.secret_",
     "http-request wait-for-body ", "http-request set-header ", "http-request del-header ",
