@@ -151,7 +151,7 @@ class _Handler(socketserver.StreamRequestHandler):
         if "websocket" in " ".join(one.header("upgrade")):
             self._switch(one)
         elif path.startswith("/bytes/"):
-            self._send_bytes(int(path.split("/")[2]))
+            self._send_bytes(int(path.partition("?")[0].split("/")[2]))
         elif path.startswith("/raw"):
             self.wfile.write(self.found.raw)
         elif path.startswith("/elsewhere"):
