@@ -2,9 +2,9 @@
 
     python -m benchmarks.http_proxy [--rounds N] [--output results.json]
 
-The upstream is a server of the tests in another network namespace, behind a virtual cable, with TLS. curl asks
-from a network namespace that has nothing but the proxy's port, as sandboxes do, and directly from the machine.
-Takes root.
+The upstream is a server of the tests in another network namespace, behind a virtual cable, with TLS. curl
+asks from a network namespace that has nothing but the proxy's port, as sandboxes do, and directly from the
+machine. Takes root.
 """
 
 from __future__ import annotations
