@@ -281,4 +281,5 @@ def test_the_log_says_why_a_handshake_failed(
     until(lambda: len(errors(opened)) > before, "the connection is logged")
     (found,) = errors(opened)[before:]
     assert found["host"] == f"{host}:{PORT}"
-    assert (found["error"], found["tls"], found["name"]) == why
+    assert (found["error"], found["name"]) == (why[0], why[2])
+    assert found["tls"] in (why[1], "-")  # the alert is lost where the client resets the connection behind it

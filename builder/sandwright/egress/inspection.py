@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from sandwright import process
 from sandwright.egress.certificates import new_authority
@@ -46,12 +46,6 @@ class InspectionSettings:
     argv: tuple[str, ...]
     hosts: tuple[tuple[str, int], ...]
     opener: str
-
-    @classmethod
-    def from_json(cls, fields: Mapping[str, Any]) -> InspectionSettings:
-        """Read what `dataclasses.asdict` made of one, by way of JSON."""
-        hosts = tuple((str(host), int(port)) for host, port in fields["hosts"])
-        return cls(tuple(fields["argv"]), hosts, fields["opener"])
 
     def opened(self, directory: Path) -> OpenedHosts:
         """The hosts, with their sockets below a proxy's directory."""
@@ -104,8 +98,8 @@ def running_inspection(
     folder = directory / FOLDER
     with contextlib.ExitStack() as stack:
         names = {f"SW_IN_{number}": f"in-{number}.sock" for number in range(1, len(settings.hosts) + 1)}
-        listeners = {name: stack.enter_context(_listener(folder / file)) for name, file in names.items()}
-        listeners["SW_CONTROL"] = stack.enter_context(_listener(folder / CONTROL))
+        listeners = {name: stack.enter_context(_unix_listener(folder / file)) for name, file in names.items()}
+        listeners["SW_CONTROL"] = stack.enter_context(_unix_listener(folder / CONTROL))
         environment = {name: str(listener.fileno()) for name, listener in listeners.items()}
         log = stack.enter_context((folder / LOG).open("wb"))
         errors = stack.enter_context((folder / "haproxy.err").open("wb"))
@@ -128,7 +122,7 @@ def running_inspection(
         yield haproxy
 
 
-def _listener(path: Path) -> socket.socket:
+def _unix_listener(path: Path) -> socket.socket:
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     listener.bind(str(path))
     path.chmod(0o600)
@@ -143,8 +137,8 @@ def _await_answer(folder: Path, haproxy: _Started, patience: float) -> None:
             if "Version:" in control(folder, "show info\n"):
                 return
         if haproxy.poll() is not None or time.monotonic() > until:
-            said = (folder / "haproxy.err").read_text(errors="replace").strip().splitlines()
-            why = [line for line in said if "ALERT" in line] or said[-1:] or ["it said nothing"]
+            messages = (folder / "haproxy.err").read_text(errors="replace").strip().splitlines()
+            why = [line for line in messages if "ALERT" in line] or messages[-1:] or ["it said nothing"]
             raise HostError(f"haproxy was not started: {why[0]}")
         time.sleep(0.003)
 

@@ -81,7 +81,7 @@ proxy that reads requests."""
 
 
 @dataclass(frozen=True)
-class Destination:
+class Upstream:
     """Where a connection leads: an address or a connected socket, and the bytes that it begins with."""
 
     target: Address | socket.socket
@@ -91,13 +91,13 @@ class Destination:
 class Opening:
     """A connection whose destination is not known yet. `until` is when it is given up (monotonic)."""
 
-    def __init__(self, inside: socket.socket, way: Way, squid: Destination, opened: OpenedHosts) -> None:
+    def __init__(self, inside: socket.socket, way: Way, squid: Upstream, opened: OpenedHosts) -> None:
         self.ends = [inside]
         self.until = time.monotonic() + PATIENCE
         self._way, self._squid, self._opened = way, squid, opened
         self._request = b""
 
-    def decide(self) -> Destination:
+    def decide(self) -> Upstream:
         """The destination, once the bytes that say so have come; they are taken where they are only ours.
 
         Raise Undecided before, and OSError where the connection leads nowhere.
@@ -109,7 +109,7 @@ class Opening:
             self._way = "sandbox"
         return self._tunnel() if self._way == "proxy" else self._lead_sandbox()
 
-    def _lead_sandbox(self) -> Destination:
+    def _lead_sandbox(self) -> Upstream:
         inside = self.ends[0]
         head = tunnel_head(peek(inside))
         index = None if head is None else self._opened.index(*head[:2])
@@ -117,9 +117,9 @@ class Opening:
             return self._squid
         take(inside, head[2])
         inside.send(ESTABLISHED)
-        return Destination(self._opened.hosts[index].socket, self._opened.greeting(index))
+        return Upstream(self._opened.hosts[index].socket, self._opened.greeting(index))
 
-    def _tunnel(self) -> Destination:
+    def _tunnel(self) -> Upstream:
         """The tunnel that squid opens to the host that the proxy names."""
         if len(self.ends) == 1:
             self._request = self._tunnel_request()
@@ -135,7 +135,7 @@ class Opening:
         if length is None:
             raise ConnectionError("squid refuses it")
         take(outside, length)
-        return Destination(outside)
+        return Upstream(outside)
 
     def _tunnel_request(self) -> bytes:
         data = peek(self.ends[0])

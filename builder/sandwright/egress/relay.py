@@ -16,7 +16,7 @@ import socket
 import time
 from collections import deque
 
-from sandwright.egress.opening import Destination, OpenedHosts, Opening, Undecided, Way, connecting
+from sandwright.egress.opening import OpenedHosts, Opening, Undecided, Upstream, Way, connecting
 
 CHUNK = 1 << 18
 """Bytes that a direction holds at most, and the size that is asked for its pipe."""
@@ -152,7 +152,7 @@ class Relay:
         self, host: str, port: int, greeting: bytes = b"", opened: OpenedHosts | None = None
     ) -> None:
         """Connect to a TCP port, and send `greeting` first in each connection."""
-        self._squid = Destination((host, port), greeting)
+        self._squid = Upstream((host, port), greeting)
         self._opened = opened
         self._epoll = select.epoll()
         self._pipes = _Pipes()
@@ -189,7 +189,7 @@ class Relay:
             if number in self._listening:
                 self._accept_connection(*self._listening[number])
             elif number in self._openings:
-                self._lead(self._openings[number], broken=bool(event & select.EPOLLERR))
+                self._lead_on(self._openings[number], broken=bool(event & select.EPOLLERR))
             elif number in self._connections:
                 self._move_bytes(self._connections[number], broken=bool(event & select.EPOLLERR))
         for _ in range(len(self._waiting)):
@@ -220,32 +220,32 @@ class Relay:
                 if self._opened is None:
                     self._connect(inside, self._squid)
                 else:
-                    self._watch(Opening(inside, way, self._squid, self._opened))
+                    self._watch_opening(Opening(inside, way, self._squid, self._opened))
                 stack.pop_all()
 
-    def _watch(self, opening: Opening) -> None:
-        """Wait for more bytes of a connection without a destination."""
+    def _watch_opening(self, opening: Opening) -> None:
+        """Wait for more bytes of a connection without a upstream."""
         for end in opening.ends:
             if end.fileno() not in self._openings:
                 self._openings[end.fileno()] = opening
                 self._epoll.register(end.fileno(), _EVENTS)
 
-    def _lead(self, opening: Opening, *, broken: bool) -> None:
+    def _lead_on(self, opening: Opening, *, broken: bool) -> None:
         """Look at the first bytes of a connection, and lead it where they say."""
         if opening.ends[0].fileno() not in self._openings:
             return  # led since
         try:
             if broken:
                 raise ConnectionError("it is broken")
-            destination = opening.decide()
+            upstream = opening.decide()
         except Undecided:
-            self._watch(opening)
+            self._watch_opening(opening)
         except OSError:
             self._abandon(opening)
         else:
             self._forget_opening(opening)
             try:
-                self._connect(opening.ends[0], destination)
+                self._connect(opening.ends[0], upstream)
             except OSError:
                 for end in opening.ends:
                     end.close()
@@ -260,9 +260,9 @@ class Relay:
         for end in opening.ends:
             end.close()
 
-    def _connect(self, inside: socket.socket, destination: Destination) -> None:
+    def _connect(self, inside: socket.socket, upstream: Upstream) -> None:
         """Begin to connect. Raise OSError where that fails at once."""
-        connection = _Connection(inside, connecting(destination.target), self._pipes, destination.greeting)
+        connection = _Connection(inside, connecting(upstream.target), self._pipes, upstream.greeting)
         for end in connection.ends:
             if end.family != socket.AF_UNIX:
                 end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -47,7 +47,7 @@ class RequestLog:
                     if not line.endswith(b"\n"):
                         return
                     self._at += len(line)
-                    found = _decision(line)
+                    found = _request_decision(line)
                     self.unread += found is None
                     if found is not None:
                         yield found
@@ -55,7 +55,7 @@ class RequestLog:
             return
 
 
-def _decision(line: bytes) -> RequestDecision | None:
+def _request_decision(line: bytes) -> RequestDecision | None:
     try:
         fields = strictjson.loads_record(line)
         return RequestDecision(

@@ -67,9 +67,11 @@ class SupervisorConfiguration:
         """Read what `to_json` wrote."""
         fields: dict[str, Any] = strictjson.loads_record(text)
         host, port = fields["inside"]
-        inspection = fields["inspection"] and InspectionSettings.from_json(fields["inspection"])
-        changed = {"argv": tuple(fields["argv"]), "inside": (host, port), "inspection": inspection}
-        return cls(**{**fields, **changed})
+        argv, inspection = tuple(fields["argv"]), fields["inspection"]
+        if inspection is not None:
+            hosts = tuple((name, number) for name, number in inspection["hosts"])
+            inspection = InspectionSettings(tuple(inspection["argv"]), hosts, inspection["opener"])
+        return cls(**{**fields, "argv": argv, "inside": (host, port), "inspection": inspection})
 
     def to_json(self) -> bytes:
         """One line, for the supervisor's standard input."""

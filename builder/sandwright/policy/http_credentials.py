@@ -31,7 +31,7 @@ _FRAMING = frozenset((
 
 @dataclass(frozen=True)
 class HttpCredential:
-    """A secret for one header of one host. `kind` is one of `KINDS`, `place` what follows its colon.
+    """A secret for one header of one host. `kind` is one of `KINDS`, `reference` what follows its colon.
 
     `scheme` is the word before the secret, empty for none; `variable` the one that has the placeholder
     inside, empty for none; `lifetime` seconds.
@@ -42,7 +42,7 @@ class HttpCredential:
     header: str
     scheme: str
     kind: str
-    place: str
+    reference: str
     variable: str
     lifetime: int
     source: PolicySource
@@ -60,7 +60,7 @@ class HttpCredential:
     @property
     def origin(self) -> str:
         """The source of the secret as the policy writes it."""
-        return f"{self.kind}:{self.place}"
+        return f"{self.kind}:{self.reference}"
 
 
 def secret_key(credential: HttpCredential) -> str:
@@ -89,14 +89,19 @@ def header_scheme(text: str) -> str:
 
 def secret_source(text: str) -> str:
     """The source of a secret, `KIND:PLACE`. Raise ValueError for others."""
-    kind, colon, place = text.partition(":")
-    if kind not in KINDS or not colon or not place.strip() or any(c < " " or c == "\x7f" for c in place):
+    kind, colon, reference = text.partition(":")
+    if (
+        kind not in KINDS
+        or not colon
+        or not reference.strip()
+        or any(c < " " or c == "\x7f" for c in reference)
+    ):
         raise ValueError(f"{quoted(text)} must be env:NAME, file:PATH, keyring:SERVICE/ACCOUNT or cmd:WORDS")
     if kind == "env":
-        values.variable(place)
-    if kind == "file" and not place.startswith(("/", "~/")):
+        values.variable(reference)
+    if kind == "file" and not reference.startswith(("/", "~/")):
         raise ValueError(f"{quoted(text)}: write the path in full, or from ~/")
-    if kind == "keyring" and not all(place.partition("/")[::2]):
+    if kind == "keyring" and not all(reference.partition("/")[::2]):
         raise ValueError(f"{quoted(text)} must be keyring:SERVICE/ACCOUNT")
     return text
 

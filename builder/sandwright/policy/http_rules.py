@@ -126,7 +126,7 @@ class HttpRule:
             and (self.paths is None or any(re.search(pattern_regex(each), path) for each in self.paths))
         )
 
-    def covers(self, other: HttpRule) -> bool:
+    def includes(self, other: HttpRule) -> bool:
         """Whether everything that another rule allows is allowed by this one; patterns are not compared."""
         return (
             (self.methods is None or (other.methods is not None and other.methods <= self.methods))
@@ -157,7 +157,7 @@ class HttpHost:
 
     def uncovered(self, limit: HttpHost) -> tuple[HttpRule, ...]:
         """The rules that allow more than another's rules for the same host."""
-        return tuple(each for each in self.rules if not any(rule.covers(each) for rule in limit.rules))
+        return tuple(each for each in self.rules if not any(rule.includes(each) for rule in limit.rules))
 
     @property
     def name(self) -> str:

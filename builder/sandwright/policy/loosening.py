@@ -169,6 +169,8 @@ def _network_loosenings(policy: ResolvedPolicy, baseline: ResolvedPolicy) -> Ite
     for pattern in policy.network.allow:
         if reaches and other.hosts.covers(pattern):
             continue
+        if any(host.host == pattern.host for host in policy.network.http):
+            continue  # no tunnel
         yield from _pattern_loosenings(policy, other, pattern)
     for path in policy.network.unix_sockets:
         if path not in other.unix_sockets:

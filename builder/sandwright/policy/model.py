@@ -192,7 +192,10 @@ class HttpRuleSection:
     """
 
     git: GitAccess | None = None
-    """Git over HTTPS: `read` allows fetching, `write` also pushing. Needs `repos`; excludes the others."""
+    """Git over HTTPS: `read` allows fetching, `write` also pushing. Absent: not Git.
+
+    It needs `repos`, and excludes `methods` and `paths`.
+    """
 
     repos: tuple[GitRepository, ...] | None = None
     """Repositories for `git`: `acme/tool`, `acme/*`. Absent without `git`. Empty: none."""

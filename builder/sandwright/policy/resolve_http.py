@@ -15,14 +15,17 @@ from sandwright.policy.provenance import Faults, Sourced
 
 
 def resolve_http(settings: MergedSettings, faults: Faults) -> tuple[HttpHost, ...]:
-    """The hosts of `network.http` in the order of their first rules."""
+    """The hosts of `network.http` in the order of their first rules.
+
+    Such a host is no tunnel, whatever layer lists it in `network.allow`; one layer must not say both.
+    """
     found: dict[tuple[str, int], list[Sourced[HttpRuleSection]]] = {}
     for item in settings.items("network.http"):
         found.setdefault(http_host(item.value.host), []).append(item)
     for item in settings.items("network.allow"):
         pattern = listed_pattern(item.value)
-        for host, port in found:
-            if pattern.host == host and pattern.matches(host, port):
+        for (host, _), rules in found.items():
+            if pattern.host == host and any(each.source.layer == item.source.layer for each in rules):
                 message = f"{item.value} would be a tunnel, and network.http has rules for it; list it in one"
                 faults.add(item.source, message)
     return tuple(
@@ -56,13 +59,20 @@ def _http_rules(item: Sourced[HttpRuleSection], faults: Faults) -> Iterator[Http
 def resolve_credentials(
     settings: MergedSettings, hosts: tuple[HttpHost, ...], faults: Faults
 ) -> tuple[HttpCredential, ...]:
-    """The secrets of `credentials.http`; each needs rules for its host, and a header of its own."""
+    """The secrets of `credentials.http` for hosts with rules, each for a header of its own.
+
+    One whose host a higher layer has taken out of `network.http` is for nobody.
+    """
     found: list[HttpCredential] = []
     opened = {(each.host, each.port) for each in hosts}
+    ruled = max((item.source.rank for item in settings.items("network.http")), default=0)
+    ruled = max(ruled, settings.given["network.http"].rank if "network.http" in settings.given else 0)
     for item in settings.items("credentials.http"):
-        one = _credential(item)
+        one = _resolve_credential(item)
         if (one.host, one.port) not in opened:
-            faults.add(item.source, f"{item.value.host} needs rules in network.http first")
+            if item.source.rank >= ruled:
+                faults.add(item.source, f"{item.value.host} needs rules in network.http first")
+            continue
         if any((one.host, one.port, one.header) == (each.host, each.port, each.header) for each in found):
             faults.add(item.source, f"another entry gives {item.value.host} the header {one.header}")
         if any(
@@ -71,25 +81,25 @@ def resolve_credentials(
             faults.add(item.source, f"{one.variable} would have placeholders of two secrets")
         if one.kind == "cmd":
             try:
-                shlex.split(one.place)
+                shlex.split(one.reference)
             except ValueError as fault:
                 faults.add(item.source, f"cmd: {fault}")
         found.append(one)
     return tuple(found)
 
 
-def _credential(item: Sourced[HttpCredentialSection]) -> HttpCredential:
+def _resolve_credential(item: Sourced[HttpCredentialSection]) -> HttpCredential:
     section = item.value
     host, port = http_host(section.host)
-    kind, _, place = section.from_.partition(":")
+    kind, _, reference = section.from_.partition(":")
     return HttpCredential(
         host,
         port,
         section.header,
         section.scheme or "",
         kind,
-        place,
-        variable=section.variable or (place if kind == "env" else ""),
+        reference,
+        variable=section.variable or (reference if kind == "env" else ""),
         lifetime=values.duration(section.lifetime) if section.lifetime else default_lifetime(kind),
         source=item.source,
     )

@@ -111,7 +111,7 @@ def haproxy_configuration(policy: ResolvedPolicy, authorities: str) -> str:
         "proxy/haproxy.cfg.j2",
         directory=DIRECTORY,
         authorities=authorities,
-        hosts=list(_hosts(policy)),
+        hosts=list(_haproxy_hosts(policy)),
         masks=bool(policy.credentials.http),
         segments=SEGMENTS,
         overrides=header_regex(OVERRIDES),
@@ -128,7 +128,7 @@ def mask_program(policy: ResolvedPolicy) -> str:
     return render_template("oci", "proxy/mask.lua") if policy.credentials.http else ""
 
 
-def _hosts(policy: ResolvedPolicy) -> Iterator[_Host]:
+def _haproxy_hosts(policy: ResolvedPolicy) -> Iterator[_Host]:
     for index, host in enumerate(policy.network.http, start=1):
         secrets = tuple(
             _Secret(secret_key(each), each.header)
@@ -136,11 +136,11 @@ def _hosts(policy: ResolvedPolicy) -> Iterator[_Host]:
             if (each.host, each.port) == (host.host, host.port)
         )
         places = ", ".join(dict.fromkeys(str(rule.source) for rule in host.rules))
-        rules = tuple(_rule(number, rule) for number, rule in enumerate(host.rules, start=1))
+        rules = tuple(_haproxy_rule(number, rule) for number, rule in enumerate(host.rules, start=1))
         yield _Host(index, host, tuple(each for each in rules if each), secrets, places)
 
 
-def _rule(number: int, rule: HttpRule) -> _Rule | None:
+def _haproxy_rule(number: int, rule: HttpRule) -> _Rule | None:
     """The lines of a rule; None for one that allows nothing."""
     if not (rule.methods is None or rule.methods) or not (rule.paths is None or rule.paths):
         return None

@@ -41,15 +41,15 @@ def source_secret(credential: HttpCredential, environ: Mapping[str, str], sandbo
     """
     match credential.kind:
         case "env":
-            return read_secret(credential.place, environ, sandbox)
+            return read_secret(credential.reference, environ, sandbox)
         case "file":
-            text = file_secret(credential.place, credential.origin, sandbox)
+            text = file_secret(credential.reference, credential.origin, sandbox)
         case "keyring":
-            service, _, account = credential.place.partition("/")
+            service, _, account = credential.reference.partition("/")
             words = (*KEYRING, service, "username", account)
             text = command_secret(words, credential.origin, environ, sandbox)
         case _:
-            text = command_secret(credential.place, "credentials.http: cmd", environ, sandbox)
+            text = command_secret(credential.reference, "credentials.http: cmd", environ, sandbox)
     return checked_secret(text, credential.origin)
 
 
@@ -59,7 +59,7 @@ def placeholder(secret: str) -> str:
     Of a JSON Web Token (RFC 7519) all but the signature stays, as clients read its claims.
     """
     head, dot, signature = secret.rpartition(".")
-    if dot and head.count(".") == 1 and _is_json(head.partition(".")[0]):
+    if dot and head.count(".") == 1 and _is_json_part(head.partition(".")[0]):
         return f"{head}.{_shuffled(signature)}"
     prefix = _PREFIX.match(secret)
     length = len(prefix[0]) if prefix else 0
@@ -68,7 +68,7 @@ def placeholder(secret: str) -> str:
     return secret[:length] + _shuffled(secret[length:])
 
 
-def _is_json(part: str) -> bool:
+def _is_json_part(part: str) -> bool:
     try:
         return isinstance(json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))), dict)
     except ValueError:
@@ -105,7 +105,7 @@ class HttpSecrets:
         """`folder` is that of the proxy's control socket."""
         self._credentials, self._folder = credentials, folder
         self._environ, self._sandbox, self._notify = dict(environ), sandbox, notify
-        self._known: dict[str, str] = {}
+        self._current: dict[str, str] = {}
         self._placeholders: dict[str, str] = {}
 
     def begin(self) -> dict[str, str]:
@@ -114,7 +114,7 @@ class HttpSecrets:
         Raise SandwrightError where one can't be read: nothing is started then.
         """
         for each in self._credentials:
-            secret = self._read(each)
+            secret = self._read_secret(each)
             if each.variable:
                 self._placeholders.setdefault(each.variable, placeholder(secret))
                 value = _header_value(each, self._placeholders[each.variable])
@@ -125,14 +125,14 @@ class HttpSecrets:
     def refreshed(self) -> Iterator[None]:
         """Read them again when their time is over, for the length of a `with`."""
         over = threading.Event()
-        thread = threading.Thread(target=self._refresh, args=(over,), daemon=True)
+        thread = threading.Thread(target=self._refresh_secrets, args=(over,), daemon=True)
         thread.start()
         try:
             yield
         finally:
             over.set()
 
-    def _refresh(self, over: threading.Event) -> None:
+    def _refresh_secrets(self, over: threading.Event) -> None:
         now = time.monotonic()
         due = {index: now + each.lifetime for index, each in enumerate(self._credentials)}
         while due and not over.wait(max(0.0, min(due.values()) - time.monotonic())):
@@ -140,18 +140,18 @@ class HttpSecrets:
             credential = self._credentials[index]
             due[index] = time.monotonic() + credential.lifetime
             try:
-                self._read(credential)
+                self._read_secret(credential)
             except (SandwrightError, OSError) as fault:
                 self._notify(
                     f"credentials.http: the secret for {credential.host} was not read again: {fault}"
                 )
 
-    def _read(self, credential: HttpCredential) -> str:
+    def _read_secret(self, credential: HttpCredential) -> str:
         key = secret_key(credential)
         secret = source_secret(credential, self._environ, self._sandbox)
-        if self._known.get(key) != secret:
+        if self._current.get(key) != secret:
             set_values(self._folder, MAPS[0], {key: _header_value(credential, secret)})
-            self._known[key] = secret
+            self._current[key] = secret
         return secret
 
 

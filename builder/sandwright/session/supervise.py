@@ -215,9 +215,9 @@ def _give_secrets(
     if plan.inspection is None or not plan.inspection.has_secrets:
         return ()
     start = load("sandwright.session.http_secrets:session_secrets")  # few sessions have some
-    given: HttpSecrets = start(session.request, proxy.directory, session.record.policy, notify)
-    variables = given.begin()
-    stack.enter_context(given.refreshed())
+    secrets: HttpSecrets = start(session.request, proxy.directory, session.record.policy, notify)
+    variables = secrets.begin()
+    stack.enter_context(secrets.refreshed())
     return tuple(f"{name}={value}" for name, value in variables.items())
 
 

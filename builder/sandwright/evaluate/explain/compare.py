@@ -239,10 +239,11 @@ class _Asking:
             )
         if read.rendered is None or read.sandbox is None:
             return replace(blank, status="refused", because=read.refusal)
-        asked = self.question
-        if asked.kind == "request":
-            asked = asked._replace(kind="connect", subject=f"{asked.host}:{asked.port}")
-        verdict = read.sandbox.answer(asked, read.policy.facts, self.arch)
+        question = self.question
+        if question.kind == "request":
+            subject = f"{question.host}:{question.port}"
+            question = question._replace(kind="connect", subject=subject)
+        verdict = read.sandbox.answer(question, read.policy.facts, self.arch)
         if self._asks_proxy(verdict) and declared.level != "stricter":
             way = read.sandbox.way_to_proxy()
             verdict = through_proxy(read.sandbox, read.policy, self.question) if way.allowed else way

@@ -84,9 +84,9 @@ class Haproxy:
             if line[:1].isalpha():
                 section, current = line, _Frontend("")
             elif words and not words.startswith("#") and section.startswith(("frontend ", "backend ")):
-                self._read(_Line(number, words), section.split()[1], current)
+                self._parse_haproxy_line(_Line(number, words), section.split()[1], current)
 
-    def _read(self, line: _Line, section: str, current: _Frontend) -> None:
+    def _parse_haproxy_line(self, line: _Line, section: str, current: _Frontend) -> None:
         if found := _HOST.fullmatch(line.text):
             current.name, current.port = found[1], int(found[2])
             self._hosts[current.name, current.port] = current
@@ -114,7 +114,7 @@ class Haproxy:
         held: dict[str, _Line] = {}
         reason = ""
         for name, value, positive, condition, line in frontend.rules:
-            if self._holds(frontend, condition, held, request) is positive:
+            if self._condition_holds(frontend, condition, held, request) is positive:
                 held[name] = line
                 reason = value if name == "reason" else reason
         refused = reason in frontend.refuses
@@ -125,7 +125,7 @@ class Haproxy:
         )
         return MethodVerdict(not refused, because, position)
 
-    def _holds(
+    def _condition_holds(
         self, frontend: _Frontend, condition: str, held: Mapping[str, _Line], request: HttpRequest
     ) -> bool:
         for negated, name in _HELD.findall(condition):
@@ -137,11 +137,11 @@ class Haproxy:
 
     def _word_holds(self, frontend: _Frontend, word: str, request: HttpRequest) -> bool:
         name = word.lstrip("!")
-        holds = name == "TRUE" or any(_matches(*each, request) for each in frontend.lists.get(name, ()))
+        holds = name == "TRUE" or any(_acl_matches(*each, request) for each in frontend.lists.get(name, ()))
         return holds is not word.startswith("!")
 
 
-def _matches(fetch: str, rest: str, request: HttpRequest) -> bool:
+def _acl_matches(fetch: str, rest: str, request: HttpRequest) -> bool:
     path, _, query = request.target.partition("?")
     compared = {"path": path, "query": query, "pathq": request.target}.get(fetch)
     if compared is not None and rest.startswith("-m reg "):

@@ -127,7 +127,7 @@ def _step_words(policy: ResolvedPolicy, plan: MountPlan, account: DedicatedAccou
         yield "loopback"
     authorities = session_authorities(policy)
     for name, places in (("authorities.pem", authorities.bundles), ("authorities.jks", authorities.stores)):
-        yield from (word for place in places for word in ("trusted", name, place))
+        yield from (word for target in places for word in ("trusted", name, target))
 
 
 def _mounts_with_home(plan: MountPlan, account: DedicatedAccount) -> list[Mount]:
