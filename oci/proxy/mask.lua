@@ -6,8 +6,6 @@
 local Mask = { id = "mask", flags = filter.FLT_CFG_FL_HTX }
 Mask.__index = Mask
 
-local MOST = 8 -- secrets of one host
-
 function Mask:new()
     return setmetatable({ secrets = {}, masked = 0 }, Mask)
 end
@@ -15,14 +13,14 @@ end
 -- A secret is what stands behind its scheme; for Basic, the password in it, too.
 local function secrets_of(txn)
     local found = {}
-    for number = 1, MOST do
-        local value = txn:get_var("txn.secret_" .. number)
-        local secret = value and value:match("[^ ]+$")
-        if secret then
-            found[#found + 1] = secret
-            local plain = value:match("^[Bb]asic ") and txn.c:b64dec(secret)
-            found[#found + 1] = plain and plain:match(":(.+)$")
-        end
+    local number, value = 1, txn:get_var("txn.secret_1")
+    while value do -- a request that lacks one is refused
+        local secret = value:match("[^ ]+$")
+        found[#found + 1] = secret
+        local plain = value:match("^[Bb]asic ") and txn.c:b64dec(secret)
+        found[#found + 1] = plain and plain:match(":(.+)$")
+        number = number + 1
+        value = txn:get_var("txn.secret_" .. number)
     end
     return found
 end

@@ -16,7 +16,8 @@ import pytest
 
 from sandwright.egress.inspection import set_values
 from support.http2frames import answer, opening
-from support.inspecting import API, PORT, SECRET, TARGET, Inspected, head, request, rest
+from support.inspecting import API, POLICY, PORT, SECRET, TARGET, Inspected, head, inspected, request, rest
+from support.netlab import World
 from support.ports import until
 from support.thorough import THOROUGH
 
@@ -204,3 +205,24 @@ def test_its_beginning_waits_for_the_rest(opened: Inspected) -> None:
         head(connection)
         assert connection.recv(65536) == b"1\r\nx\r\n"
         assert re.fullmatch(rb"1[dD]\r\n\*{29}\r\n0\r\n\r\n", rest(connection, 2))
+
+
+def test_two_secrets_of_one_host(world: World) -> None:
+    """Each in its header, and both masked; without one of them nothing gets through."""
+    text = (
+        f"{POLICY}    - {{host: '{API}:{PORT}', header: authorization, scheme: Bearer, from: 'env:TOKEN'}}\n"
+    )
+    other, key = "ghp-0123456789", f"{API}:{PORT}:authorization"
+    with inspected(world, text) as found:
+        with found.arriving() as none:
+            missing = found.ask(request())
+        set_values(found.folder, "secrets.map", {key: f"Bearer {other}"})
+        set_values(found.folder, "placeholders.map", {key: "Bearer fake"})
+        with found.arriving() as arrived:
+            said = found.ask(request(TARGET, "Authorization: Bearer fake"))
+            assert found.ask(request(TARGET, "Authorization: Bearer mine")).status == 403
+    assert (missing.status, none) == (503, [])
+    (one,) = arrived
+    assert (one.header("x-api-key"), one.header("authorization")) == ([SECRET], [f"Bearer {other}"])
+    assert not [each for each in (SECRET, other) if each.encode() in said.raw]
+    assert f'"Bearer {"*" * len(other)}"'.encode() in said.raw
