@@ -17,7 +17,7 @@ import pytest
 from sandwright.egress.inspection import set_values
 from support.http2frames import answer, opening
 from support.inspecting import API, POLICY, PORT, SECRET, TARGET, Inspected, head, inspected, request, rest
-from support.netlab import World
+from support.netlab import lab
 from support.ports import until
 from support.thorough import THOROUGH
 
@@ -207,13 +207,13 @@ def test_its_beginning_waits_for_the_rest(opened: Inspected) -> None:
         assert re.fullmatch(rb"1[dD]\r\n\*{29}\r\n0\r\n\r\n", rest(connection, 2))
 
 
-def test_two_secrets_of_one_host(world: World) -> None:
+def test_two_secrets_of_one_host() -> None:
     """Each in its header, and both masked; without one of them nothing gets through."""
     text = (
         f"{POLICY}    - {{host: '{API}:{PORT}', header: authorization, scheme: Bearer, from: 'env:TOKEN'}}\n"
     )
     other, key = "ghp-0123456789", f"{API}:{PORT}:authorization"
-    with inspected(world, text) as found:
+    with lab() as apart, inspected(apart, text) as found:
         with found.arriving() as none:
             missing = found.ask(request())
         set_values(found.folder, "secrets.map", {key: f"Bearer {other}"})
