@@ -218,15 +218,16 @@ def _host_denial(refused: DeniedHost, count: int, context: DenialContext) -> Den
     return _denial("proxy", name, count, blamed, opens)
 
 
-_GIT_REQUEST = re.compile(rf"/([^/]+/[^/]+?)(?:\.git)?/(info/refs|{GIT_READ}|{GIT_WRITE})")
-"""What Git asks for; `info/refs` is asked for before both, and a rule with paths would allow both."""
+_GIT_REQUEST = re.compile(rf"/([^/]+/[^/]+?)(?:\.git)?/(?:info/refs\?service=)?({GIT_READ}|{GIT_WRITE})")
+"""What Git asks for. A rule with the path of `info/refs` would allow it for both services."""
 
 
 def _denied_request(refused: DeniedRequest, count: int, context: DenialContext) -> Denial:
     """A request to an opened host: an edit allows it where the rules alone are against it."""
     host = refused.host.removesuffix(":443")
     what = printable_line(f"{refused.method} https://{host}{refused.path}")
-    possible = refused.reason == "rule" and _accepts(http_path, refused.path) and is_plain(refused.path)
+    possible = refused.reason == "rule" and _accepts(http_path, refused.path.partition("?")[0])
+    possible = possible and is_plain(refused.path)
     possible = possible and _accepts(http_method, refused.method)
     rule = f"{{host: '{host}', methods: [{refused.method}], paths: ['{refused.path}']}}"
     if git := _GIT_REQUEST.fullmatch(refused.path):
