@@ -136,6 +136,26 @@ def test_a_tunnel_past_a_floor_without_tunnels_is_refused() -> None:
         _resolve("network: {http: [], allow: [api.example]}", floor=_http(API))
 
 
+WIDE = _http(API, more=", allow: ['*.corp.example']").replace("api.", "api.corp.")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("network: {http: []}", "leads past the floor"),
+        ("network: {http: [{host: b.corp.example}]}", "leads past the floor"),
+        ("network: {http: [], allow: ['api.corp.example:80']}", "leads past the floor"),
+        (_http("{host: api.corp.example}"), "more than the floor allows"),
+        (_http("{host: 'api.corp.example:80'}"), "in neither list"),
+    ],
+)
+def test_a_floors_wildcard_leads_not_past_its_rules(text: str, message: str) -> None:
+    with pytest.raises(DocumentError, match=message):
+        _resolve(text, floor=WIDE)
+    _resolve("network: {http: [{host: b.corp.example}, ...]}", floor=WIDE)
+    _resolve("network: {mode: none, http: []}", floor=WIDE)
+
+
 def test_rules_of_a_higher_layer_close_a_tunnel() -> None:
     policy = _resolve(_http(API), user="network: {mode: proxy, allow: [api.example, b.example]}")
     assert explain(policy, "request", "GET https://api.example/repos/acme/x").allowed

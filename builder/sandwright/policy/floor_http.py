@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sandwright.policy.hosts import HostIndex, listed_pattern
+from sandwright.policy.hosts import HostIndex, ListedHost, listed_pattern
 from sandwright.policy.http_rules import HttpHost
 from sandwright.policy.layers import MergedSettings
-from sandwright.policy.provenance import Faults, PolicySource
+from sandwright.policy.provenance import Faults, PolicySource, Sourced
 from sandwright.policy.resolve_http import resolve_credentials, resolve_http
 
 
@@ -17,20 +17,25 @@ def http_faults(floor: MergedSettings, settings: MergedSettings) -> Iterator[tup
     tunnels = HostIndex(listed_pattern(item.value) for item in floor.items("network.allow"))
     limited = "network.allow" in floor.lists or "network.http" in floor.lists
     opened = resolve_http(settings, Faults())
+    # A host with rules is no tunnel at any port, whatever pattern of the floor's covers its name.
+    ruled = {host for host, _ in limits}
     for host in opened if limited else ():
-        if not tunnels.covers(host.pattern):
+        if host.host in ruled or not tunnels.covers(host.pattern):
             yield from _rule_faults(host, limits.get((host.host, host.port)))
-    for item in settings.items("network.allow"):
-        pattern = listed_pattern(item.value)
+    named = {host.host for host in opened}
+    for item in settings.items("network.allow") if settings.value("network.mode") == "proxy" else ():
         for limit in limits.values():
-            by_rules = any((each.host, each.port) == (limit.host, limit.port) for each in opened)
-            past = pattern.matches(limit.host, limit.port) and not by_rules
-            if past and not tunnels.covers(limit.pattern):
-                yield (
-                    item.source,
-                    f"{item.value} leads past the floor's network.http for {limit.name}",
-                )
+            if listed_pattern(item.value).covers_host(limit.host) and limit.host not in named:
+                yield _tunnel_fault(settings, item, limit)
     yield from _secret_faults(floor, settings, opened)
+
+
+def _tunnel_fault(
+    settings: MergedSettings, item: Sourced[str | ListedHost], limit: HttpHost
+) -> tuple[PolicySource, str]:
+    """A tunnel past a limit: by a pattern, or, where that is the floor's own, by rules taken away."""
+    last = max(item.source, settings.given.get("network.http", item.source), key=lambda each: each.rank)
+    return last, f"{item.value} leads past the floor's network.http for {limit.name}"
 
 
 def _rule_faults(host: HttpHost, limit: HttpHost | None) -> Iterator[tuple[PolicySource, str]]:

@@ -40,14 +40,15 @@ class HostPattern:
 
     def matches(self, host: str, port: int) -> bool:
         """Whether this covers a canonical host (see `canonical_host`) and a port."""
-        return (self.ports is None or port in self.ports) and self._covers_host(host)
+        return (self.ports is None or port in self.ports) and self.covers_host(host)
 
     def covers(self, other: HostPattern) -> bool:
         """Whether everything that `other` matches is matched by this one."""
         ports = self.ports is None or (other.ports is not None and other.ports <= self.ports)
-        return ports and self._covers_host(other.host) and (self.private or not other.private)
+        return ports and self.covers_host(other.host) and (self.private or not other.private)
 
-    def _covers_host(self, host: str) -> bool:
+    def covers_host(self, host: str) -> bool:
+        """Whether this covers a canonical host, or the one of another pattern, at some port."""
         if self.host in ("*", host):
             return True
         if host == "*" or not self.host.startswith("*.") or _looks_like_address(host):

@@ -174,11 +174,11 @@ def _network_loosenings(policy: ResolvedPolicy, baseline: ResolvedPolicy) -> Ite
         yield Loosening("uses the host's network")
     yield from _http_loosenings(policy, baseline)
     for pattern in policy.network.allow:
-        if reaches and other.hosts.covers(pattern):
-            continue
         if any(host.host == pattern.host for host in policy.network.http):
             continue  # no tunnel
-        yield from _pattern_loosenings(policy, other, pattern)
+        yield from _tunnels_past_rules(policy, other, pattern)
+        if not (reaches and other.hosts.covers(pattern)):
+            yield from _pattern_loosenings(pattern)
     for path in policy.network.unix_sockets:
         if path not in other.unix_sockets:
             yield Loosening("connects to", shown_path(path, policy.facts))
@@ -190,11 +190,16 @@ def _network_loosenings(policy: ResolvedPolicy, baseline: ResolvedPolicy) -> Ite
             yield Loosening("answers on the host at", f"localhost:{port}")
 
 
-def _pattern_loosenings(policy: ResolvedPolicy, other: Network, pattern: HostPattern) -> Iterator[Loosening]:
-    """A tunnel that the baseline does not allow."""
+def _tunnels_past_rules(policy: ResolvedPolicy, other: Network, pattern: HostPattern) -> Iterator[Loosening]:
+    """A tunnel to a host whose requests the baseline reads, though a pattern of its own covers the name."""
+    opened = {host.host for host in policy.network.http}
     for host in other.http:
-        if pattern.matches(host.host, host.port) and not policy.network.opened(host.host, host.port):
+        if pattern.covers_host(host.host) and host.host not in opened:
             yield Loosening("connects past its rules in network.http to", host.name)
+
+
+def _pattern_loosenings(pattern: HostPattern) -> Iterator[Loosening]:
+    """A tunnel that the baseline does not allow."""
     if pattern.private:
         yield Loosening("reaches private addresses as", str(pattern))
     elif not shipped_hosts().covers(pattern):
@@ -204,20 +209,29 @@ def _pattern_loosenings(policy: ResolvedPolicy, other: Network, pattern: HostPat
 def _http_loosenings(policy: ResolvedPolicy, baseline: ResolvedPolicy) -> Iterator[Loosening]:
     """Requests to hosts that the baseline opens with narrower rules or not at all, and secrets for them."""
     other = baseline.network
+    reaches = policy.network.mode == "none" or other.mode != "none"
     for host in policy.network.http:
-        limit = other.opened(host.host, host.port)
-        if host.private and not (limit and limit.private) and not other.hosts.covers(host.pattern):
+        limit = other.opened(host.host, host.port) if reaches else None
+        # A tunnel to a host that the baseline opens is none, at whatever port.
+        closed = not reaches or any(each.host == host.host for each in other.http)
+        if (
+            host.private
+            and not (limit and limit.private)
+            and (closed or not other.hosts.covers(host.pattern))
+        ):
             yield Loosening("reaches private addresses as", host.name)
         if limit is not None:
             for rule in host.uncovered(limit):
                 yield Loosening("requests from", f"{host.name}: {rule}")
-        elif not other.hosts.covers(replace(host.pattern, private=False)) and not shipped_hosts().covers(
-            replace(host.pattern, private=False)
-        ):
+        elif closed or not _reached(other, replace(host.pattern, private=False)):
             yield Loosening("connects to", host.name)
     for secret in policy.credentials.http:
         if not any(secret.same_use(each) for each in baseline.credentials.http):
             yield Loosening("sends a secret of yours,", secret.use)
+
+
+def _reached(other: Network, pattern: HostPattern) -> bool:
+    return other.hosts.covers(pattern) or shipped_hosts().covers(pattern)
 
 
 @functools.cache
