@@ -1,12 +1,14 @@
 """What the policy keeps from the sandbox, the bridge does not do for it either: paths, secrets, networks.
 
 Tests of bridge/programs.py.
+Tests of bridge/secret.py: commands of the host.
 Tests of bridge/remotes.py: a remote on a network that the sandbox shares.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,8 +19,9 @@ from sandwright import process
 from sandwright.bridge.access import AccessRule, WorkspaceAccess
 from sandwright.bridge.environment import trusted_search_path
 from sandwright.bridge.remotes import address, addresses
+from sandwright.bridge.secret import Reach, command_secret
 from sandwright.bridge.start import Bridge, serve
-from sandwright.errors import UsageError
+from sandwright.errors import HostError, UsageError
 from support.bridges import World, world
 
 DENIED = """
@@ -135,6 +138,33 @@ def test_the_nearest_entry_decides(path: str, read: bool, write: bool, all_read:
 SECRET = """
 credentials: {shims: {tool: {secrets: {TOOL_TOKEN: "${T}"}, allow: [where]}}}
 """
+
+
+def test_a_command_for_a_secret_runs_where_no_sandbox_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python, Node and many tools take modules and settings from the directory in which they start."""
+    project = tmp_path / "project"
+    project.mkdir()
+    monkeypatch.chdir(project)
+    (project / "tool").write_text("#!/bin/sh\necho of-the-sandbox\n")
+    (project / "tool").chmod(0o755)
+    (project / "keyring.py").write_text("print('of-the-sandbox')")
+    script = tmp_path / "key"
+    script.write_text('#!/bin/sh\ncommand -v tool || echo "found-none-in:$PWD"\n')
+    script.chmod(0o755)
+
+    def inside(path: str) -> bool:
+        return path.startswith(str(project))
+
+    sandbox, environment = Reach(inside, inside), {"PATH": f"{project}:{os.environ['PATH']}"}
+    words = (str(script), os.path.relpath(script))
+    assert {command_secret(each, "here", environment, sandbox) for each in words} == {"found-none-in:/\n"}
+    with pytest.raises(HostError, match="has failed"):
+        command_secret((sys.executable, "-m", "keyring"), "here", environment, sandbox)
+    script.write_text(f"#!{project}/tool\n")
+    with pytest.raises(UsageError, match="tool may be written by the sandbox"):
+        command_secret(str(script), "here", environment, sandbox)
 
 
 @pytest.mark.parametrize(

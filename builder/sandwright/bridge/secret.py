@@ -18,7 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sandwright import process
+from sandwright.bridge.environment import trusted_search_path
 from sandwright.errors import CommandFailed, HostError, UsageError
+from sandwright.launcher.restrict import script_interpreter
 
 COMMAND_TIMEOUT = 60.0
 """Seconds; a keyring may ask its owner."""
@@ -74,6 +76,9 @@ def command_secret(
 ) -> str:
     """What a command of the host writes; text is split as a shell would, without one.
 
+    It runs in `/`, and finds other programs where no sandbox writes: many take modules, settings or versions
+    of themselves from the directory in which they start, and that is the project.
+
     Raise UsageError for no command, and for one that the sandbox may write, HostError where it fails.
     """
     try:
@@ -83,11 +88,15 @@ def command_secret(
         raise UsageError(f"{where}: no command line") from error
     if program is None:
         raise HostError(f"{where}: {argv[0]} is not installed")
-    for path in (program, *argv[1:]):
+    program = os.path.abspath(program)  # noqa: PTH100 - it may be a link
+    interpreter = script_interpreter(Path(program).resolve())
+    for path in (program, *interpreter, *argv[1:]):
         if os.path.exists(path) and sandbox.writes(os.path.abspath(path)):  # noqa: PTH100, PTH110 - any text
             raise UsageError(f"{where}: {path} may be written by the sandbox")
     try:
-        return process.run(program, *argv[1:], timeout=COMMAND_TIMEOUT).stdout.decode()
+        variables = {**os.environ, "PATH": trusted_search_path(environment, sandbox.writes)}
+        done = process.run(program, *argv[1:], timeout=COMMAND_TIMEOUT, env=variables, cwd="/")
+        return done.stdout.decode()
     except UnicodeDecodeError as error:
         raise UsageError(f"{where}: no text") from error
     except CommandFailed as error:
