@@ -227,6 +227,18 @@ def test_nothing_starts_without_the_secret(setup: Setup, source: str, message: s
 
 
 @pytest.mark.needs("bwrap")
+def test_nothing_starts_with_authorities_that_the_sandbox_writes(setup: Setup) -> None:
+    """It would name whom the proxy believes, and so who gets the key of the next run."""
+    (setup.project / "sandbox.yaml").write_text(_policy("bwrap"))
+    shutil.copy(setup.environment["SSL_CERT_FILE"], setup.project / "bundle.pem")
+    setup.environment["SSL_CERT_FILE"] = str(setup.project / "bundle.pem")
+    done = setup.run(setup.curl(GOOD))
+    assert done.returncode not in (0, 7), done.stderr
+    assert "bundle.pem may be written by the sandbox" in done.stderr
+    assert setup.upstream.arrived == []
+
+
+@pytest.mark.needs("bwrap")
 def test_a_secret_changes_while_a_run_goes_on(setup: Setup) -> None:
     file = setup.base / "config/key"
     file.write_text(KEY)

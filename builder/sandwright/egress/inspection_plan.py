@@ -32,6 +32,9 @@ def plan_inspection(policy: ResolvedPolicy, account: SquidAccount | None) -> Ins
     authorities = policy.facts.texts.get(CERTIFICATES, "")
     if not authorities:
         raise UsageError("network.http needs network.ca: host, and certificates of authorities on the host")
+    bundle = authorities.partition("\n")[0].removeprefix("# ")
+    if policy.filesystem.tree.changes_host(bundle):
+        raise UsageError(f"network.http: {bundle} may be written by the sandbox: it would say whom to trust")
     program = _find_haproxy()
     launcher, seccomp = restricting_launcher(platform.machine())
     restriction = Restriction(
