@@ -19,6 +19,7 @@ import pytest
 
 from sandwright.api import Policy
 from sandwright.methods import registry
+from sandwright.policy.load import layer
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.session import candidate_denials as candidates
 from sandwright.session import denials, explained, supervise
@@ -27,7 +28,14 @@ from sandwright.session.candidate_denials import candidate_denials
 from sandwright.session.command_session import CommandSession
 from sandwright.session.denial_context import DenialContext, PathContext
 from sandwright.session.denial_sources import denial_context
-from sandwright.session.events import BridgedCall, DeniedConnection, DeniedHost, RunDenied, RunEvent
+from sandwright.session.events import (
+    BridgedCall,
+    DeniedConnection,
+    DeniedHost,
+    DeniedRequest,
+    RunDenied,
+    RunEvent,
+)
 from sandwright.session.prepare import resolved_with
 from sandwright.session.recording import Recording
 from sandwright.session.request import RunRequest
@@ -208,6 +216,31 @@ def test_a_host_that_yaml_would_read_otherwise_has_no_edit(home: Path) -> None:
         "a'}, x: {'.example:80": None,
         "led.example:80": "network: {allow: [{host: 'led.example', private: true}]}",
     }
+
+
+REQUESTS: dict[str, str | None] = {
+    "GET /repos/x": "{host: 'a.example', methods: [GET], paths: ['/repos/x']}",
+    "GET /a/b/info/refs?service=git-upload-pack": "{host: 'a.example', git: read, repos: ['a/b']}",
+    "POST /a/b.git/git-receive-pack": "{host: 'a.example', git: write, repos: ['a/b']}",
+    "PUT /a/git-receive-pack": "{host: 'a.example', methods: [PUT], paths: ['/a/git-receive-pack']}",
+    "POST /a/b/info/refs?service=git-receive-pack": None,
+    "GET /info/refs?service=git-upload-pack": None,
+    "POST /b%2fc/git-upload-pack": "{host: 'a.example', methods: [POST], paths: ['/b%2fc/git-upload-pack']}",
+    "GET /**": None,
+    "GET /a','/**": None,
+    "TRACE /a": None,
+}
+"""What a sandbox asks for, and the rule that is proposed for it: one for no other method, service or path."""
+
+
+@pytest.mark.parametrize(("request_", "rule"), REQUESTS.items())
+def test_an_edit_for_a_request_opens_no_other_kind(home: Path, request_: str, rule: str | None) -> None:
+    method, path = request_.split(" ")
+    refused = DeniedRequest(host="a.example:443", method=method, path=path, reason="rule")
+    (told,) = cast("Any", denials.collect_denials([RunDenied(what=refused)], _context()))
+    assert told.edit == (rule and f"network: {{http: [..., {rule}]}}")
+    if told.edit:
+        layer(told.edit, kind="project", file="p")
 
 
 def test_a_call_of_the_bridge_makes_one_line(home: Path) -> None:

@@ -34,7 +34,7 @@ from typing import Any, Literal
 
 from sandwright.documents import strictjson
 from sandwright.policy.hosts import ListedHost, listed_pattern
-from sandwright.policy.http_rules import GIT_READ, GIT_WRITE, http_method, http_path
+from sandwright.policy.http_rules import GIT_READ, GIT_WRITE, git_repository, http_method, http_path
 from sandwright.policy.spelling import checked_path
 from sandwright.render.proxyfacts import REFUSALS
 from sandwright.resources import data_path
@@ -218,21 +218,31 @@ def _host_denial(refused: DeniedHost, count: int, context: DenialContext) -> Den
     return _denial("proxy", name, count, blamed, opens)
 
 
-_GIT_REQUEST = re.compile(rf"/([^/]+/[^/]+?)(?:\.git)?/(?:info/refs\?service=)?({GIT_READ}|{GIT_WRITE})")
+_GIT_REQUEST = re.compile(
+    r"(?:GET /(?P<got>.+?)(?:\.git)?/info/refs\?service=|POST /(?P<sent>.+?)(?:\.git)?/)"
+    rf"({GIT_READ}|{GIT_WRITE})"
+)
 """What Git asks for. A rule with the path of `info/refs` would allow it for both services."""
+
+
+def _request_rule(refused: DeniedRequest, host: str) -> str | None:
+    """The rule for a request, for no other method, path, repository or service; None where none can be."""
+    git = _GIT_REQUEST.fullmatch(f"{refused.method} {refused.path}")
+    if git and _accepts(git_repository, repository := git["got"] or git["sent"]):
+        return (
+            f"{{host: '{host}', git: {'read' if git[3] == GIT_READ else 'write'}, repos: ['{repository}']}}"
+        )
+    possible = _accepts(http_path, refused.path) and _accepts(http_method, refused.method)
+    return f"{{host: '{host}', methods: [{refused.method}], paths: ['{refused.path}']}}" if possible else None
 
 
 def _denied_request(refused: DeniedRequest, count: int, context: DenialContext) -> Denial:
     """A request to an opened host: an edit allows it where the rules alone are against it."""
     host = refused.host.removesuffix(":443")
     what = printable_line(f"{refused.method} https://{host}{refused.path}")
-    possible = refused.reason == "rule" and _accepts(http_path, refused.path.partition("?")[0])
-    possible = possible and is_plain(refused.path)
-    possible = possible and _accepts(http_method, refused.method)
-    rule = f"{{host: '{host}', methods: [{refused.method}], paths: ['{refused.path}']}}"
-    if git := _GIT_REQUEST.fullmatch(refused.path):
-        rule = f"{{host: '{host}', git: {'read' if git[2] == GIT_READ else 'write'}, repos: ['{git[1]}']}}"
-    edit = f"network: {{http: [..., {rule}]}}" if possible else None
+    possible = refused.reason == "rule" and is_plain(refused.path)
+    rule = _request_rule(refused, host) if possible else None
+    edit = f"network: {{http: [..., {rule}]}}" if rule else None
     field = "credentials.http" if refused.reason in ("credential", "secret") else "network.http"
     blamed = BlamedField(field=field, source=context.http, edit=edit)
     opens = f"such requests to {host}, to every program inside"
