@@ -607,6 +607,7 @@ def test_without_a_bridge(place: World) -> None:
         ("tool: {secrets: {TOOL_TOKEN: '${NOT_THERE}'}, allow: []}", {}, UsageError, "none of NOT_THERE,"),
         ("tool: {secrets: {TOOL_TOKEN: '${T}'}, allow: []}", {"T": "a b c d e"}, UsageError, "no secret"),
         ("tool: {secrets: {TOOL_TOKEN: '${T}'}, allow: []}", {"T": "ab"}, UsageError, "at least 6"),
+        ("tool: {secrets: {TOOL_TOKEN: '${T}'}, allow: []}", {"T": "secret-\udcff"}, UsageError, "no secret"),
         ("tool: {secrets: {LD_PRELOAD: '${T}'}, allow: []}", {"T": "secret-x"}, RenderError, "steers"),
         ("tool: {secrets: {GIT_SSH: '${T}'}, allow: []}", {"T": "secret-x"}, RenderError, "steers"),
         ("gh: {secrets: {GH_HOST: '${T}'}, allow: []}", {"T": "secret-x"}, RenderError, "secrets of gh"),

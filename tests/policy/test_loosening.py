@@ -196,6 +196,7 @@ STRICTER = [
     ("network.http", "network: {mode: proxy, http: [{host: api.anthropic.com, methods: [GET]}]}", "network: {http: [{host: 'api.anthropic.com:80'}]}", ["connects to api.anthropic.com:80"]),
     ("network.http", "network: {mode: none, allow: [a.example]}", "network: {mode: proxy, http: [{host: a.example}]}", ["connects to a.example"]),
     ("network.http", "network: {mode: none, http: [{host: a.example, methods: [GET]}]}", "network: {mode: proxy}", ["connects to a.example"]),
+    ("credentials.http", "network: {mode: proxy, http: [{host: a.example}]}\ncredentials: {http: [{host: a.example, header: x-api-key, from: 'cmd:op read x', lifetime: 10m}]}", "credentials: {http: [{host: a.example, header: x-api-key, from: 'cmd:op read x', lifetime: 1s}]}", ["reads a secret of yours more often, cmd:op read x, each 1 s"]),
     ("credentials.http", "network: {mode: proxy, http: [{host: a.example}]}", "credentials: {http: [{host: a.example, header: x-api-key, from: 'env:A'}]}", ["sends a secret of yours, env:A, to a.example as x-api-key"]),
     ("network.unix_sockets", "network: {unix_sockets: []}", "network: {unix_sockets: [/srv/x.sock]}", ["connects to /srv/x.sock"]),
     ("network.own_sockets", "network: {own_sockets: false}", "network: {own_sockets: true}", ["lets programs create Unix sockets: network.own_sockets"]),

@@ -30,7 +30,8 @@ MIN_LENGTH = 6
 
 MASK = b"[secret]"
 
-_WHITE = re.compile(r"[\s\x00-\x1f\x7f]")
+_NOT_IN_SECRETS = re.compile(r"[\s\x00-\x1f\x7f\ud800-\udfff]")
+"""White space, control characters, and what stands for bytes that are no UTF-8."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ def read_secret(name: str, environment: Mapping[str, str], sandbox: Reach) -> st
 def checked_secret(text: str, where: str) -> str:
     """Text without its line breaks. Raise UsageError where it can't be a secret; `where` it is from."""
     secret = text.strip("\r\n")
-    if len(secret) < MIN_LENGTH or _WHITE.search(secret):
+    if len(secret) < MIN_LENGTH or _NOT_IN_SECRETS.search(secret):
         raise UsageError(
             f"{where}: no secret: it has to be one word of at least {MIN_LENGTH} characters, without blanks"
         )

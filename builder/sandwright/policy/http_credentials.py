@@ -83,7 +83,7 @@ def header_scheme(text: str) -> str:
     if not _SCHEME.fullmatch(text):
         raise ValueError(f"{quoted(text)} is no scheme, like Bearer")
     if text.lower() == "basic":
-        raise ValueError("Basic takes a name and a password in one; let the source give them, without scheme")
+        raise ValueError("Basic is not possible: clients encode the placeholder together with a name")
     return text
 
 

@@ -226,8 +226,13 @@ def _http_loosenings(policy: ResolvedPolicy, baseline: ResolvedPolicy) -> Iterat
         elif closed or not _reached(other, replace(host.pattern, private=False)):
             yield Loosening("connects to", host.name)
     for secret in policy.credentials.http:
-        if not any(secret.same_use(each) for each in baseline.credentials.http):
+        known = [each.lifetime for each in baseline.credentials.http if secret.same_use(each)]
+        if not known:
             yield Loosening("sends a secret of yours,", secret.use)
+        elif secret.lifetime < min(known):
+            yield Loosening(
+                "reads a secret of yours more often,", f"{secret.origin}, each {secret.lifetime} s"
+            )
 
 
 def _reached(other: Network, pattern: HostPattern) -> bool:
