@@ -36,6 +36,7 @@ pytestmark = [
 
 KEY = "sk-ant-api03-REALrealREALrealREALreal0123456789"
 ANSWER = re.compile(r"^status ([0-9]{3})", re.MULTILINE)
+JAVA = Path("/etc/ssl/certs/java/cacerts")
 GAPS = ("filesystem.attributes", "filesystem.protect", "process.kernel", "filesystem.git-links")
 METHODS = [
     pytest.param("bwrap", marks=pytest.mark.needs("bwrap")),
@@ -224,6 +225,15 @@ def test_nothing_starts_without_the_secret(setup: Setup, source: str, message: s
     assert message in done.stderr
     assert KEY not in done.stderr
     assert "started" not in done.stdout
+
+
+@pytest.mark.needs("bwrap")
+@pytest.mark.skipif(not JAVA.is_file(), reason="no key store of Java's here")
+def test_javas_key_store_has_the_authority_of_the_run(setup: Setup) -> None:
+    (setup.project / "sandbox.yaml").write_text(_policy("bwrap"))
+    done = setup.run(["cp", str(JAVA), "store"])
+    assert done.returncode == 0, done.stderr
+    assert b"sandwright, for one run" in (setup.project / "store").read_bytes()
 
 
 @pytest.mark.needs("bwrap")

@@ -32,7 +32,7 @@ from sandwright.policy.path_resolver import CLOUD, GOOGLE_KEY
 from sandwright.policy.paths import ancestors, below, follow, is_inside
 from sandwright.policy.reserved import reserved_rules
 from sandwright.policy.secretnames import why_secret
-from sandwright.policy.startup import BUNDLES, PATHS
+from sandwright.policy.startup import BUNDLES, PATHS, STORES
 from sandwright.questions import sockets_of
 from sandwright.user_dirs import visible_scratch_path
 
@@ -279,6 +279,7 @@ def _recorded_texts(
 def _policy_paths(policy: MergedPolicy, facts: HostFacts) -> list[str]:
     """Every path that the policy names, and those that are looked at under every policy."""
     always = [*SOCKETS, *CLOUD, *PATHS[facts.os], *BUNDLES]
+    always += STORES if policy.settings.items("network.http") else ()  # a session covers them
     always += [*hidden_paths(), *hidden_of_host(), *network_devices()] if facts.os == "linux" else ()
     always += [f"${{{GOOGLE_KEY}}}"] if GOOGLE_KEY in facts.environment else []
     remote = facts.environment.get("DOCKER_HOST", "")

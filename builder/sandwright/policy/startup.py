@@ -16,6 +16,12 @@ BUNDLES = (
 )
 """Where systems keep all certificates of authorities in one file."""
 
+STORES = (
+    "/etc/ssl/certs/java/cacerts",  # Debian, Alpine
+    "/etc/pki/java/cacerts",  # Fedora, RHEL
+)
+"""Where systems keep the key store that Java reads; its releases have a link there."""
+
 PATHS: Mapping[System, Mapping[str, str]] = {
     "linux": {
         "/usr": "programs and libraries",

@@ -20,15 +20,9 @@ from sandwright.policy.bundle import CERTIFICATE
 from sandwright.policy.facts import CERTIFICATES
 from sandwright.policy.paths import is_inside
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.policy.startup import BUNDLES
+from sandwright.policy.startup import BUNDLES, STORES
 from sandwright.render.artifact import Artifact
 from sandwright.render.mounts import MountPlan
-
-STORES = (
-    "/etc/ssl/certs/java/cacerts",  # Debian, Alpine
-    "/etc/pki/java/cacerts",  # Fedora, RHEL
-)
-"""Where systems keep the key store that Java reads; its releases have a link there."""
 
 STORE = "authorities.jks"
 
