@@ -223,19 +223,19 @@ def _http_loosenings(policy: ResolvedPolicy, baseline: ResolvedPolicy) -> Iterat
         if limit is not None:
             for rule in host.uncovered(limit):
                 yield Loosening("requests from", f"{host.name}: {rule}")
-        elif closed or not _reached(other, replace(host.pattern, private=False)):
+        elif closed or not _is_tunnel(other, replace(host.pattern, private=False)):
             yield Loosening("connects to", host.name)
     for secret in policy.credentials.http:
-        known = [each.lifetime for each in baseline.credentials.http if secret.same_use(each)]
-        if not known:
+        lifetimes = [each.lifetime for each in baseline.credentials.http if secret.same_use(each)]
+        if not lifetimes:
             yield Loosening("sends a secret of yours,", secret.use)
-        elif secret.lifetime < min(known):
+        elif secret.lifetime < min(lifetimes):
             yield Loosening(
                 "reads a secret of yours more often,", f"{secret.origin}, each {secret.lifetime} s"
             )
 
 
-def _reached(other: Network, pattern: HostPattern) -> bool:
+def _is_tunnel(other: Network, pattern: HostPattern) -> bool:
     return other.hosts.covers(pattern) or shipped_hosts().covers(pattern)
 
 
