@@ -189,6 +189,15 @@ def test_what_no_rule_allows_is_refused_and_reported(setup: Setup) -> None:
 
 
 @pytest.mark.needs("bwrap")
+def test_a_refused_path_that_is_a_pattern_is_not_proposed(setup: Setup) -> None:
+    (setup.project / "sandbox.yaml").write_text(_policy("bwrap"))
+    done = setup.run(setup.curl("-X DELETE 'https://api.example:444/**'"))
+    assert "no rule of network.http allows this method and path" in done.stdout
+    assert "to allow it" not in done.stdout
+    assert "allow it with" not in done.stderr
+
+
+@pytest.mark.needs("bwrap")
 def test_a_host_is_reached_by_its_proxy_alone(setup: Setup) -> None:
     """Without variables by name, and never as a tunnel, in the clear, or at its address."""
     (setup.project / "sandbox.yaml").write_text(_policy("bwrap"))

@@ -32,7 +32,8 @@ _HARMLESS = (
     "http-request set-var(txn.path) path",
     "http-request set-var(txn.masked) int(0)",
     "http-request set-var(txn.placeholder_", "http-request set-var(txn.secret_",
-    "http-request wait-for-body ", "http-request set-header ", "http-request del-header ",
+    "http-request return status 403 ", "http-request wait-for-body ",
+    "http-request set-header ", "http-request del-header ",
     "http-request set-uri %[pathq]", "http-response ", "http-error ", "filter ", "default_backend ",
     "compression ",
 )  # fmt: skip
