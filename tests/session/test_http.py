@@ -4,6 +4,9 @@ A canary in a network namespace of its own writes down what arrived; it echoes i
 
 Tests of session/http_secrets.py.
 Tests of egress/inspection_plan.py.
+Tests of egress/inspection.py.
+Tests of egress/certificates.py.
+Tests of render/haproxy.py.
 """
 
 from __future__ import annotations

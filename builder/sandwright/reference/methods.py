@@ -50,17 +50,22 @@ GRANTED: Mapping[str, tuple[str, ...]] = {
     "filesystem.protect": ("files/protected", "files/protected-nested", "links/move-repository"),
     "network.proxy": ("network/proxy",),
     "network.host": ("network/host",),
+    "network.http": ("network/requests-allowed", "network/requests-refused"),
     "environment.pass": ("environment/passed",),
     "environment.set": ("environment/set",),
     "workspace": ("workspace/project-unchanged", "workspace/no-names"),
     "user.mapping": ("files/write",),
     "credentials.shims": tuple(f"secrets/{name}" for name in ("two-tokens", "refused", "inside", "outside")),
+    "credentials.http": ("network/requests-secret",),
     "credentials.cloud": ("secrets/cloud", "secrets/cloud-off"),
     "resources.time": ("lifecycle/time",),
 }
 """By feature: probes that show that it works, which no table of denials knows."""
 
 RUNS: Mapping[str, str] = {
+    "network/requests-allowed": "requests that rules allow are sent on",
+    "network/requests-refused": "requests that no rule allows, or with two readings, are refused",
+    "network/requests-secret": "the secret goes to requests with the placeholder or without the header",
     "workspace/project-unchanged": "programs change a copy, and no byte of the project",
     "workspace/no-names": "no name appears in the project, not even for a moment",
     "lifecycle/starts": "the sandbox starts, and the probe program runs in it to its end",
