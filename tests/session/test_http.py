@@ -72,7 +72,17 @@ class Setup:
     def command(self, words: list[str], *options: str) -> list[str]:
         """`sandwright run` on a machine whose hosts file knows the upstream."""
         script = 'mount --bind "$1" /etc/hosts && shift && exec "$@"'
-        run = [sys.executable, "-m", "sandwright.cli", "run", "--trust-policy", *options, "--", *words]
+        run = [
+            sys.executable,
+            "-P",
+            "-c",
+            "from sandwright.cli import main; main()",
+            "run",
+            "--trust-policy",
+            *options,
+            "--",
+            *words,
+        ]
         return ["unshare", "--mount", "sh", "-c", script, "sh", str(self.base / "hosts"), *run]
 
     def run(self, words: list[str], *options: str) -> subprocess.CompletedProcess[str]:
@@ -139,7 +149,7 @@ grep -rls "$1" "$PWD" "$HOME" /tmp /run /etc /dev/shm 2>/dev/null | wc -l
 def test_the_key_arrives_and_is_not_inside(setup: Setup, method: str) -> None:
     (setup.project / "sandbox.yaml").write_text(_policy(method))
     script = setup.curl(f"-o /dev/null {GOOD}", f'-o /dev/null -H "x-api-key: $API_KEY" {GOOD}')
-    sweep = ["sh", "-c", f"{script[2]}\n{SWEEP}", "sh", "REAL" + "realREAL"]
+    sweep = ["sh", "-c", f"{script[2]}\n{SWEEP}", "sh", "[R]EALrealREAL"]
     done = setup.run(sweep)
     assert done.returncode == 0, done.stderr
     assert [each.header("x-api-key") for each in setup.upstream.arrived] == [[KEY], [KEY]]
@@ -153,7 +163,7 @@ def test_the_key_arrives_and_is_not_inside(setup: Setup, method: str) -> None:
 def test_the_sweep_finds_what_is_there(setup: Setup) -> None:
     """The control: with the variable passed, the same search finds it."""
     (setup.project / "sandbox.yaml").write_text("schema: 1\nmethod: bwrap\nenvironment: {pass: [API_KEY]}\n")
-    done = setup.run(["sh", "-c", SWEEP, "sh", "REALrealREAL"])
+    done = setup.run(["sh", "-c", SWEEP, "sh", "[R]EALrealREAL"])
     assert done.stdout.split()[1] == KEY
     assert done.stdout.split()[2] != "0"
 
@@ -168,7 +178,7 @@ def test_what_no_rule_allows_is_refused_and_reported(setup: Setup) -> None:
     done = setup.run(script, "--denials", str(denials))
     assert ANSWER.findall(done.stdout) == ["200", "403", "403", "403"]
     assert "no rule of network.http allows this method and path" in done.stdout
-    assert len(setup.upstream.arrived) == 1
+    assert len(setup.upstream.arrived) == 1, done.stdout + done.stderr
     assert "refused: the request GET https://api.example:444/user, once: network.http" in done.stderr
     assert "{http: [..., {host: 'api.example:444', methods: [GET], paths: ['/user']}]}" in done.stderr
     lines = [json.loads(line) for line in denials.read_text().splitlines()]
@@ -189,7 +199,7 @@ def test_a_host_is_reached_by_its_proxy_alone(setup: Setup) -> None:
         f"-o /dev/null {proxy} -k --connect-to ::{WORLD}:444 {GOOD}",
     )
     done = setup.run(script)
-    assert len(setup.upstream.arrived) == 1
+    assert len(setup.upstream.arrived) == 1, done.stdout + done.stderr
     assert ANSWER.findall(done.stdout)[:2] == ["200", "403"]
 
 
@@ -233,8 +243,7 @@ def test_a_secret_changes_while_a_run_goes_on(setup: Setup) -> None:
     ) as running:  # fmt: skip
         try:
             assert running.stdout is not None
-            while "first" not in running.stdout.readline():
-                pass
+            assert any("first" in line for line in iter(running.stdout.readline, ""))
             file.write_text("another-secret-of-the-host")
             time.sleep(3)
             (setup.project / "go").touch()
@@ -250,7 +259,7 @@ def test_a_secret_changes_while_a_run_goes_on(setup: Setup) -> None:
 def test_nothing_of_it_stays_on_the_host(setup: Setup) -> None:
     (setup.project / "sandbox.yaml").write_text(_policy("bwrap"))
     log = setup.base / "audit"
-    done = setup.run(setup.curl(GOOD, OTHER), "--audit-log", str(log))
+    done = setup.run(setup.curl(GOOD, OTHER), "--audit", str(log))
     assert done.returncode == 0, done.stderr
     bundle = setup.base / "bundle.pem"
     bundle.unlink()

@@ -170,6 +170,11 @@ class HttpHost:
         return any(re.search(SLASH, path) for rule in self.rules for path in rule.paths or ())
 
     @property
+    def has_git(self) -> bool:
+        """Whether a rule is about Git."""
+        return any(rule.query is not None for rule in self.rules)
+
+    @property
     def authorities(self) -> tuple[str, ...]:
         """What the header `Host` may be."""
         with_port = f"{self.host}:{self.port}"

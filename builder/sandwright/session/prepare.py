@@ -105,7 +105,7 @@ def prepare(request: RunRequest, notify: Notify = quiet) -> CachedSandbox:
         terminal_argv=_launcher_argv(backend, directory, terminal=True),
         terminal=backend.terminal,
         proxy=_proxy_plan(resolved, registry.properties(backend.name), inputs),
-        needs_bridge=bool(resolved.credentials.shims) and registry.properties(backend.name).shims,
+        needs_bridge=resolved.credentials.needs_bridge and registry.properties(backend.name).shims,
         notes=tuple(_render_notes(notes, resolved, backend, rendered, inputs)),
         default_policy="" if request.has_policy() else _default_policy_note(policy, request, backend.name),
         loosened=found,

@@ -107,7 +107,10 @@ def _check_method(prepared: CachedSandbox) -> None:
     if support.level != "exact":
         raise UsageError(f"{prepared.method} has no review workspace: {support.reason}")
     if prepared.start.needs_bridge:
-        raise UsageError("credentials.shims: programs of the bridge run in the project itself, not in a copy")
+        raise UsageError(
+            "credentials.shims and credentials.signing: programs of the bridge run in the project itself, "
+            "not in a copy"
+        )
 
 
 def _report_live_paths(prepared: CachedSandbox, project: str, linked: int, notify: Notify) -> None:
