@@ -1,5 +1,6 @@
 """What other users of this machine, and an inspecting proxy that was taken over, can do to a session.
 
+Tests of egress/inspection.py.
 Tests of egress/opening.py.
 """
 
