@@ -23,7 +23,8 @@ from sandwright.workspace.base import read_base
 from sandwright.workspace.below import parents
 from sandwright.workspace.changes import Change
 from sandwright.workspace.destination import Applied
-from sandwright.workspace.diff import diff_change
+from sandwright.workspace.diff import diff_change, without_objects
+from sandwright.workspace.links import ProjectLinks
 from sandwright.workspace.store import (
     DEFAULT,
     Workspace,
@@ -53,13 +54,13 @@ def changes(
     """List the changes of a workspace; as a unified diff with `diff`."""
     copy = _workspace(policy, workspace)
     with locked(copy, exclusive=False):
-        found = _chosen(compared.changes(copy), path, copy)
-        _, held = _sort_withheld(found, copy, policy)
+        every = compared.changes(copy)
+        found = _chosen(every, path, copy)
+        _, held = _sort_withheld(found, every, copy, policy)
         if json:
             console.lines(encoder.dumps(_changes_as_data(copy, found, held), indent=2))
         elif diff:
-            for each in found:
-                _print_diff(copy, each)
+            _print_diffs(copy, found)
         else:
             _print_summary(copy, found, held)
 
@@ -79,8 +80,9 @@ def apply(
         raise UsageError("--interactive: there is no terminal to ask on")
     copy = _workspace(policy, workspace)
     with locked(copy, exclusive=True):
-        found = _chosen(compared.changes(copy), path, copy)
-        free, back = _sort_withheld(found, copy, policy)
+        every = compared.changes(copy)
+        found = _chosen(every, path, copy)
+        free, back = _sort_withheld(found, every, copy, policy)
         if held:
             free += [each.change for each in back if not each.refused]
             back = [each for each in back if each.refused]
@@ -163,9 +165,11 @@ def _request_under(policy: str) -> RunRequest:
 
 
 def _sort_withheld(
-    found: Sequence[Change], copy: Workspace, policy: str
+    found: Sequence[Change], every: Sequence[Change], copy: Workspace, policy: str
 ) -> tuple[list[Change], list[Withheld]]:
-    return sort_changes(found, read_base(copy), resolved_with(_request_under(policy)))
+    base = read_base(copy)
+    links = ProjectLinks(copy, base, every)
+    return sort_changes(found, base, resolved_with(_request_under(policy)), links)
 
 
 def _chosen(found: Sequence[Change], paths: Sequence[str], copy: Workspace) -> list[Change]:
@@ -264,6 +268,15 @@ def _detail(change: Change) -> str:
         return f" ({new.kind})"
     before = f"{console.size(old.size)} to " if old is not None and old.kind == "file" else ""
     return f" ({before}{console.size(new.size)})"
+
+
+def _print_diffs(copy: Workspace, found: Sequence[Change]) -> None:
+    printed, objects = without_objects(found)
+    for each in printed:
+        _print_diff(copy, each)
+    for folder, members in objects.items():
+        size = console.size(sum(each.new.size for each in members if each.new is not None))
+        console.line(f"{os.fsdecode(folder)}: objects of Git: {_counts_by_kind(members)} ({size}), not shown")
 
 
 def _print_diff(copy: Workspace, change: Change) -> None:
