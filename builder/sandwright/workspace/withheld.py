@@ -90,6 +90,11 @@ _ENDINGS = {each.path[1:]: f"{each.tool}: {each.runs}" for each in NAMES if each
 }
 
 
+def names_of_tools() -> list[str]:
+    """The names of the table that are held, also below any directory. `*x` are endings."""
+    return [path for path, _ in _ROWS]
+
+
 def sort_changes(
     changes: Iterable[Change],
     paths: Iterable[bytes],
@@ -153,10 +158,10 @@ class _Judge:
         return ""
 
     def _forbidding_rules(self, path: bytes) -> Iterator[PathRule | None]:
-        """The rules that make a path read-only or deny it, also without case; None where none grants it."""
+        """The rules that keep a path of the host as it is, also without case; None where none grants it."""
         for tree in self._trees:
             rules = tree.deciding(f"{self._project}/{os.fsdecode(path)}")
-            if not rules or not rules[0].writable:
+            if not rules or not rules[0].writable or rules[0].private:
                 yield rules[0] if rules else None
 
     def _hold_reasons(self, change: Change) -> Iterator[str]:
