@@ -38,6 +38,8 @@ DECLARATION = Declaration(
         "filesystem.tmp-shared": Support("stricter", "the host's files do not exist in the cluster"),
         "network.none": Support("stricter", "IP sockets cannot be created, not even for its own localhost"),
         "network.proxy": Support("exact", "where the cluster's network enforces NetworkPolicy"),
+        "network.http": Support("cannot", "no inspecting proxy runs beside a pod"),
+        "credentials.http": Support("cannot", "no inspecting proxy runs beside a pod"),
         "network.private": Support(
             "cannot",
             "a NetworkPolicy contains only addresses: the proxy could reach everything in the cluster",

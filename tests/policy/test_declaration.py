@@ -153,6 +153,8 @@ def test_every_feature_is_used_by_some_policy() -> None:
         "filesystem: {write: [$PROJECT, /srv], readonly: [/srv/new], deny: [$PROJECT/new, $PROJECT/link], tmp: shared}\nnetwork: {mode: proxy, allow: [{host: a.example, private: true}], unix_sockets: [/srv/s], localhost: [80], expose: [81]}\nprocess: {sandbox_root: true}\n"
         "environment: {set: {A: b}}\ncredentials: {cloud: readonly, shims: {gh: {allow: []}}}\nuser: {mapping: required}\nworkspace: review\nresources: {memory: 1GiB, cpus: 1, pids: 9, files: 9, time: 1m}\ngvisor: {engine: docker}",
         "network: {mode: host, unix_sockets: [/srv/s]}",
+        "network: {mode: proxy, http: [{host: a.example}]}\n"
+        "credentials: {http: [{host: a.example, header: x-api-key, from: 'env:A'}]}",
         "network: {own_sockets: false}",
         "filesystem: {home: private}",
     ]  # fmt: skip

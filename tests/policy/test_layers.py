@@ -217,9 +217,13 @@ def test_shims_come_together_by_name() -> None:
     assert [command.words for command in policy.credentials.shims["gh"].allow] == [("b",)]
 
 
+OF_HTTP = {"network.http", "credentials.http"}
+"""Grants of mappings: tests/policy/test_http_policy.py."""
+
+
 def test_the_table_above_has_every_field() -> None:
     tested = {row[0] for table in (VALUES, GRANTS, RESTRICTIONS) for row in table}
-    assert tested | {"accept_gaps", "environment.set", "credentials.shims", "reason"} == set(FIELDS)
+    assert tested | {"accept_gaps", "environment.set", "credentials.shims", "reason", *OF_HTTP} == set(FIELDS)
 
 
 def test_fields_are_those_of_the_model() -> None:

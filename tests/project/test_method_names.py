@@ -34,6 +34,7 @@ ALLOWED = {
     "render/accounts.py": {"user"},  # an account's name
     "render/baseline.py": {"oci"},  # directories of our data
     "render/proxy.py": {"oci"},
+    "render/haproxy.py": {"oci"},
     "resources.py": {"oci", "seatbelt"},
     "session/prepare.py": {"oci", "seatbelt"},
     "session/doctor.py": {"gvisor"},  # what surrounds this machine

@@ -115,6 +115,14 @@ HELD_OTHERWISE = {
         "tests/egress/test_rules.py:test_one_private_address_among_others_is_enough",
         "it is in squid's configuration, which is an artifact of the engines' methods only",
     ),
+    "network.http": (
+        "tests/egress/test_inspection.py:test_a_request_passes_by_the_rules_alone",
+        "it is in haproxy's configuration, which a session renders",
+    ),
+    "credentials.http": (
+        "tests/session/test_http.py:test_the_key_arrives_and_is_not_inside",
+        "a session gives the proxy its secrets",
+    ),
     "network.other-sockets": ("network/unix-socket", "it comes with a listed socket, and has no key"),
     "network.later-sockets": ("network/later-socket", "every policy without a listed socket uses it"),
     "network.other-later-sockets": (

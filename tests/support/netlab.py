@@ -56,6 +56,14 @@ class World:
     reached: list[str] = field(default_factory=list)
     names: dict[str, list[str]] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
+    namespace: Namespace | None = None
+
+    @contextlib.contextmanager
+    def inside(self) -> Iterator[None]:
+        """Be out there, to start a server, for the length of a `with`."""
+        assert self.namespace is not None
+        with self.namespace.inside():
+            yield
 
 
 class Namespace:
@@ -97,7 +105,7 @@ def lab() -> Iterator[World]:
             place = f"/proc/{os.getpid()}/fd/{world.descriptor}"
             process.run("ip", "link", "set", "world", "netns", place)
             process.run("sh", "-ec", _SETUP["machine"])
-        found = World()
+        found = World(namespace=world)
         with world.inside():
             process.run("sh", "-ec", _SETUP["world"])
             for port in PORTS:

@@ -14,6 +14,7 @@ CONTEXT = DenialContext(
     seccomp="default (default)",
     sockets="default",
     allow="default",
+    http="default",
     mode="none",
     network="default",
     method="bwrap (default)",

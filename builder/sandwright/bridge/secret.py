@@ -13,7 +13,7 @@ import os
 import re
 import shlex
 import shutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,14 +47,21 @@ def read_secret(name: str, environment: Mapping[str, str], sandbox: Reach) -> st
     """
     command, file = environment.get(f"{name}_COMMAND"), environment.get(f"{name}_FILE")
     if command:
-        found, where = _from_command(command, name, environment, sandbox), f"the command in {name}_COMMAND"
+        where = f"{name}_COMMAND"
+        found, where = command_secret(command, where, environment, sandbox), f"the command in {where}"
     elif file:
-        found, where = _from_file(file, name, sandbox), f"the file in {name}_FILE"
+        where = f"{name}_FILE"
+        found, where = file_secret(file, f"{where}: {file}", sandbox), f"the file in {where}"
     elif name in environment:
         found, where = environment[name], name
     else:
         raise UsageError(f"no secret: none of {name}, {name}_FILE and {name}_COMMAND is set on the host")
-    secret = found.strip("\r\n")
+    return checked_secret(found, where)
+
+
+def checked_secret(text: str, where: str) -> str:
+    """Text without its line breaks. Raise UsageError where it can't be a secret; `where` it is from."""
+    secret = text.strip("\r\n")
     if len(secret) < MIN_LENGTH or _WHITE.search(secret):
         raise UsageError(
             f"{where}: no secret: it has to be one word of at least {MIN_LENGTH} characters, without blanks"
@@ -62,10 +69,15 @@ def read_secret(name: str, environment: Mapping[str, str], sandbox: Reach) -> st
     return secret
 
 
-def _from_command(command: str, name: str, environment: Mapping[str, str], sandbox: Reach) -> str:
-    where = f"{name}_COMMAND"
+def command_secret(
+    command: str | Sequence[str], where: str, environment: Mapping[str, str], sandbox: Reach
+) -> str:
+    """What a command of the host writes; text is split as a shell would, without one.
+
+    Raise UsageError for no command, and for one that the sandbox may write, HostError where it fails.
+    """
     try:
-        argv = shlex.split(command)
+        argv = shlex.split(command) if isinstance(command, str) else list(command)
         program = shutil.which(argv[0], path=environment.get("PATH"))
     except (ValueError, IndexError) as error:
         raise UsageError(f"{where}: no command line") from error
@@ -82,15 +94,16 @@ def _from_command(command: str, name: str, environment: Mapping[str, str], sandb
         raise HostError(f"{where}: {argv[0]} has failed (status {error.status})") from None
 
 
-def _from_file(file: str, name: str, sandbox: Reach) -> str:
+def file_secret(file: str, where: str, sandbox: Reach) -> str:
+    """The text of a file of the host. Raise UsageError where the sandbox can read it, HostError for none."""
     path = Path(file).expanduser().absolute()
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else "is no text"
-        raise HostError(f"{name}_FILE: {file}: {why}") from None
+        raise HostError(f"{where}: {why}") from None
     if sandbox.reads(str(path)):
-        raise UsageError(f"{name}_FILE: {file} can be read by the sandbox; deny it there, or move it")
+        raise UsageError(f"{where} can be read by the sandbox; deny it there, or move it")
     return text
 
 

@@ -189,7 +189,10 @@ class _Trial:
         proxied = self.proxies[index] if self.proxies else None
         environment = {**variables, **self.stage.environment, SESSION.name: f"diff-{index}"}
         environment |= proxied.environment if proxied else {}
-        document = RunDocument(egress=str(proxied.directory) if proxied else None)
+        document = RunDocument(
+            egress=str(proxied.directory) if proxied else None,
+            authorities=proxied.authorities if proxied else None,
+        )
         with handed_over(document) as file:
             sandbox = RenderedSandbox(
                 *(self.method, launcher, self.stage.program, environment),

@@ -8,15 +8,16 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from sandwright.egress.inspection_plan import plan_inspection
 from sandwright.egress.proxy_plan import ProxyPlan, SquidAccount
 from sandwright.egress.squid_settings import InstalledSquid, find_squid, squid_account, squid_restriction
 from sandwright.egress.start import Proxy, start_proxy
 from sandwright.errors import HostError, UsageError
 from sandwright.evaluate.explain.squid import CLIENT
-from sandwright.evaluate.proxied import check_proxy
+from sandwright.evaluate.proxied import check_inspection, check_proxy
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.proxy import ProxyPlace, render_proxy
-from sandwright.render.proxyfacts import DIRECTORY, LISTEN, RELAY, SECCOMP
+from sandwright.render.proxyfacts import DIRECTORY, LISTEN, OPENER, RELAY, SECCOMP
 from sandwright.render.restricted import restricting_launcher
 
 
@@ -41,6 +42,7 @@ def plan_proxy(
         errors=f"{DIRECTORY}/errors",
         listen=LISTEN,
         word=RELAY if relayed else None,
+        opener=OPENER if policy.network.http else None,
         own_addresses=None,
         hosts_file=f"{DIRECTORY}/hosts" if relayed else names,
         nameservers=nameservers,
@@ -50,7 +52,13 @@ def plan_proxy(
     configuration = files.pop("squid.conf")
     check_proxy(policy, configuration, client=RELAY if relayed else CLIENT)
     before, seccomp = _restricted(policy, squid, account) if relayed else _unrestricted(account)
-    return ProxyPlan(configuration, files, (*before, squid.program), account, names, seccomp.hex())
+    inspection = plan_inspection(policy, account)
+    if inspection:
+        check_inspection(policy, inspection.configuration)
+    if inspection and not relayed:
+        raise HostError("network.http needs Linux: there is no relay to the proxy that reads requests")
+    words = (*before, squid.program)
+    return ProxyPlan(configuration, files, words, account, names, seccomp.hex(), inspection)
 
 
 def _restricted(

@@ -1,7 +1,13 @@
 """What a policy's proxies have in common: what need not be found out again at each start."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+AUTHORITIES = "authorities.pem"
+"""The certificates of authorities that the inspecting proxy believes, and those that the sandbox does."""
+
+OUT = "SW-OUT"
+"""What stands in words for the port at which the relay takes connections of the inspecting proxy."""
 
 
 @dataclass(frozen=True)
@@ -13,13 +19,30 @@ class SquidAccount:
 
 
 @dataclass(frozen=True)
+class InspectionPlan:
+    """An inspecting proxy (haproxy) that can be started; no secret is in it.
+
+    `hosts` are those of `network.http`, in the order of its sockets. `authorities` are the certificates that
+    it believes hosts by. `command` are the words that start it restricted, `seccomp` its filter in
+    hexadecimal. `has_secrets`: a session has to give it some.
+    """
+
+    configuration: str
+    hosts: tuple[tuple[str, int], ...]
+    authorities: str = field(repr=False)
+    command: tuple[str, ...]
+    seccomp: str = field(repr=False)
+    has_secrets: bool
+
+
+@dataclass(frozen=True)
 class ProxyPlan:
     """A proxy that can be started, and that the render cache keeps.
 
     `configuration` is squid's, with what `sandwright.render.proxyfacts` names in it; `pages` are what it
     answers, by name. `command` are the words that start squid restricted (`launcher.restrict`), with what
     `sandwright.render.proxyfacts` names in them; `account` who it is then, `seccomp` its filter in
-    hexadecimal.
+    hexadecimal. `inspection` is the proxy that reads requests, None without `network.http`.
     """
 
     configuration: str
@@ -28,3 +51,4 @@ class ProxyPlan:
     account: SquidAccount | None
     hosts_file: str | None = None
     seccomp: str = ""
+    inspection: InspectionPlan | None = None

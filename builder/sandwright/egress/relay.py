@@ -8,13 +8,15 @@ one thread of Python carries more than squid does.
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
 import os
 import resource
 import select
 import socket
+import time
 from collections import deque
+
+from sandwright.egress.opening import OpenedHosts, Opening, Undecided, Upstream, Way, connecting
 
 CHUNK = 1 << 18
 """Bytes that a direction holds at most, and the size that is asked for its pipe."""
@@ -140,15 +142,22 @@ class _Connection:
 
 
 class Relay:
-    """Any number of listening sockets, and the port on this side's loopback that all lead to."""
+    """Any number of listening sockets, and the port on this side's loopback that all lead to.
 
-    def __init__(self, host: str, port: int, greeting: bytes = b"") -> None:
+    With `opened` hosts, the first bytes of a connection decide whether it leads to the proxy that reads their
+    requests instead (`egress.opening`); connections of that proxy become tunnels.
+    """
+
+    def __init__(
+        self, host: str, port: int, greeting: bytes = b"", opened: OpenedHosts | None = None
+    ) -> None:
         """Connect to a TCP port, and send `greeting` first in each connection."""
-        self._target = (host, port)
-        self._greeting = greeting
+        self._squid = Upstream((host, port), greeting)
+        self._opened = opened
         self._epoll = select.epoll()
         self._pipes = _Pipes()
-        self._listening: dict[int, socket.socket] = {}
+        self._listening: dict[int, tuple[socket.socket, Way]] = {}
+        self._openings: dict[int, Opening] = {}
         self._connections: dict[int, _Connection] = {}
         self._waiting: deque[_Connection] = deque()
         self._room = _room()
@@ -162,10 +171,10 @@ class Relay:
         """Whether `turn` has something to do, although nothing new came."""
         return bool(self._waiting)
 
-    def listen(self, listener: socket.socket) -> None:
+    def listen(self, listener: socket.socket, way: Way = "sandbox") -> None:
         """Take connections from a listening socket too, which is closed with `forget`."""
         listener.setblocking(False)
-        self._listening[listener.fileno()] = listener
+        self._listening[listener.fileno()] = (listener, way)
         self._epoll.register(listener.fileno(), select.EPOLLIN)
 
     def forget(self, listener: socket.socket) -> None:
@@ -178,42 +187,85 @@ class Relay:
         """Do what can be done now, without waiting."""
         for number, event in self._epoll.poll(0):
             if number in self._listening:
-                self._accept_connection(self._listening[number])
+                self._accept_connection(*self._listening[number])
+            elif number in self._openings:
+                self._lead_on(self._openings[number], broken=bool(event & select.EPOLLERR))
             elif number in self._connections:
                 self._move_bytes(self._connections[number], broken=bool(event & select.EPOLLERR))
         for _ in range(len(self._waiting)):
             connection = self._waiting.popleft()
             connection.waits = False
             self._move_bytes(connection, broken=False)
+        if self._openings:
+            now = time.monotonic()
+            for late in [each for each in set(self._openings.values()) if each.until < now]:
+                self._abandon(late)
 
     def close(self) -> None:
         """Close everything."""
-        for listener in list(self._listening.values()):
+        for listener, _ in list(self._listening.values()):
             self.forget(listener)
+        for opening in set(self._openings.values()):
+            self._abandon(opening)
         for connection in set(self._connections.values()):
             self._drop(connection)
         self._epoll.close()
 
-    def _accept_connection(self, listener: socket.socket) -> None:
+    def _accept_connection(self, listener: socket.socket, way: Way) -> None:
         """Take a connection, or close it where there is no room or nothing to lead it to."""
         with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
             inside = stack.enter_context(listener.accept()[0])
-            if len(self._connections) < 2 * self._room:
-                outside = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
-                connection = _Connection(inside, outside, self._pipes, self._greeting)
-                stack.callback(connection.close)
-                self._connect(connection)
+            inside.setblocking(False)
+            if len(self._connections) + len(self._openings) < 2 * self._room:
+                if self._opened is None:
+                    self._connect(inside, self._squid)
+                else:
+                    self._watch_opening(Opening(inside, way, self._squid, self._opened))
                 stack.pop_all()
 
-    def _connect(self, connection: _Connection) -> None:
+    def _watch_opening(self, opening: Opening) -> None:
+        """Wait for more bytes of a connection without a upstream."""
+        for end in opening.ends:
+            if end.fileno() not in self._openings:
+                self._openings[end.fileno()] = opening
+                self._epoll.register(end.fileno(), _EVENTS)
+
+    def _lead_on(self, opening: Opening, *, broken: bool) -> None:
+        """Look at the first bytes of a connection, and lead it where they say."""
+        if opening.ends[0].fileno() not in self._openings:
+            return  # led since
+        try:
+            if broken:
+                raise ConnectionError("it is broken")
+            upstream = opening.decide()
+        except Undecided:
+            self._watch_opening(opening)
+        except OSError:
+            self._abandon(opening)
+        else:
+            self._forget_opening(opening)
+            try:
+                self._connect(opening.ends[0], upstream)
+            except OSError:
+                for end in opening.ends:
+                    end.close()
+
+    def _forget_opening(self, opening: Opening) -> None:
+        for end in opening.ends:
+            if self._openings.pop(end.fileno(), None) is not None:
+                self._epoll.unregister(end.fileno())
+
+    def _abandon(self, opening: Opening) -> None:
+        self._forget_opening(opening)
+        for end in opening.ends:
+            end.close()
+
+    def _connect(self, inside: socket.socket, upstream: Upstream) -> None:
         """Begin to connect. Raise OSError where that fails at once."""
+        connection = _Connection(inside, connecting(upstream.target), self._pipes, upstream.greeting)
         for end in connection.ends:
-            end.setblocking(False)
-            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        fault = connection.ends[1].connect_ex(self._target)
-        if fault not in (0, errno.EINPROGRESS):
-            raise OSError(fault, os.strerror(fault))
-        for end in connection.ends:
+            if end.family != socket.AF_UNIX:
+                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._epoll.register(end.fileno(), _EVENTS)
         self._connections.update(dict.fromkeys((end.fileno() for end in connection.ends), connection))
 

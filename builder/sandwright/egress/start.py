@@ -10,18 +10,32 @@ import socket
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import IO, Protocol
 
 import sandwright
 from sandwright import process, user_dirs
+from sandwright.egress.inspection import FOLDER, TRUST, InspectionSettings, write_inspection
 from sandwright.egress.log import ProxyDecision, decisions
-from sandwright.egress.proxy_plan import ProxyPlan, SquidAccount
+from sandwright.egress.proxy_plan import InspectionPlan, ProxyPlan, SquidAccount
+from sandwright.egress.request_log import LOG
 from sandwright.egress.squid_settings import free_port, own_addresses
 from sandwright.egress.supervisor import ASK, SupervisorConfiguration, clean_up
 from sandwright.environment import PROXY_PORT
 from sandwright.errors import HostError
-from sandwright.render.proxyfacts import DIRECTORY, HOST, LISTEN, OWN, PORT, RELAY, SECCOMP, WORD, nat64
+from sandwright.render.proxyfacts import (
+    DIRECTORY,
+    HOST,
+    LISTEN,
+    OPENER,
+    OWN,
+    PORT,
+    RELAY,
+    SECCOMP,
+    WORD,
+    nat64,
+)
 
 PREFIX = "sandwright-egress-"
 _ATTEMPTS = 3
@@ -51,6 +65,17 @@ class Proxy:
     def url(self) -> str:
         """`http://host:port`."""
         return f"http://{self.host}:{self.port}"
+
+    @property
+    def authorities(self) -> str | None:
+        """The directory of the certificates that programs inside believe; None without `network.http`."""
+        trust = self.directory / TRUST
+        return str(trust) if trust.is_dir() else None
+
+    @property
+    def requests(self) -> Path | None:
+        """The log of the inspecting proxy, which `RequestLog` reads; None without `network.http`."""
+        return self.directory / FOLDER / LOG if self.authorities else None
 
     @property
     def alive(self) -> bool:
@@ -86,6 +111,7 @@ class _Place:
     directory: Path
     port: int
     word: str | None
+    opener: str | None = None
 
     def configuration(self, plan: ProxyPlan) -> str:
         """The plan for this machine. Raise HostError where it has no place for the passed files."""
@@ -96,6 +122,7 @@ class _Place:
             DIRECTORY: str(self.directory),
             OWN: "\n".join(f"acl sw_never dst {each}" for each in addresses),
             **({RELAY: self.word} if self.word else {}),
+            **({OPENER: self.opener} if self.opener else {}),
         }
         text = plan.configuration
         for name, value in brought.items():
@@ -128,7 +155,8 @@ def _start_supervisor(
     """A supervisor whose squid answers. If another process took the free port, try another port."""
     for attempt in range(1, _ATTEMPTS + 1):
         directory = _make_directory(plan.account)
-        location = _Place(directory, free_port(HOST), _word() if RELAY in plan.configuration else None)
+        words = (_word() if name in plan.configuration else None for name in (RELAY, OPENER))
+        location = _Place(directory, free_port(HOST), *words)
         settings = _supervisor_settings(
             plan, location, None if log is None else str(log.absolute()), patience
         )
@@ -157,8 +185,24 @@ def _supervisor_settings(
     argv = (*command, "-N", "-n", service, "-f", f"{location.directory}/squid.conf")
     log_path = f"{location.directory}/squid/access.log"
     return SupervisorConfiguration(
-        argv, service, HOST, location.port, _relay_greeting(location), (HOST, PORT), log_path, log, patience
+        argv,
+        service,
+        HOST,
+        location.port,
+        _relay_greeting(location),
+        (HOST, PORT),
+        log_path,
+        log,
+        patience,
+        _inspection_settings(plan.inspection, location),
     )
+
+
+def _inspection_settings(plan: InspectionPlan | None, location: _Place) -> InspectionSettings | None:
+    if plan is None or location.opener is None:
+        return None
+    argv = tuple(word.replace(DIRECTORY, str(location.directory)) for word in plan.command)
+    return InspectionSettings(argv, plan.hosts, location.opener)
 
 
 def _make_directory(account: SquidAccount | None) -> Path:
@@ -178,16 +222,16 @@ def _make_directory(account: SquidAccount | None) -> Path:
         )
     directory = Path(base, f"{PREFIX}{os.urandom(16).hex()}")
     squid_directory = directory / "squid"
-    for path in (directory, squid_directory):
+    for path in (directory, squid_directory, directory / FOLDER):
         path.mkdir(mode=0o700)
-    _share_with_squid(directory, account, 0o710)
+    _share_with_squid(account, directory, 0o710)
     if account is not None:
         os.chown(squid_directory, account.uid, account.gid)
     os.mkfifo(directory / ASK, 0o600)
     return directory
 
 
-def _share_with_squid(path: Path, account: SquidAccount | None, mode: int) -> None:
+def _share_with_squid(account: SquidAccount | None, path: Path, mode: int) -> None:
     """Give squid's account, where it has one, the group's rights in `mode`; no other user."""
     path.chmod(mode & 0o700)
     if account is not None:
@@ -198,24 +242,26 @@ def _share_with_squid(path: Path, account: SquidAccount | None, mode: int) -> No
 def _write_configuration(plan: ProxyPlan, location: _Place) -> None:
     """The configuration, which squid's account can read."""
     (location.directory / "errors").mkdir(mode=0o700)
-    _share_with_squid(location.directory / "errors", plan.account, 0o750)
+    _share_with_squid(plan.account, location.directory / "errors", 0o750)
     files = {name: text.encode() for name, text in plan.pages.items()}
     files["squid.conf"] = location.configuration(plan).encode()
     if location.word is not None:
         # squid asks for the name of each address that connections say they come from: not a server of names.
-        hosts = b""
+        hosts = f"{location.opener} opener.sandwright.invalid\n".encode() if location.opener else b""
         with contextlib.suppress(FileNotFoundError):
-            hosts = Path(plan.hosts_file or "/etc/hosts").read_bytes()
+            hosts += Path(plan.hosts_file or "/etc/hosts").read_bytes()
         files["hosts"] = hosts + f"\n{location.word} relay.sandwright.invalid\n".encode()
         files["greeting"] = (
             f"{location.port}\n{_relay_greeting(location)}".encode()
         )  # for launchers that say it themselves
     files[SECCOMP] = bytes.fromhex(plan.seccomp)
+    if plan.inspection is not None:
+        write_inspection(plan.inspection, location.directory, partial(_share_with_squid, plan.account))
     for name, content in files.items():
         path = location.directory / name
         path.touch(mode=0o600)
         path.write_bytes(content)
-        _share_with_squid(path, plan.account, 0o640)
+        _share_with_squid(plan.account, path, 0o640)
 
 
 @contextlib.contextmanager

@@ -26,12 +26,13 @@ import socket
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from sandwright import process
 from sandwright.documents import strictjson
+from sandwright.egress.inspection import InspectionSettings, running_inspection
 from sandwright.egress.namespaces import listen_in
 from sandwright.egress.relay import Relay
 from sandwright.errors import HostError, SandwrightError
@@ -59,17 +60,22 @@ class SupervisorConfiguration:
     log: str
     keep_log: str | None
     patience: float
+    inspection: InspectionSettings | None = None
 
     @classmethod
     def from_json(cls, text: bytes) -> SupervisorConfiguration:
         """Read what `to_json` wrote."""
         fields: dict[str, Any] = strictjson.loads_record(text)
         host, port = fields["inside"]
-        return cls(**{**fields, "argv": tuple(fields["argv"]), "inside": (host, port)})
+        argv, inspection = tuple(fields["argv"]), fields["inspection"]
+        if inspection is not None:
+            hosts = tuple((name, number) for name, number in inspection["hosts"])
+            inspection = InspectionSettings(tuple(inspection["argv"]), hosts, inspection["opener"])
+        return cls(**{**fields, "argv": argv, "inside": (host, port), "inspection": inspection})
 
     def to_json(self) -> bytes:
         """One line, for the supervisor's standard input."""
-        return json.dumps(vars(self)).encode() + b"\n"
+        return json.dumps(asdict(self)).encode() + b"\n"
 
 
 class _Started(Protocol):
@@ -89,9 +95,10 @@ def main() -> None:
         with (
             _squid(directory, settings) as squid,
             contextlib.closing(_Supervisor(directory, settings)) as supervisor,
+            supervisor.inspection() as haproxy,
         ):
             _notify("ready")
-            supervisor.keep(squid)
+            supervisor.keep(squid, *haproxy)
     except (SandwrightError, OSError) as fault:
         _notify(" ".join(str(fault).split()))
     finally:
@@ -189,20 +196,39 @@ class _Supervisor:
     def __init__(self, directory: Path, settings: SupervisorConfiguration) -> None:
         self._directory, self._settings = directory, settings
         _raise_limit()
-        self._relay = Relay(settings.host, settings.port, settings.greeting.encode())
+        opened = settings.inspection.opened(directory) if settings.inspection else None
+        self._relay = Relay(settings.host, settings.port, settings.greeting.encode(), opened)
         self._ask = os.open(directory / ASK, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         self._sandboxes: dict[int, socket.socket] = {}
         self._poll = select.poll()
         for descriptor in (sys.stdin.fileno(), self._ask, self._relay.fileno()):
             self._poll.register(descriptor, select.POLLIN)
 
-    def keep(self, squid: _Started) -> None:
-        """Serve until the session or squid ends."""
-        ended = os.pidfd_open(squid.pid)
-        self._poll.register(ended, select.POLLIN)
+    @contextlib.contextmanager
+    def inspection(self) -> Iterator[tuple[_Started, ...]]:
+        """The inspecting proxy, where the policy has one, and the relay's ways from and to it."""
+        settings = self._settings.inspection
+        if settings is None:
+            yield ()
+            return
+        from_proxy, from_launchers = _loopback_listener(), _loopback_listener()
+        self._relay.listen(from_proxy, "proxy")
+        self._relay.listen(from_launchers, "launcher")
+        # Launchers that say the greeting themselves must not come to squid past the relay.
+        greeting = f"{from_launchers.getsockname()[1]}\n{self._settings.greeting}"
+        (self._directory / "greeting").write_text(greeting)
+        port = from_proxy.getsockname()[1]
+        with running_inspection(self._directory, settings, port, self._settings.patience) as haproxy:
+            yield (haproxy,)
+
+    def keep(self, *programs: _Started) -> None:
+        """Serve until the session or one of the programs ends."""
+        ended = [os.pidfd_open(each.pid) for each in programs]
+        for descriptor in ended:
+            self._poll.register(descriptor, select.POLLIN)
         while True:
             for descriptor, _ in self._poll.poll(0 if self._relay.busy else _TICK_MS):
-                if descriptor in (sys.stdin.fileno(), ended):
+                if descriptor in (sys.stdin.fileno(), *ended):
                     return
                 if descriptor == self._ask:
                     self._read_questions()
@@ -246,6 +272,14 @@ class _Supervisor:
         self._poll.unregister(descriptor)
         self._relay.forget(self._sandboxes.pop(descriptor))
         os.close(descriptor)
+
+
+def _loopback_listener() -> socket.socket:
+    """A listening socket on this machine's loopback; what connects has to know a secret."""
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener.bind(("127.0.0.1", 0))
+    listener.listen(128)
+    return listener
 
 
 def _raise_limit() -> None:

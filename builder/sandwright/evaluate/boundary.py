@@ -6,6 +6,7 @@ import functools
 from collections.abc import Iterable, Iterator
 
 from sandwright.evaluate.explain.calls import Arguments
+from sandwright.policy.http_rules import HttpHost
 from sandwright.policy.names import SECCOMP_PROFILES
 from sandwright.policy.paths import below
 from sandwright.policy.resolved import ResolvedPolicy
@@ -55,6 +56,30 @@ def boundary_hosts(policy: ResolvedPolicy) -> Iterator[tuple[str, int]]:
         if not host[-1].isdigit() and ":" not in host:
             yield f"x{host}", 443
             yield f"{host}.invalid", 443
+
+
+def boundary_requests(host: HttpHost) -> Iterator[tuple[str, str]]:
+    """Methods and targets at the rules for a host and around them: other methods, paths and spellings."""
+    methods = {method for rule in host.rules for method in rule.methods or ()} | {"DELETE", "GET", "POST"}
+    for target in dict.fromkeys(_boundary_targets(host)):
+        yield from ((method, target) for method in sorted(methods))
+
+
+def _boundary_targets(host: HttpHost) -> Iterator[str]:
+    yield from ("/", f"/{CHILD}", f"/{CHILD}/{CHILD}")
+    for pattern in (path for rule in host.rules for path in rule.paths or ()):
+        path = pattern.replace("**", f"{CHILD}/{CHILD}").replace("*", CHILD)
+        parent = path.rpartition("/")[0]
+        yield from (path, parent or "/", f"{path}{CHILD}", f"{path}/{CHILD}", f"/{CHILD}{path}")
+        yield from (
+            f"{path}/../{CHILD}",
+            f"{path}/.",
+            f"{path}//{CHILD}",
+            f"{path}%2e%2e",
+            f"{path}%2f{CHILD}",
+        )
+        yield from (f"{path};{CHILD}", f"{path}%00", f"{path}%25", f"{path}\\{CHILD}", f"{path}%c0%ae")
+        yield from (f"{path}?service=git-receive-pack", f"{path}?service=git-upload-pack", f"{path}?a=b")
 
 
 def refused_calls(policy: ResolvedPolicy, arch: Architecture) -> Iterator[tuple[str, Arguments]]:

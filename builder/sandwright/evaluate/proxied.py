@@ -8,7 +8,8 @@ from dataclasses import replace
 from itertools import chain
 
 from sandwright.errors import ArtifactsTooWide
-from sandwright.evaluate.boundary import boundary_hosts
+from sandwright.evaluate.boundary import boundary_hosts, boundary_requests
+from sandwright.evaluate.explain.haproxy import Haproxy, HttpRequest
 from sandwright.evaluate.explain.squid import CACHE_OBJECT, GATEWAY, STRANGER, ProxyRequest, Squid
 from sandwright.evaluate.explain.verdict import ArtifactPosition, MethodVerdict
 from sandwright.evaluate.isolation import Exposure
@@ -16,6 +17,7 @@ from sandwright.policy.explain import Explanation, explain
 from sandwright.policy.hosts import HostPattern
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.proxy import INSIDE, NEVER, PRIVATE
+from sandwright.render.proxyfacts import OPENER
 
 _EACH_NAME = ("169.254.169.254", "10.0.0.1")
 """Addresses that are asked about for every name."""
@@ -37,10 +39,54 @@ def check_proxy(policy: ResolvedPolicy, configuration: str, *, client: str) -> N
         for host, port, answer, verdict in unlisted_hosts(policy, squid)
     ]
     found += proxy_exposures(policy, squid)
+    found += opened_exposures(policy, squid, configuration)
     if found:
         raise ArtifactsTooWide(
             "the proxy would allow more than the policy, so it is not used:", *_case_lines(found)
         )
+
+
+def check_inspection(policy: ResolvedPolicy, configuration: str) -> None:
+    """Raise ArtifactsTooWide where the inspecting proxy would let more requests through than the policy.
+
+    Raise DocumentError for a line that is not known.
+    """
+    haproxy = Haproxy(configuration)
+    found = [
+        _proxy_exposure(f"request {method} {host.name}{target}", str(host.decide(method, target)), verdict)
+        for host in policy.network.http
+        for method, target in boundary_requests(host)
+        if (verdict := haproxy.answer(HttpRequest(host.host, host.port, method, target))).allowed
+        and isinstance(host.decide(method, target), str)
+    ]
+    unlisted = set(haproxy.hosts()) - {(each.host, each.port) for each in policy.network.http}
+    for name, port in sorted(unlisted):
+        verdict = MethodVerdict(True, "the inspecting proxy has this host")
+        found.append(_proxy_exposure(f"request {name}:{port}", "no host of network.http", verdict))
+    names = [each.host for each in policy.network.http]
+    if list(haproxy.servers.values()) != [(name, name) for name in names]:
+        verdict = MethodVerdict(True, "a server is checked by another name, or not at all")
+        found.append(_proxy_exposure("request to another host", "the certificate of each host", verdict))
+    if found:
+        raise ArtifactsTooWide(
+            "the inspecting proxy would allow more than the policy, so it is not used:", *_case_lines(found)
+        )
+
+
+def opened_exposures(policy: ResolvedPolicy, squid: Squid, configuration: str) -> Iterator[Exposure]:
+    """Hosts of `network.http` that the sandbox reaches by itself, and others that their proxy reaches."""
+    opened = {(each.host, each.port) for each in policy.network.http}
+    for host, port in opened:
+        for each in (port, 80, port + 1):
+            verdict = squid.verdict(host, each)
+            if verdict.allowed:
+                yield _proxy_exposure(f"connect {host}:{each}", "network.http: its proxy alone may", verdict)
+    if OPENER not in configuration:
+        return
+    for host, port in dict.fromkeys(chain(boundary_hosts(policy), squid.hosts(), [("any.example", 443)])):
+        verdict = squid.answer(ProxyRequest(host, port, client=OPENER))
+        if verdict.allowed and (host, port) not in opened:
+            yield _proxy_exposure(f"connect {host}:{port} for the inspecting proxy", "network.http", verdict)
 
 
 def _case_lines(found: list[Exposure]) -> Iterator[str]:

@@ -29,11 +29,13 @@ class RunDocument:
     record_calls: Words = ()
     record_uses: bool = False
     egress: str | None = None
+    authorities: str | None = None
     shims: str | None = None
     channel: int | None = None
     started: int | None = None
     requests: str | None = None
     cidfile: str | None = None
+    variables: Words = ()
     workspace: Words = ()
 
 

@@ -5,12 +5,13 @@ What a method makes of the policy is another question; this is what the policy m
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from sandwright.errors import UsageError
-from sandwright.policy import hosts, values
+from sandwright.policy import hosts, http_rules, values
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.git_protection import CONFIGURATION
 from sandwright.policy.paths import is_inside
@@ -19,9 +20,18 @@ from sandwright.policy.provenance import BUILT_IN, PolicySource
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.rules import Action, PathRule
 
-Question = Literal["read", "write", "exec", "connect", "listen", "env", "syscall"]
+Question = Literal["read", "write", "exec", "connect", "request", "listen", "env", "syscall"]
 
-QUESTIONS: tuple[Question, ...] = ("read", "write", "exec", "connect", "listen", "env", "syscall")
+QUESTIONS: tuple[Question, ...] = (
+    "read",
+    "write",
+    "exec",
+    "connect",
+    "request",
+    "listen",
+    "env",
+    "syscall",
+)
 
 
 @dataclass(frozen=True)
@@ -69,10 +79,10 @@ def explain(policy: ResolvedPolicy, question: str, subject: str) -> Explanation:
     """Answer one question.
 
     `read`, `write` and `exec` ask about a path (what can be read can be executed), `connect` about
-    `host:port` or the path of a socket, `listen` about a port on which the host reaches a server inside,
-    `env` about a variable. What a system call is answered the rendered
-    filters know (`sandwright.evaluate.explain`). Raise UsageError for another question, and for a subject
-    that it can't be about.
+    `host:port` or the path of a socket, `request` about `METHOD https://HOST/PATH`, `listen` about a port on
+    which the host reaches a server inside, `env` about a variable. What a system call is answered the
+    rendered filters know (`sandwright.evaluate.explain`). Raise UsageError for another question, and for a
+    subject that it can't be about.
     """
     try:
         return _ANSWERS[one_of(question, tuple(_ANSWERS), what="question")](policy, subject)
@@ -231,14 +241,62 @@ def _connect_host(policy: ResolvedPolicy, host: str, port: int) -> Explanation:
     mode = policy.network.mode
     if mode != "proxy":
         return Explanation("connect", subject, allowed=mode == "host", ground=_network_mode_rule(policy))
+    others = (_network_mode_rule(policy),)
+    for each in policy.network.http:
+        if each.host == host:
+            allowed, source = port == each.port, each.rules[0].source
+            ground = RuleReason(f"http {each.name}: only requests that its rules allow", source)
+            return Explanation("connect", subject, allowed, ground, others)
     item = policy.listed_host(host, port)
     if item is not None:
         ground = RuleReason(f"allow {item.value}", item.source)
         return Explanation(
             "connect", subject, allowed=True, ground=ground, others=(_network_mode_rule(policy),)
         )
+    opened = policy.network.opened(host, port)
+    if opened is not None:
+        ground = RuleReason(f"http {opened.name}: requests that its rules allow", opened.rules[0].source)
+        return Explanation(
+            "connect", subject, allowed=True, ground=ground, others=(_network_mode_rule(policy),)
+        )
     ground = RuleReason("allow, which does not list it", policy.source("network.allow"))
     return Explanation("connect", subject, allowed=False, ground=ground, others=(_network_mode_rule(policy),))
+
+
+def parse_request(text: str) -> tuple[str, int, str, str]:
+    """Host, port, method and target (the path with its query) of `GET https://HOST/PATH`.
+
+    Raise ValueError for anything else.
+    """
+    found = _REQUEST.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{text!r} is no request like `GET https://api.github.com/repos/acme/tool`")
+    host, port = hosts.endpoint(found[2] if found[3] else f"{found[2]}:{http_rules.PORT}")
+    return host, port, http_rules.http_method(found[1]), found[4] or "/"
+
+
+_REQUEST = re.compile(r"([^ ]+) https://([^/:?# ]+(:[0-9]+)?)(/[^ #]*)?")
+
+
+def _explain_request(policy: ResolvedPolicy, text: str) -> Explanation:
+    host, port, method, target = parse_request(text)
+    subject = f"{method} https://{host if port == http_rules.PORT else f'{host}:{port}'}{target}"
+    opened = policy.network.opened(host, port) if policy.network.mode == "proxy" else None
+    if opened is None:
+        tunnel = _connect_host(policy, host, port)
+        return replace(tunnel, question="request", subject=subject)
+    decided = opened.decide(method, target)
+    if not isinstance(decided, str):
+        ground = RuleReason(f"http {opened.name}: {decided}", decided.source)
+        return Explanation("request", subject, allowed=True, ground=ground)
+    ground = RuleReason(f"http {opened.name}: {_REFUSED[decided]}", opened.rules[0].source)
+    return Explanation("request", subject, allowed=False, ground=ground)
+
+
+_REFUSED = {
+    "rule": "no rule has this method and path",
+    "spelling": "the path can be read in two ways",
+}
 
 
 def _network_mode_rule(policy: ResolvedPolicy) -> RuleReason:
@@ -253,6 +311,10 @@ def _env(policy: ResolvedPolicy, name: str) -> Explanation:
         return Explanation(
             "env", name, allowed=True, ground=RuleReason(f"set {name}: {item.value}", item.source)
         )
+    for secret in policy.credentials.http:
+        if secret.variable == name:
+            ground = RuleReason(f"http {secret.host}: a placeholder stands in its place", secret.source)
+            return Explanation("env", name, allowed=False, ground=ground)
     if name in environment.secret:
         ground = RuleReason("credentials: it holds a secret of a shim", BUILT_IN)
         return Explanation("env", name, allowed=False, ground=ground)
@@ -272,6 +334,7 @@ _ANSWERS: Mapping[str, Callable[[ResolvedPolicy, str], Explanation]] = {
     "write": _explain_write,
     "exec": _exec,
     "connect": _explain_connect,
+    "request": _explain_request,
     "listen": _explain_listen,
     "env": _env,
 }

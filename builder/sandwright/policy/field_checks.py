@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from sandwright.documents.document import FieldErrors
-from sandwright.policy import hosts, spelling, values
+from sandwright.policy import hosts, http_rules, spelling, values
 from sandwright.policy.names import (
     CACHES,
     FEATURES,
@@ -60,6 +60,7 @@ HOST_SCHEMA: Schema = {
         },
     ]
 }
+INHERITED_SCHEMA: Schema = {"const": INHERITED}
 PORT_SCHEMA: Schema = {"anyOf": [{"type": "integer", "minimum": 1, "maximum": 65535}, {"const": INHERITED}]}
 CPUS_SCHEMA: Schema = {"anyOf": [{"type": "number", "minimum": 0.001, "maximum": 4096}, {"const": UNLIMITED}]}
 COUNT_SCHEMA: Schema = {"anyOf": [{"type": "integer", "minimum": 1}, {"const": UNLIMITED}]}
@@ -167,6 +168,19 @@ def host_or_inherited(value: object) -> str | hosts.ListedHost:
 
 
 _HOST_KEYS = frozenset(("host", "private"))
+
+
+def inherited(text: str) -> str:
+    """`...`, which stands for the inherited list."""
+    if text != INHERITED:
+        raise ValueError(f"must be a mapping, or {INHERITED} for the inherited list, not {quoted(text)}")
+    return text
+
+
+def http_host(text: str) -> str:
+    """The host of an HTTP rule, with a port unless it is 443."""
+    http_rules.http_host(text)
+    return text
 
 
 def port_or_inherited(value: int | str) -> int | str:

@@ -14,6 +14,7 @@ A floor is a layer like any other, and each of its keys is a limit too:
 | filesystem.tmp                     | private < shared                                                      |
 | network.mode                       | none < proxy < host                                                   |
 | network.allow                      | each pattern is covered by one of the floor's; private by a private   |
+| network.http                       | each rule is covered by one of the floor's for the host, or by allow  |
 | network.unix_sockets, localhost    | a subset                                                              |
 | network.expose                     | a subset                                                              |
 | network.ca                         | the same                                                              |
@@ -24,6 +25,7 @@ A floor is a layer like any other, and each of its keys is a limit too:
 | environment.pass                   | each pattern, and each `${NAME}` in a path, is one of the floor's     |
 | environment.set                    | the floor's variables keep its values                                 |
 | credentials.cloud                  | none < readonly                                                       |
+| credentials.http                   | the same secrets for the same hosts and headers                       |
 | credentials.shims                  | no other programs; no other secrets; each command covered             |
 | user.mapping                       | required < auto < off                                                 |
 | resources                          | no greater limit                                                      |
@@ -39,6 +41,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from sandwright.policy import values
+from sandwright.policy.floor_http import http_faults
 from sandwright.policy.hosts import ListedHost, listed_pattern
 from sandwright.policy.layers import MergedSettings, spelled_paths
 from sandwright.policy.names import SECCOMP_PROFILES
@@ -79,6 +82,7 @@ def _floor_faults(floor: MergedSettings, settings: MergedSettings) -> Iterator[t
     yield from _variable_faults(floor, settings)
     yield from _path_variable_faults(floor, settings)
     yield from _shim_faults(floor, settings)
+    yield from http_faults(floor, settings)
 
 
 def _loosening_message(name: str, setting: object, limit: Sourced[Any]) -> str:

@@ -17,16 +17,16 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sandwright.policy import load, values
 from sandwright.policy.facts import HostFacts
-from sandwright.policy.hosts import HostIndex, listed_pattern
+from sandwright.policy.hosts import HostIndex, HostPattern, listed_pattern
 from sandwright.policy.layers import merged
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.names import PRESETS, SECCOMP_PROFILES
 from sandwright.policy.paths import ancestors, below, canonical, is_inside
-from sandwright.policy.resolved import ResolvedPolicy, Shim
+from sandwright.policy.resolved import Network, ResolvedPolicy, Shim
 from sandwright.policy.secretnames import why_secret
 
 _LIMITS = ("memory", "cpus", "pids", "files", "time")
@@ -165,13 +165,13 @@ def _network_loosenings(policy: ResolvedPolicy, baseline: ResolvedPolicy) -> Ite
     reaches = policy.network.mode == "none" or other.mode != "none"
     if policy.network.mode == "host" and other.mode != "host":
         yield Loosening("uses the host's network")
+    yield from _http_loosenings(policy, baseline)
     for pattern in policy.network.allow:
         if reaches and other.hosts.covers(pattern):
             continue
-        if pattern.private:
-            yield Loosening("reaches private addresses as", str(pattern))
-        elif not shipped_hosts().covers(pattern):
-            yield Loosening("connects to", str(pattern))
+        if any(host.host == pattern.host for host in policy.network.http):
+            continue  # no tunnel
+        yield from _pattern_loosenings(policy, other, pattern)
     for path in policy.network.unix_sockets:
         if path not in other.unix_sockets:
             yield Loosening("connects to", shown_path(path, policy.facts))
@@ -181,6 +181,36 @@ def _network_loosenings(policy: ResolvedPolicy, baseline: ResolvedPolicy) -> Ite
     for port in policy.network.expose:
         if port not in other.expose:
             yield Loosening("answers on the host at", f"localhost:{port}")
+
+
+def _pattern_loosenings(policy: ResolvedPolicy, other: Network, pattern: HostPattern) -> Iterator[Loosening]:
+    """A tunnel that the baseline does not allow."""
+    for host in other.http:
+        if pattern.matches(host.host, host.port) and not policy.network.opened(host.host, host.port):
+            yield Loosening("connects past its rules in network.http to", host.name)
+    if pattern.private:
+        yield Loosening("reaches private addresses as", str(pattern))
+    elif not shipped_hosts().covers(pattern):
+        yield Loosening("connects to", str(pattern))
+
+
+def _http_loosenings(policy: ResolvedPolicy, baseline: ResolvedPolicy) -> Iterator[Loosening]:
+    """Requests to hosts that the baseline opens with narrower rules or not at all, and secrets for them."""
+    other = baseline.network
+    for host in policy.network.http:
+        limit = other.opened(host.host, host.port)
+        if host.private and not (limit and limit.private) and not other.hosts.covers(host.pattern):
+            yield Loosening("reaches private addresses as", host.name)
+        if limit is not None:
+            for rule in host.uncovered(limit):
+                yield Loosening("requests from", f"{host.name}: {rule}")
+        elif not other.hosts.covers(replace(host.pattern, private=False)) and not shipped_hosts().covers(
+            replace(host.pattern, private=False)
+        ):
+            yield Loosening("connects to", host.name)
+    for secret in policy.credentials.http:
+        if not any(secret.same_use(each) for each in baseline.credentials.http):
+            yield Loosening("sends a secret of yours,", secret.use)
 
 
 @functools.cache

@@ -193,6 +193,10 @@ def _check_together(settings: MergedSettings, faults: Faults) -> None:
     if mode.value == "host" and allow and allow[-1].source.rank >= mode.source.rank:
         message = f"nothing is filtered with mode: host ({mode.source}); use mode: proxy"
         faults.add(settings.given["network.allow"], message)
+    http = settings.items("network.http")
+    if mode.value == "host" and http and http[-1].source.rank >= mode.source.rank:
+        message = f"nothing is filtered with mode: host ({mode.source}); use mode: proxy"
+        faults.add(settings.given["network.http"], message)
     secrets = {
         name: (program, item.source)
         for program, item in settings.entries.get("credentials.shims", {}).items()

@@ -18,11 +18,12 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from sandwright.documents.model import ValueCheck
-from sandwright.policy import field_checks
+from sandwright.policy import field_checks, http_credentials, http_rules
 from sandwright.policy.hosts import ListedHost
 from sandwright.policy.names import (
     CaSource,
     CloudMode,
+    GitAccess,
     GvisorEngine,
     HomeMode,
     MappingMode,
@@ -57,6 +58,14 @@ ImageName = Annotated[str, ValueCheck(field_checks.image)]
 CacheName = Annotated[str, ValueCheck(field_checks.cache, field_checks.CACHE_SCHEMA)]
 GitGrant = Annotated[str, ValueCheck(field_checks.git, field_checks.GIT_SCHEMA)]
 FeatureName = Annotated[str, ValueCheck(field_checks.feature, field_checks.FEATURE_SCHEMA)]
+Inherited = Annotated[str, ValueCheck(field_checks.inherited, field_checks.INHERITED_SCHEMA)]
+HttpHostName = Annotated[str, ValueCheck(field_checks.http_host)]
+HttpMethod = Annotated[str, ValueCheck(http_rules.http_method)]
+HttpPath = Annotated[str, ValueCheck(http_rules.http_path)]
+GitRepository = Annotated[str, ValueCheck(http_rules.git_repository)]
+HeaderName = Annotated[str, ValueCheck(http_credentials.header_name)]
+SecretSource = Annotated[str, ValueCheck(http_credentials.secret_source)]
+HeaderScheme = Annotated[str, ValueCheck(http_credentials.header_scheme)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,6 +176,35 @@ class FilesystemSection:
 
 
 @dataclass(frozen=True, kw_only=True)
+class HttpRuleSection:
+    """Requests that are allowed to one host, whose TLS ends in the proxy."""
+
+    host: HttpHostName
+    """The name of the host, with a port unless it is 443. Several rules for a host add up."""
+
+    methods: tuple[HttpMethod, ...] | None = None
+    """Methods: `GET`. Absent: all, and WebSockets. Empty: none."""
+
+    paths: tuple[HttpPath, ...] | None = None
+    """Patterns of paths: `/repos/acme/*`, where `*` is part of a segment, `**` any number of segments.
+
+    Queries are not compared. Absent: all. Empty: none.
+    """
+
+    git: GitAccess | None = None
+    """Git over HTTPS: `read` allows fetching, `write` also pushing. Absent: not Git.
+
+    It needs `repos`, and excludes `methods` and `paths`.
+    """
+
+    repos: tuple[GitRepository, ...] | None = None
+    """Repositories for `git`: `acme/tool`, `acme/*`. Absent without `git`. Empty: none."""
+
+    private: bool = False
+    """Whether the name may resolve to a private address. Absent: it may not."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class NetworkSection:
     """Network access. Sockets of container engines are never reachable, even if listed."""
 
@@ -183,6 +221,14 @@ class NetworkSection:
     but not example.org. The proxy refuses a name that resolves to a private address, unless it is listed as
     `{host: mirror.example, private: true}`. It always refuses loopback and link-local addresses and cloud
     metadata services. Absent: inherited. Empty: no host. Filled: these. Only `mode: proxy` uses it.
+    """
+
+    http: tuple[HttpRuleSection | Inherited, ...] | None = None
+    """Grants: hosts whose HTTPS requests the proxy reads, and the requests that it lets through.
+
+    A host that is listed here is reached by these requests only; hosts in `allow` stay tunnels. In the
+    sandbox, the host has a certificate of an authority that is made for each run. Absent: inherited. Empty:
+    none. Filled: these. Only `mode: proxy` uses it.
     """
 
     unix_sockets: tuple[PathOrInherited, ...] | None = None
@@ -280,6 +326,37 @@ class ShimSection:
 
 
 @dataclass(frozen=True, kw_only=True)
+class HttpCredentialSection:
+    """A secret that the proxy puts into a header of requests to one host; the sandbox never has it."""
+
+    host: HttpHostName
+    """The host, which `network.http` lists with the same port."""
+
+    header: HeaderName
+    """The header: `x-api-key`, `authorization`."""
+
+    scheme: HeaderScheme | None = None
+    """The word before the secret: `Bearer`. Absent: none."""
+
+    from_: SecretSource = field(metadata={"key": "from"})
+    """The source of the secret on the host.
+
+    `env:NAME` is a variable, or what NAME_FILE or NAME_COMMAND names; `file:PATH` a file;
+    `keyring:SERVICE/ACCOUNT` an entry of the desktop's keyring; `cmd:WORDS` the output of a command, without
+    a shell.
+    """
+
+    variable: VariableName | None = None
+    """The variable that has a placeholder for the secret in the sandbox, in the secret's shape.
+
+    Absent: NAME for `env:NAME`, otherwise none.
+    """
+
+    lifetime: Duration | None = None
+    """The time after which the secret is read again: `10m`. Absent: a minute for files, an hour otherwise."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class CredentialsSection:
     """Use of accounts and credentials."""
 
@@ -287,6 +364,12 @@ class CredentialsSection:
     """`readonly`: credentials of cloud tools (AWS, Google, Azure) are readable, unless a file denies them.
 
     Absent: inherited; built in is `none`.
+    """
+
+    http: tuple[HttpCredentialSection | Inherited, ...] | None = None
+    """Grants: secrets that the proxy puts into requests, after the rules of `network.http` allow them.
+
+    Absent: inherited. Empty: none. Filled: these.
     """
 
     shims: dict[ShimName, ShimSection | None] | None = None

@@ -35,6 +35,7 @@ CaSource = Literal["host", "image"]
 HomeMode = Literal["throwaway", "private", "host"]
 TmpMode = Literal["private", "shared"]
 CloudMode = Literal["none", "readonly"]
+GitAccess = Literal["read", "write"]
 MappingMode = Literal["auto", "off", "required"]
 WorkspaceMode = Literal["live", "review"]
 EngineName = Literal["docker", "podman"]
@@ -134,6 +135,7 @@ FEATURES: Mapping[str, str] = {
     "filesystem.tmp-shared": "the host's temporary directory",
     "network.none": "no network",
     "network.proxy": "only the proxy is reachable",
+    "network.http": "the HTTPS requests to a host are restricted by method and path",
     "network.private": "listed names can resolve to private addresses, but not to this machine",
     "network.host": "the host's network",
     "network.unix-sockets": "listed Unix sockets of the host are reachable",
@@ -156,6 +158,7 @@ FEATURES: Mapping[str, str] = {
     "environment.pass": "only listed variables of the host are passed",
     "environment.set": "variables have the policy's values",
     "credentials.cloud": "credentials of cloud tools are readable",
+    "credentials.http": "secrets that the proxy puts into requests",
     "credentials.shims": "programs that run on the host for the sandbox",
     "user.mapping": "new files belong to the calling user",
     "resources.memory": "memory limit of all processes together",

@@ -10,6 +10,7 @@ from sandwright.errors import UsageError
 from sandwright.policy import git_protection, git_worktree, hosts, spelling, values
 from sandwright.policy.engines import PORTS
 from sandwright.policy.facts import HostFacts
+from sandwright.policy.http_credentials import HttpCredential
 from sandwright.policy.layers import MergedSettings
 from sandwright.policy.links import grant_faults, replaceable_links, unreviewed_faults
 from sandwright.policy.mounted import alias_rules
@@ -33,6 +34,7 @@ from sandwright.policy.paths import (
 )
 from sandwright.policy.provenance import BUILT_IN, Faults, Sourced
 from sandwright.policy.reserved import reserved_faults, reserved_rules, rules_in_force
+from sandwright.policy.resolve_http import http_secret_names, resolve_credentials, resolve_http
 from sandwright.policy.resolved import (
     AcceptedGap,
     Credentials,
@@ -73,7 +75,7 @@ def resolve(
     """
     _check_project(facts)
     faults = Faults()
-    secrets = _secret_sources(settings)
+    secrets = _secret_sources(settings) | http_secret_names(settings)
     resolver = PathResolver(facts, faults, secrets=secrets)
     process, taken = _process(settings, resolver)
     filesystem = _filesystem(settings, resolver, faults, [*files, *taken], compared=compared)
@@ -82,6 +84,7 @@ def resolve(
         check_paths(floor, filesystem, resolver, faults)
         check_sockets(floor, settings, resolver, faults)
     environment = _resolve_environment(settings, facts, secrets)
+    credentials = resolve_credentials(settings, network.http, faults)
     faults.raise_any()
     return ResolvedPolicy(
         methods=_method_choice(settings),
@@ -92,7 +95,7 @@ def resolve(
         process=process,
         macos=tuple(dict.fromkeys(item.value for item in settings.items("macos"))),
         environment=environment,
-        credentials=_credentials(settings),
+        credentials=_credentials(settings, credentials),
         mapping=settings.value("user.mapping") or "auto",
         resources=_resources(settings, facts),
         image=settings.value("image") or "debian",
@@ -276,6 +279,7 @@ def _resolve_network(
         allow=tuple(
             dict.fromkeys(hosts.listed_pattern(item.value) for item in settings.items("network.allow"))
         ),
+        http=resolve_http(settings, faults),
         unix_sockets=tuple(dict.fromkeys(rule.path for rule in sockets)),
         own_sockets=settings.value("network.own_sockets") is not False,
         localhost=tuple(dict.fromkeys(item.value for item in settings.items("network.localhost"))),
@@ -320,7 +324,7 @@ def _secret_sources(settings: MergedSettings) -> frozenset[str]:
     return frozenset(name for variable, text in pairs for name in (variable, values.secret_reference(text)))
 
 
-def _credentials(settings: MergedSettings) -> Credentials:
+def _credentials(settings: MergedSettings, http: tuple[HttpCredential, ...]) -> Credentials:
     shims = {
         name: Shim(
             {
@@ -332,7 +336,7 @@ def _credentials(settings: MergedSettings) -> Credentials:
         for name, item in sorted(settings.entries.get("credentials.shims", {}).items())
         if item.value is not None
     }
-    return Credentials(settings.value("credentials.cloud") or "none", shims)
+    return Credentials(settings.value("credentials.cloud") or "none", shims, http)
 
 
 def _resources(settings: MergedSettings, facts: HostFacts) -> Resources:

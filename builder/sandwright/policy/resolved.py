@@ -10,6 +10,8 @@ from sandwright.errors import UsageError
 from sandwright.policy import spelling, values
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.hosts import HostIndex, HostPattern, ListedHost, listed_pattern
+from sandwright.policy.http_credentials import HttpCredential
+from sandwright.policy.http_rules import HttpHost
 from sandwright.policy.layers import MergedSettings
 from sandwright.policy.links import ReplaceableLink
 from sandwright.policy.names import (
@@ -68,6 +70,7 @@ class Network:
 
     mode: NetworkMode
     allow: tuple[HostPattern, ...]
+    http: tuple[HttpHost, ...]
     unix_sockets: tuple[str, ...]
     own_sockets: bool
     localhost: tuple[int, ...]
@@ -78,6 +81,10 @@ class Network:
     def hosts(self) -> HostIndex:
         """What `allow` lists, by host."""
         return HostIndex(self.allow)
+
+    def opened(self, host: str, port: int) -> HttpHost | None:
+        """The host of `network.http` with this canonical name and port."""
+        return next((each for each in self.http if (each.host, each.port) == (host, port)), None)
 
     @property
     def has_own_sockets(self) -> bool:
@@ -133,6 +140,7 @@ class Credentials:
 
     cloud: CloudMode
     shims: Mapping[str, Shim]
+    http: tuple[HttpCredential, ...] = ()
 
 
 @dataclass(frozen=True)

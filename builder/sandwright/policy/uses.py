@@ -251,8 +251,11 @@ def _own_directory_uses(policy: ResolvedPolicy) -> Iterator[Use]:
 def _network_uses(policy: ResolvedPolicy) -> Iterator[Use]:
     network = policy.network
     yield Use(f"network.{network.mode}", f"mode: {network.mode}", policy.source("network.mode"))
-    if network.mode == "proxy" and any(each.private for each in network.allow):
+    listed = (each.private for each in (*network.allow, *(host.pattern for host in network.http)))
+    if network.mode == "proxy" and any(listed):
         yield Use("network.private", "private: true", policy.source("network.allow"))
+    if network.mode == "proxy" and network.http:
+        yield Use("network.http", f"http {network.http[0].host}", policy.source("network.http"))
     yield from _socket_uses(policy)
     if network.localhost:
         yield Use("network.localhost", "localhost", policy.source("network.localhost"))
@@ -288,6 +291,17 @@ def _socket_uses(policy: ResolvedPolicy) -> Iterator[Use]:
         yield replace(socket_use, feature="network.no-own-sockets")
 
 
+def _credential_uses(policy: ResolvedPolicy) -> Iterator[Use]:
+    for name in ("environment.set", "credentials.shims"):
+        for key, item in policy.settings.entries.get(name, {}).items():
+            if item.value is not None:
+                yield Use(name, key, item.source)
+    for credential in policy.credentials.http[:1]:
+        yield Use("credentials.http", f"http {credential.host}", credential.source)
+    if policy.credentials.cloud != "none":
+        yield Use("credentials.cloud", "cloud: readonly", policy.source("credentials.cloud"))
+
+
 def _process_uses(policy: ResolvedPolicy) -> Iterator[Use]:
     right = "sandbox-root" if policy.process.sandbox_root else "unprivileged"
     yield Use(f"process.{right}", "sandbox_root", policy.source("process.sandbox_root"))
@@ -298,12 +312,7 @@ def _process_uses(policy: ResolvedPolicy) -> Iterator[Use]:
     if policy.macos:
         yield Use("macos", "macos", policy.source("macos"))
     yield Use("environment.pass", "pass", policy.source("environment.pass"))
-    for name in ("environment.set", "credentials.shims"):
-        for key, item in policy.settings.entries.get(name, {}).items():
-            if item.value is not None:
-                yield Use(name, key, item.source)
-    if policy.credentials.cloud != "none":
-        yield Use("credentials.cloud", "cloud: readonly", policy.source("credentials.cloud"))
+    yield from _credential_uses(policy)
     if policy.mapping == "required":
         yield Use("user.mapping", "mapping: required", policy.source("user.mapping"))
     for name in ("memory", "cpus", "pids", "files", "time"):

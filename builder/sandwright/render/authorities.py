@@ -39,6 +39,16 @@ NAMES = (
 )
 """Variables of programs that don't read the system's bundle by themselves."""
 
+ALL_NAMES = (
+    *NAMES,
+    "CURL_CA_BUNDLE",  # curl(1)
+    "GIT_SSL_CAINFO",  # git(1), http.sslCAInfo
+    "CARGO_HTTP_CAINFO",  # cargo (http.cainfo)
+    "AWS_CA_BUNDLE",  # the AWS command line and SDKs
+    "DENO_CERT",
+)
+"""The same, and those of programs that read the system's bundle, where nothing can be mounted over it."""
+
 
 def authority_environment(policy: ResolvedPolicy) -> dict[str, str]:
     """The variables where the root is the host's: its own bundle, as far as that is seen.
@@ -47,11 +57,29 @@ def authority_environment(policy: ResolvedPolicy) -> dict[str, str]:
     """
     if not _needs_host_authorities(policy):
         return {}
-    there = (policy.canonical(bundle_path) for bundle_path in BUNDLES)
-    seen = [path for path in there if policy.facts.kind(path) == "file" and policy.is_path_readable(path)]
+    seen = _visible_files(policy, BUNDLES)
     rules = policy.environment
     free = (name for name in NAMES if name not in rules.set and not rules.passes(name))
     return dict.fromkeys(free, seen[0]) if seen else {}
+
+
+def session_authorities(policy: ResolvedPolicy) -> AuthorityPlan:
+    """Where the host's root has certificates that programs see: a session with `network.http` covers them.
+
+    Without a place for mounts, a launcher sets the variables instead.
+    """
+    if not policy.network.http:
+        return AuthorityPlan()
+    return AuthorityPlan(
+        bundles=_visible_files(policy, BUNDLES), stores=_visible_files(policy, STORES), variables=ALL_NAMES
+    )
+
+
+def _visible_files(policy: ResolvedPolicy, places: Iterable[str]) -> tuple[str, ...]:
+    there = dict.fromkeys(map(policy.canonical, places))
+    return tuple(
+        each for each in there if policy.facts.kind(each) == "file" and policy.is_path_readable(each)
+    )
 
 
 def authority_store(policy: ResolvedPolicy) -> list[Artifact]:

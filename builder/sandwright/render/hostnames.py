@@ -58,10 +58,11 @@ def name_plan(policy: ResolvedPolicy) -> NamePlan:
     1024. Where programs may have rights it listens on none.
     """
     network = policy.network
-    hosts = [each.host for each in network.allow if ":" not in each.host and not each.host[-1].isdigit()]
+    reached = (*network.allow, *(each.pattern for each in network.http))
+    hosts = [each.host for each in reached if ":" not in each.host and not each.host[-1].isdigit()]
     if network.mode != "proxy" or policy.process.sandbox_root or not hosts:
         return NamePlan()
-    listed = {port for each in network.allow for port in each.ports or ()}
+    listed = {port for each in reached for port in each.ports or ()}
     ports = {port for port in listed | WEB_PORTS if port < _RIGHTS}
     ports -= {_DNS, *network.expose, *network.localhost}
     return NamePlan(patterns=tuple(dict.fromkeys(hosts)), ports=tuple(map(str, sorted(ports))))

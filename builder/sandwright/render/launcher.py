@@ -20,6 +20,7 @@ from sandwright.policy.values import LOADERS
 from sandwright.prebuilt import PrebuiltProgram
 from sandwright.questions import EntryKind
 from sandwright.render.artifact import Artifact
+from sandwright.render.authorities import session_authorities
 from sandwright.render.filters import architecture
 from sandwright.render.mounts import MountPlan
 from sandwright.render.proxy_env import sandbox_environment
@@ -65,6 +66,7 @@ def common_plan(policy: ResolvedPolicy, plan: MountPlan, method: str) -> LaunchP
         proxy=policy.network.mode == "proxy",
         expose=_forwarded_ports(policy, policy.network.expose),
         localhost=_forwarded_ports(policy, policy.network.localhost),
+        authorities=session_authorities(policy),
     )
 
 

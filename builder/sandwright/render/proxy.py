@@ -68,11 +68,12 @@ class ProxyPlace:
 
     `listen` is an address (an IPv6 one in brackets), `clients` are the networks that it answers. `log` and
     `cache_log` are files that it writes, `errors` is the directory of the pages: absolute paths of letters,
-    digits and `._+-`. `word` is a secret address, which the relay gives as
-    the source of connections (PROXY protocol); without one, `clients` are answered as they are, or what
-    `clients_file` says with `acl sw_clients src …` but `acl sw_gateway src …`. `own_addresses` are
-    the addresses of the machine itself, None where each start brings them. `hosts_file` and `nameservers` are
-    squid's usual ones when absent and empty. `icmp`: this squid was built with its pinger, to be kept off.
+    digits and `._+-`. `word` is a secret address, which the relay gives as the source of connections (PROXY
+    protocol), `opener` that of the proxy that reads requests, without which hosts of `network.http` are not
+    reached; without `word`, `clients` are answered as they are, or what `clients_file` says with
+    `acl sw_clients src …` but `acl sw_gateway src …`. `own_addresses` are the addresses of the
+    machine itself, None where each start brings them. `hosts_file` and `nameservers` are squid's usual ones
+    when absent and empty. `icmp`: this squid was built with its pinger, to be kept off.
     """
 
     log: str
@@ -86,6 +87,7 @@ class ProxyPlace:
     nameservers: tuple[str, ...] = ()
     icmp: bool = True
     word: str | None = None
+    opener: str | None = None
     clients_file: str | None = None
 
 
@@ -138,36 +140,43 @@ add_filter("below", quote_below)
 add_filter("page", quote_page)
 
 
-def squid_configuration(allow: Sequence[HostPattern], settings: ProxyPlace) -> str:
+def squid_configuration(
+    allow: Sequence[HostPattern], settings: ProxyPlace, opened: Sequence[HostPattern] = ()
+) -> str:
     """The configuration for squid: the patterns, and nothing else, are let through.
+
+    `opened` are the hosts of `network.http`, each with its port, which `settings.opener` alone reaches.
 
     Raise RenderError for a value that squid's configuration can't hold.
     """
+    groups = list(_group_patterns(allow))
     return render_template(
         "oci",
         "proxy/squid.conf.j2",
-        groups=list(_group_patterns(allow)),
+        groups=groups,
+        opened=list(_group_patterns(opened, start=len(groups) + 1)),
         never=[
             str(each)
             for each in _refused_ranges(allow, (*_set_apart(), *NEVER), settings.own_addresses or ())
         ],
         inside=[str(each) for each in _refused_ranges(allow, PRIVATE)],
         own=settings.own_addresses is None,
-        private=any(each.private for each in allow),
+        private=any(each.private for each in (*allow, *opened)),
         reasons=REASONS,
         **{name: getattr(settings, name) for name in _PLACED},
     )
 
 
 _PLACED = (
-    "listen", "port", "clients", "word", "clients_file", "log",
+    "listen", "port", "clients", "word", "opener", "clients_file", "log",
     "cache_log", "errors", "hosts_file", "nameservers", "icmp",
 )  # fmt: skip
 
 
 def render_proxy(policy: ResolvedPolicy, settings: ProxyPlace) -> tuple[Artifact, ...]:
     """`squid.conf`, and `errors/ERR_SANDWRIGHT_…` for each of `REASONS`."""
-    text = squid_configuration(policy.network.allow, settings)
+    opened = [each.pattern for each in policy.network.http] if settings.opener else []
+    text = squid_configuration(policy.network.allow, settings, opened)
     return Artifact(
         "squid.conf", text.encode(), "the proxy's configuration: what of network.allow means"
     ), *pages()
@@ -231,12 +240,12 @@ def _excluding(network: _Network, address: _Network) -> Iterable[_Network]:
             return (network,)
 
 
-def _group_patterns(allow: Iterable[HostPattern]) -> Iterator[_Group]:
+def _group_patterns(allow: Iterable[HostPattern], *, start: int = 1) -> Iterator[_Group]:
     """The patterns by their ports and whether they are private, in the order of their first."""
     found: dict[tuple[frozenset[int] | None, bool], list[str]] = {}
     for pattern in allow:
         found.setdefault((pattern.ports, pattern.private), []).append(pattern.host)
-    for index, ((ports, private), hosts) in enumerate(found.items(), start=1):
+    for index, ((ports, private), hosts) in enumerate(found.items(), start=start):
         some = sorted(set(hosts) - {"*"})
         yield _Group(
             index,

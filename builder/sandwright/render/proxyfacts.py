@@ -18,22 +18,35 @@ REASONS: Mapping[str, int] = MappingProxyType({
     "method": 403,
     "spelling": 403,
     "host": 403,
+    "http": 403,
     "address": 403,
     "unresolved": 503,
 })  # fmt: skip
 """Why a request is refused, with the status of the answer.
 
 `client`: not one of the proxy's. `method`: neither CONNECT nor plain HTTP, or TRACE, PURGE, or the proxy's
-own pages. `spelling`: a host that can't be compared. `host`: not listed, or not with this port. `address`:
-not public, or this machine's. `unresolved`: the name has no address.
+own pages. `http`: a host of `network.http`, past the proxy that reads its requests. `spelling`: a host that
+can't be compared. `host`: not listed, or not with this port. `address`: not public, or this machine's.
+`unresolved`: the name has no address.
 """
+
+REFUSALS: Mapping[str, str] = MappingProxyType({
+    "host": "the certificate's name, the header Host and this connection's host are not the same",
+    "spelling": "the path has dot segments, empty segments, or characters that servers read in two ways",
+    "override": "a header or query asks the server for another method",
+    "upgrade": "only rules without methods allow WebSockets, and no other upgrade is allowed",
+    "rule": "no rule of network.http allows this method and path",
+    "credential": "the header holds neither the sandbox's placeholder nor nothing",
+    "secret": "the host's secret for this header could not be read",
+})  # fmt: skip
+"""Why a request is refused, in the order in which it is found, `secret` with 503 and all others with 403."""
 
 WORD = re.compile(r"[A-Za-z0-9/\[:][A-Za-z0-9._:/\[\]+-]*")
 """A word of squid's configuration, that can mean nothing more."""
 
-DIRECTORY, LISTEN, RELAY, OWN = "/SW-DIRECTORY", "SW-LISTEN", "SW-RELAY", "# SW-OWN"
+DIRECTORY, LISTEN, RELAY, OPENER, OWN = "/SW-DIRECTORY", "SW-LISTEN", "SW-RELAY", "SW-OPENER", "# SW-OWN"
 """What stands in a rendered configuration for what each start brings: its directory, where it listens, the
-word of its relay, and a line for the machine's own addresses."""
+word of its relay, that of the proxy that reads requests, and a line for the machine's own addresses."""
 
 SECCOMP = "seccomp.bpf"
 """The file of squid's own filter of system calls, in the directory of its start."""

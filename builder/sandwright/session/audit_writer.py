@@ -11,6 +11,7 @@ from sandwright.session.denials import Denial, explain_denial
 from sandwright.session.events import (
     BridgedCall,
     DeniedHost,
+    DeniedRequest,
     RunCalled,
     RunDenials,
     RunDenied,
@@ -81,6 +82,8 @@ class AuditWriter:
         match event:
             case RunDenied(what=DeniedHost(host=host)):
                 self._log.write("refused", by="proxy", host=host)
+            case RunDenied(what=DeniedRequest() as request):
+                self._log.write("refused", by="proxy", **vars(request))
             case RunCalled() | RunDenied(what=BridgedCall()):
                 _write_call(self._log, event)
             case RunDenied():
@@ -95,6 +98,8 @@ class AuditWriter:
             match event:
                 case RunDenied(what=DeniedHost(host=host), count=count) if count > 1:
                     self._log.write("repeated", by="proxy", host=host, count=count)
+                case RunDenied(what=DeniedRequest() as request, count=count) if count > 1:
+                    self._log.write("repeated", by="proxy", **vars(request), count=count)
                 case RunDenied(count=count) if count > 1:
                     denial = explain_denial(event, self._context)
                     _write_denial(self._log, "repeated", denial, count=count)

@@ -18,6 +18,7 @@ def denial_context(policy: ResolvedPolicy, declaration: Declaration) -> DenialCo
         seccomp=f"{policy.process.seccomp} ({policy.source('process.seccomp')})",
         sockets=str(policy.source("network.unix_sockets")),
         allow=str(policy.source("network.allow")),
+        http=str(policy.source("network.http")),
         mode=policy.network.mode,
         network=f"({mode})" if (mode := policy.source("network.mode")).layer != "built-in" else "",
         method=f"{declaration.method} ({policy.source('method')})",

@@ -33,7 +33,9 @@ from typing import Any, Literal
 
 from sandwright.documents import strictjson
 from sandwright.policy.hosts import ListedHost, listed_pattern
+from sandwright.policy.http_rules import http_method, http_path
 from sandwright.policy.spelling import checked_path
+from sandwright.render.proxyfacts import REFUSALS
 from sandwright.resources import data_path
 from sandwright.session.denial_context import BlamedField, DenialContext
 from sandwright.session.events import (
@@ -41,6 +43,7 @@ from sandwright.session.events import (
     DeniedCall,
     DeniedConnection,
     DeniedHost,
+    DeniedRequest,
     RunDenied,
     RunEvent,
     RunOmitted,
@@ -67,6 +70,7 @@ _SENTENCES = {
     "connect": "to connect to {}",
     "network": "to connect to {}",
     "proxy": "the host {}",
+    "request": "the request {}",
     "bridge": "the call of {}",
 }
 
@@ -75,7 +79,7 @@ _SENTENCES = {
 class Denial:
     """One kind of refusal with its reasons, as the table in this module has it. Empty: absent."""
 
-    kind: Literal["syscall", "unix", "datagram", "connect", "network", "proxy", "bridge", "path"]
+    kind: Literal["syscall", "unix", "datagram", "connect", "network", "proxy", "request", "bridge", "path"]
     what: str
     count: int | None
     field: str
@@ -147,6 +151,8 @@ def explain_denial(event: RunDenied, context: DenialContext) -> Denial:
             return _unreachable(event.what, event.count, context)
         case DeniedHost():
             return _host_denial(event.what, event.count, context)
+        case DeniedRequest():
+            return _denied_request(event.what, event.count, context)
         case BridgedCall():
             return _bridged(event.what, event.count, context)
 
@@ -211,6 +217,21 @@ def _host_denial(refused: DeniedHost, count: int, context: DenialContext) -> Den
     return _denial("proxy", name, count, blamed, opens)
 
 
+def _denied_request(refused: DeniedRequest, count: int, context: DenialContext) -> Denial:
+    """A request to an opened host: an edit allows it where the rules alone are against it."""
+    host = refused.host.removesuffix(":443")
+    what = printable_line(f"{refused.method} https://{host}{refused.path}")
+    possible = refused.reason == "rule" and _accepts(http_path, refused.path) and is_plain(refused.path)
+    possible = possible and _accepts(http_method, refused.method)
+    rule = f"{{host: '{host}', methods: [{refused.method}], paths: ['{refused.path}']}}"
+    edit = f"network: {{http: [..., {rule}]}}" if possible else None
+    field = "credentials.http" if refused.reason in ("credential", "secret") else "network.http"
+    blamed = BlamedField(field=field, source=context.http, edit=edit)
+    opens = f"such requests to {host}, to every program inside"
+    why = REFUSALS.get(refused.reason, refused.reason)
+    return _denial("request", what, count, blamed, opens, why="" if edit else why)
+
+
 def _bridged(call: BridgedCall, count: int, context: DenialContext) -> Denial:
     program = (call.program or "").split(" ")[0]
     blamed = BlamedField(field="credentials.shims", source=context.shims.get(program, "nowhere"))
@@ -242,7 +263,7 @@ def _unreachable(refused: UnreachableAddress, count: int, context: DenialContext
 
 
 def _denial(
-    kind: Literal["syscall", "unix", "datagram", "connect", "network", "proxy", "bridge"],
+    kind: Literal["syscall", "unix", "datagram", "connect", "network", "proxy", "request", "bridge"],
     what: str,
     count: int,
     blamed: BlamedField,

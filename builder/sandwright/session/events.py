@@ -74,6 +74,19 @@ class DeniedHost:
 
 
 @dataclass(frozen=True, kw_only=True)
+class DeniedRequest:
+    """A request to a host of network.http. `host` is HOST:PORT, `path` without a query.
+
+    `reason` is a key of `render.proxyfacts.REFUSALS`.
+    """
+
+    host: str
+    method: str
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class BridgedCall:
     """A call of a shim, as the bridge logged it; None for what it could not know."""
 
@@ -94,7 +107,7 @@ class BridgedCall:
 class RunDenied:
     """Something was refused, `count` times."""
 
-    what: DeniedCall | DeniedConnection | UnreachableAddress | DeniedHost | BridgedCall
+    what: DeniedCall | DeniedConnection | UnreachableAddress | DeniedHost | DeniedRequest | BridgedCall
     count: int = 1
 
 

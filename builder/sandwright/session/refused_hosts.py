@@ -1,4 +1,4 @@
-"""Counts the hosts that a run's proxy refuses, by its log, while the proxy runs: its log goes with it."""
+"""Counts what a run's proxies refuse, by their logs, while they run: hosts, and requests to opened hosts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections import Counter
 from pathlib import Path
 
 from sandwright.egress.log import ProxyLog
-from sandwright.session.events import DeniedHost, RunDenied, RunOmitted
+from sandwright.egress.request_log import RequestLog
+from sandwright.session.events import DeniedHost, DeniedRequest, RunDenied, RunOmitted
 
 _MOST_HOSTS = 1000
 """Different hosts that are distinguished; the sandbox chooses them."""
@@ -16,11 +17,13 @@ _NO_REFUSALS = ("", "unresolved", "malformed")
 
 
 class RefusedHosts:
-    """The refusals in one log, from its beginning. Its lines are read once."""
+    """The refusals in one log and in that of the inspecting proxy, from their beginnings, each line once."""
 
-    def __init__(self, log: Path) -> None:
+    def __init__(self, log: Path, requests: Path | None = None) -> None:
         self._log = ProxyLog(log)
+        self._requests = None if requests is None else RequestLog(requests)
         self._counts: Counter[str] = Counter()
+        self._request_counts: Counter[DeniedRequest] = Counter()
         self._listed: set[str] = set()
         self._others = 0
 
@@ -37,13 +40,33 @@ class RefusedHosts:
             self._counts[host] += 1
             if each.reason == "address":
                 self._listed.add(host)
-        return [self._denied_host(host) for host in self._counts if host not in before]
+        hosts = [self._denied_host(host) for host in self._counts if host not in before]
+        return [*hosts, *self._new_requests()]
+
+    def _new_requests(self) -> list[RunDenied]:
+        """The same of requests to opened hosts."""
+        before = set(self._request_counts)
+        for each in self._requests.new() if self._requests else ():
+            if not each.reason:
+                continue
+            request = DeniedRequest(host=each.host, method=each.method, path=each.path, reason=each.reason)
+            if request not in self._request_counts and len(self._request_counts) >= _MOST_HOSTS:
+                self._others += 1
+                continue
+            self._request_counts[request] += 1
+        return [
+            RunDenied(what=each, count=count)
+            for each, count in self._request_counts.items()
+            if each not in before
+        ]
 
     def total(self) -> list[RunDenied | RunOmitted]:
         """All refusals until now, by host; those of further hosts are counted."""
         self.new()
         others = [RunOmitted(count=self._others)] if self._others else []
-        return [*(self._denied_host(host) for host in sorted(self._counts)), *others]
+        hosts = (self._denied_host(host) for host in sorted(self._counts))
+        requests = (RunDenied(what=each, count=count) for each, count in self._request_counts.items())
+        return [*hosts, *requests, *others]
 
     def _denied_host(self, host: str) -> RunDenied:
         return RunDenied(what=DeniedHost(host=host, listed=host in self._listed), count=self._counts[host])

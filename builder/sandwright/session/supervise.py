@@ -36,6 +36,7 @@ from sandwright.session.refused_hosts import RefusedHosts
 if TYPE_CHECKING:
     from sandwright.bridge.start import Bridge
     from sandwright.egress.start import Proxy
+    from sandwright.session.http_secrets import HttpSecrets
 
 
 @dataclass
@@ -58,7 +59,9 @@ def run_supervised(session: CommandSession, notify: foreground.Notify) -> int:
     try:
         with ExitStack() as stack:
             follow = partial(follow_run, [each.write for each in (writer, audit) if each], notify)
-            status = observed.status = _run_supervised(session, observed, audit, follow, stack)
+            status = observed.status = _run_supervised(
+                session, observed, audit, follow, stack=stack, notify=notify
+            )
     finally:
         if audit is not None:
             ended = RunEnded(status=observed.status, seconds=time.time() - session.began)
@@ -84,7 +87,9 @@ def _run_supervised(
     observed: _Observed,
     audit: AuditWriter | None,
     follow: Callable[[BridgeLog | None, RefusedHosts | None], AbstractContextManager[str | None]],
+    *,
     stack: ExitStack,
+    notify: foreground.Notify,
 ) -> int:
     environment, document = session.environment(), session.document()
     passed: tuple[int, ...] = ()
@@ -93,7 +98,10 @@ def _run_supervised(
     if start.proxy is not None:
         proxy = _start_session_proxy(session, stack, start.proxy)
         environment |= proxy.environment
-        document = replace(document, egress=str(proxy.directory))
+        variables = _give_secrets(session, stack, start.proxy, proxy, notify)
+        document = replace(
+            document, egress=str(proxy.directory), authorities=proxy.authorities, variables=variables
+        )
     if start.needs_bridge:
         bridge = _bridge(session, stack)
         environment, passed = environment | bridge.environment, (bridge.channel,)
@@ -105,7 +113,7 @@ def _run_supervised(
         os.write(session.request.started, b"\0")  # such a launcher doesn't tell
     if audit is not None:
         audit.begin(_started_event(session))
-    hosts = RefusedHosts(proxy.log) if proxy else None
+    hosts = RefusedHosts(proxy.log, proxy.requests) if proxy else None
     with follow(observed.bridge, hosts) as journal:
         status = _start_launcher(session, environment, replace(document, journal=journal), passed)
     observed.hosts = hosts.total() if hosts else None
@@ -193,6 +201,23 @@ def _start_session_proxy(session: CommandSession, stack: ExitStack, plan: ProxyP
     if recording is not None:
         stack.callback(lambda: recording.decisions.extend(running.decisions()))
     return running
+
+
+def _give_secrets(
+    session: CommandSession,
+    stack: ExitStack,
+    plan: ProxyPlan,
+    proxy: Proxy,
+    notify: foreground.Notify,
+) -> tuple[str, ...]:
+    """Give the proxy the host's secrets; the variables of the sandbox with their placeholders."""
+    if plan.inspection is None or not plan.inspection.has_secrets:
+        return ()
+    start = load("sandwright.session.http_secrets:session_secrets")  # few sessions have some
+    secrets: HttpSecrets = start(session.request, proxy.directory, session.record.policy, notify)
+    variables = secrets.begin()
+    stack.enter_context(secrets.refreshed())
+    return tuple(f"{name}={value}" for name, value in variables.items())
 
 
 def _bridge(session: CommandSession, stack: ExitStack) -> Bridge:

@@ -119,7 +119,7 @@ def prove(
         if policy.network.mode == "proxy" and registry.properties(method).proxy == "session":
             running = stack.enter_context(proxy(policy))
             environment |= running.environment
-            document = replace(document, egress=str(running.directory))
+            document = replace(document, egress=str(running.directory), authorities=running.authorities)
         bridge = (
             stack.enter_context(_start_bridge(resolve, settings, fixture))
             if policy.credentials.shims

@@ -17,7 +17,7 @@ from support.goldens import CASES, case_policy
 
 STEPS = {
     "bind": 2, "ro-bind": 2, "try": 1, "tmpfs": 2, "proc": 1, "dev": 1, "readonly": 1, "directory": 1,
-    "file": 1, "symlink": 2, "ignored": 1, "beside": 2, "loopback": 0,
+    "file": 1, "symlink": 2, "ignored": 1, "beside": 2, "trusted": 2, "loopback": 0,
 }  # fmt: skip
 
 

@@ -219,15 +219,17 @@ COMMANDS = (
     Command(
         "explain",
         GROUP,
-        "Show what a policy decides about a path, host or system call, and why.",
+        "Show what a policy decides about a path, host, request or system call, and why.",
         positional=(
             Option(
                 "question",
                 "QUESTION",
-                "read, write, exec, connect, listen, env or syscall",
-                choices=("read", "write", "exec", "connect", "listen", "env", "syscall"),
+                "read, write, exec, connect, request, listen, env or syscall",
+                choices=("read", "write", "exec", "connect", "request", "listen", "env", "syscall"),
             ),
-            Option("subject", "SUBJECT", "a path, HOST:PORT or socket, port, variable, or system call"),
+            Option(
+                "subject", "SUBJECT", "a path, HOST:PORT or socket, request, port, variable or system call"
+            ),
             Option("argument", "ARGUMENT", "arguments of a system call, decimal or 0x…", repeatable=True),
         ),
         options=(

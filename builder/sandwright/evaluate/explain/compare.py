@@ -239,7 +239,11 @@ class _Asking:
             )
         if read.rendered is None or read.sandbox is None:
             return replace(blank, status="refused", because=read.refusal)
-        verdict = read.sandbox.answer(self.question, read.policy.facts, self.arch)
+        question = self.question
+        if question.kind == "request":
+            subject = f"{question.host}:{question.port}"
+            question = question._replace(kind="connect", subject=subject)
+        verdict = read.sandbox.answer(question, read.policy.facts, self.arch)
         if self._asks_proxy(verdict) and declared.level != "stricter":
             way = read.sandbox.way_to_proxy()
             verdict = through_proxy(read.sandbox, read.policy, self.question) if way.allowed else way
@@ -249,7 +253,7 @@ class _Asking:
 
     def _asks_proxy(self, verdict: MethodVerdict) -> bool:
         """Whether a host that can't be reached is to be asked of the proxy."""
-        outside = self.question.kind == "connect" and self.question.host not in ("", "localhost")
+        outside = self.question.kind in ("connect", "request") and self.question.host not in ("", "localhost")
         return outside and self.policy.network.mode == "proxy" and verdict.allowed is False
 
     def _compare_row(

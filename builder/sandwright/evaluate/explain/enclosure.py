@@ -91,6 +91,8 @@ class Enclosure(ReadBack):
                     if question.path
                     else self._decide_host(question)
                 )
+            case "request":
+                return self._decide_host(question)
             case "listen":
                 return self._server(question)
             case "env":

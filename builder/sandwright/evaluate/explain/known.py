@@ -31,8 +31,9 @@ def features(policy: ResolvedPolicy, question: Asked) -> tuple[str, ...]:
             return ("network.unix-sockets",) if listed else unlisted
         case "connect" if question.host == "localhost" and policy.network.mode != "host":
             return ("network.localhost", f"network.{policy.network.mode}")
-        case "connect":
-            return (f"network.{policy.network.mode}",)
+        case "request" | "connect":
+            rules = ["network.http"] if policy.network.opened(question.host, question.port) else []
+            return (*rules, f"network.{policy.network.mode}")
         case "listen" if policy.network.mode != "host":
             return ("network.expose", f"network.{policy.network.mode}")
         case "listen":

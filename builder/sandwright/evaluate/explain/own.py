@@ -40,6 +40,10 @@ def make_question(
             found = _ENDPOINT.fullmatch(subject)
             assert found is not None, subject
             return Asked(kind, subject, host=found[1].strip("[]"), port=int(found[2]))
+        case "request":
+            host, port, method, target = _parsed_request(subject)
+            subject = own.explain(policy, kind, subject).subject
+            return Asked(kind, subject, host=host, port=port, name=method, target=target)
         case "listen":
             subject = own.explain(policy, kind, subject).subject
             return Asked(kind, subject, port=int(subject))
@@ -47,6 +51,13 @@ def make_question(
             return Asked(kind, subject, name=subject)
         case "syscall":
             return _call_question(subject, arguments)
+
+
+def _parsed_request(text: str) -> tuple[str, int, str, str]:
+    try:
+        return own.parse_request(text)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
 
 
 def own_answer(policy: ResolvedPolicy, question: Asked, arch: str) -> Explanation:

@@ -15,12 +15,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sandwright.errors import DocumentError, Problem
+from sandwright.evaluate.explain.haproxy import FILE as HAPROXY
+from sandwright.evaluate.explain.haproxy import Haproxy, HttpRequest
 from sandwright.evaluate.explain.isolation import refuse_unknown
 from sandwright.evaluate.explain.reading import ReadBack
 from sandwright.evaluate.explain.squid_lines import BELOW, is_known_line, is_known_value
 from sandwright.evaluate.explain.verdict import ArtifactPosition, Asked, MethodVerdict
 from sandwright.policy.hosts import HostIndex
 from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.render.haproxy import haproxy_configuration
 from sandwright.render.proxy import ProxyPlace, squid_configuration
 
 FILE = "squid.conf"
@@ -298,12 +301,23 @@ def _parse_network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network |
 
 def through_proxy(sandbox: ReadBack, policy: ResolvedPolicy, question: Asked) -> MethodVerdict:
     """What the proxy answers: that of the method's own artifacts, or the one that a session starts."""
+    if policy.network.opened(question.host, question.port):
+        return inspected(policy, question)
     position = sandbox.through_proxy(question.host, question.port)
     return (
         _session_squid(policy.network.hosts).verdict(question.host, question.port)
         if position is None
         else position
     )
+
+
+def inspected(policy: ResolvedPolicy, question: Asked) -> MethodVerdict:
+    """What the inspecting proxy of a session answers: to a request, or whether it has the host at all."""
+    proxy = Haproxy(haproxy_configuration(policy, "/authorities.pem"))
+    if question.kind == "request":
+        return proxy.answer(HttpRequest(question.host, question.port, question.name, question.target))
+    there = (question.host, question.port) in proxy.hosts()
+    return MethodVerdict(there, "through the inspecting proxy, by its rules", ArtifactPosition(HAPROXY, ""))
 
 
 @functools.lru_cache(maxsize=16)

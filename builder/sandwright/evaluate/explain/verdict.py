@@ -14,7 +14,7 @@ class Asked(NamedTuple):
     `path` is the subject of read, write and exec, and of connect to a Unix socket: canonical; `links` are the
     links that lead there, and with `image` it is denied of an image's files too. `host` and `port` are those
     of connect, `port` that of listen. `name` is the variable of env and the call of syscall, `arguments` are
-    the call's, None when none were given.
+    the call's, None when none were given. A request has a host and port, its method as `name`, and `target`.
     """
 
     kind: Question
@@ -26,6 +26,7 @@ class Asked(NamedTuple):
     port: int = 0
     name: str = ""
     arguments: tuple[int, ...] | None = None
+    target: str = ""
 
 
 @dataclass(frozen=True)

@@ -117,6 +117,8 @@ const char *authorities_copy(const struct run *run)
 {
     const char *given = getenv("SSL_CERT_FILE"), *path = xasprintf("%s/authorities.pem", run->state);
     char *content = NULL;
+    if (run->document.authorities != NULL)
+        return xasprintf("%s/authorities.pem", run->document.authorities);
     if (run->plan.authorities.bundles.count == 0)
         return NULL;
     if (given != NULL && given[0] == '/')
@@ -134,5 +136,7 @@ struct strv authorities_stores(const struct run *run, const char *image, const c
 {
     static const char name[] = "authorities.jks";
     *path = has_artifact(run, name) ? xasprintf("%s/%s", run->directory, name) : NULL;
+    if (run->document.authorities != NULL)
+        *path = xasprintf("%s/%s", run->document.authorities, name);
     return *path != NULL ? authorities_in(&run->plan.authorities.stores, image) : (struct strv){0};
 }

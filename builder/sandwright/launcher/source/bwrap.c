@@ -44,6 +44,24 @@ static void lay_over(const char *artifact, const char *place, const struct run *
         strv_extend(&extra_args, &(struct strv){(char **)bind, 3});
 }
 
+/* The bundles of the host's that are seen inside, with the authority of this run's proxy. */
+static void lay_authorities(const struct run *run, struct strv *shown)
+{
+    const char *copy = run->document.authorities != NULL ? authorities_copy(run) : NULL, *store;
+    if (copy == NULL)
+        return;
+    struct strv stores = authorities_stores(run, NULL, &store);
+    const struct strv *places[] = {&run->plan.authorities.bundles, &stores};
+    for (size_t kind = 0; kind < sizeof places / sizeof *places; kind++)
+        for (size_t index = 0; index < places[kind]->count; index++) {
+            char *const bind[] = {"--ro-bind", (char *)(kind == 0 ? copy : store), places[kind]->at[index]};
+            if (shown == NULL)
+                strv_extend(&extra_args, &(struct strv){(char **)bind, 3});
+            else if (!strv_contains(shown, bind[1]))
+                strv_push(shown, bind[1]);
+        }
+}
+
 static char *inside_program(const struct run *run)
 {
     return xasprintf("%s/%s", run->directory, has_kernel(run) ? "launch-vm" : "launch-init");
@@ -89,6 +107,7 @@ static void bwrap_check(struct run *run)
         lay_over("resolv.conf", run->plan.names.resolver_place, run);
         lay_over("hosts", run->plan.names.hosts_place, run);
     }
+    lay_authorities(run, NULL);
     if (run->plan.proxy)
         egress_check(run);
     if (is_supervised(run))
@@ -207,6 +226,7 @@ static void make_wall(const struct run *run)
         strv_push(&shown, xasprintf("%s/resolv.conf", run->directory));
     if (run->plan.names.hosts_place != NULL)
         strv_push(&shown, xasprintf("%s/hosts", run->directory));
+    lay_authorities(run, &shown);
     backstop_hand_over(backstop_make(run, &shown), WALL);
 }
 

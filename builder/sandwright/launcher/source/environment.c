@@ -55,6 +55,10 @@ void choose_environment(struct run *run)
         bool path = length == 4 && memcmp(*variable, "PATH", 4) == 0;
         pass(&run->passed, path ? xasprintf("PATH=%s", run->given_path) : *variable, length);
     }
+    for (size_t index = 0; index < run->document.variables.count; index++) {
+        char *variable = run->document.variables.at[index];
+        pass(&run->passed, variable, strcspn(variable, "="));
+    }
 }
 
 /* What engines and runtimes get is JSON, where another byte would become a replacement character. */

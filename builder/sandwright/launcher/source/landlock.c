@@ -187,6 +187,17 @@ static void grant_kernel(const struct run *run, int ruleset)
     grant_file(ruleset, vm_guest(run), MAY_READ);
 }
 
+/* Nothing is mounted: variables name the bundle with the authority of this run's proxy. */
+static void grant_authorities(const struct run *run, int ruleset)
+{
+    const char *copy = run->document.authorities != NULL ? authorities_copy(run) : NULL;
+    if (copy == NULL)
+        return;
+    grant_file(ruleset, copy, MAY_READ);
+    for (size_t index = 0; index < run->plan.authorities.variables.count; index++)
+        strv_push(&variables, xasprintf("%s=%s", run->plan.authorities.variables.at[index], copy));
+}
+
 static int make_file_rules(const struct run *run)
 {
     int ruleset = landlock_make(&(struct landlock_rules){.files = ALL_FILES});
@@ -195,6 +206,7 @@ static int make_file_rules(const struct run *run)
         grant_kernel(run, ruleset);
     if (temporary(run) != NULL)
         grant_own_directory(run, ruleset);
+    grant_authorities(run, ruleset);
     return ruleset;
 }
 

@@ -10,7 +10,7 @@
 
 #include "user.h"
 
-static const char *place, *artifacts;
+static const char *place, *artifacts, *authorities;
 static int root = -1; /* the topmost mount on the place */
 
 /* Mounts on the place itself are seen by who opens it again. */
@@ -182,8 +182,8 @@ static const struct step {
     size_t words;
 } STEPS[] = {{"bind", 2}, {"ro-bind", 2}, {"try", 1}, {"tmpfs", 2}, {"proc", 1}, {"dev", 1}, {"readonly", 1},
              {"directory", 1}, {"file", 1}, {"symlink", 2}, {"ignored", 1}, {"beside", 2},
-             {"loopback", 0}};
-enum { BIND, RO_BIND, TRY, TMPFS, PROC, DEV, READONLY, DIRECTORY, A_FILE, SYMLINK, IGNORED, BESIDE, LOOPBACK, STEP_COUNT };
+             {"trusted", 2}, {"loopback", 0}};
+enum { BIND, RO_BIND, TRY, TMPFS, PROC, DEV, READONLY, DIRECTORY, A_FILE, SYMLINK, IGNORED, BESIDE, TRUSTED, LOOPBACK, STEP_COUNT };
 
 static void take_step(int step, const char *first, const char *second)
 {
@@ -226,6 +226,11 @@ static void take_step(int step, const char *first, const char *second)
     case BESIDE:
         bound(xasprintf("%s/%s", artifacts, first), second, readonly);
         break;
+    case TRUSTED:
+        if (authorities == NULL)
+            die("the policy reads HTTPS requests, and no proxy runs: start this with \"sandwright run\"");
+        bound(xasprintf("%s/%s", authorities, first), second, readonly);
+        break;
     default:
         loopback();
     }
@@ -236,6 +241,7 @@ int make_user_root(const struct run *run, const char *content, size_t length)
 {
     place = run->plan.user.root;
     artifacts = run->directory;
+    authorities = run->document.authorities;
     open_root();
     const char *end = content + length, *words[3];
     while (content < end) {

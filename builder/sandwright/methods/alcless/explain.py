@@ -39,7 +39,7 @@ class AccountCopy(ReadBack):
                 return MethodVerdict(allowed=None, because=_RIGHTS)
             case "connect" if question.path:
                 return MethodVerdict(allowed=None, because=_RIGHTS)
-            case "connect" | "listen":
+            case "connect" | "request" | "listen":
                 return MethodVerdict(allowed=True, because=_NETWORK)
             case "env" if question.name in self.settings:
                 return MethodVerdict(allowed=True, because=IS_SET, position=self.settings[question.name])

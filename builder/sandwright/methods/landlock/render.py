@@ -40,7 +40,8 @@ def render_landlock(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
         Artifact("seccomp.bpf", bpf_filter(policy, supervised=supervised), "the filter of system calls"),
         Artifact("closed.bpf", closed, "the filter of what Landlock doesn't hold"),
     )
-    settings = {**authority_environment(policy), **sandbox_environment(policy)}
+    trusted = {} if policy.network.http else authority_environment(policy)  # the launcher names the run's own
+    settings = {**trusted, **sandbox_environment(policy)}
     common = common_plan(policy, MountPlan("host", (), (), ()), "landlock")
     launch = dataclasses.replace(
         common,

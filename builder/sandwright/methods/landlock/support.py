@@ -54,6 +54,7 @@ DECLARATION = Declaration(
         "network.later-sockets": Support("exact", reasons.SUPERVISED),
         "network.other-later-sockets": Support("exact", reasons.SUPERVISED),
         "network.abstract-sockets": Support("exact", NO_SOCKETS),
+        "network.http": Support("exact", reasons.INSPECTED),
         "network.private": Support("exact"),
         "network.own-sockets": Support("stricter", "only by path: abstract names are the host's"),
         "network.no-own-sockets": Support("exact", reasons.NO_UNIX_SOCKETS),
@@ -74,6 +75,7 @@ DECLARATION = Declaration(
             "exact", "a value that begins with $TMP names the temporary directory of the run"
         ),
         "credentials.cloud": Support("exact"),
+        "credentials.http": Support("exact", reasons.INSPECTED),
         "credentials.shims": Support("cannot", "the launcher does not mount them"),
         "workspace": Support("exact"),
         "user.mapping": Support("exact"),

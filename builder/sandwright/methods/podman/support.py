@@ -9,6 +9,8 @@ DECLARATION = Declaration(
     "podman",
     {
         **containers.SUPPORT,
+        "network.http": Support("cannot", reasons.NO_INSPECTION),
+        "credentials.http": Support("cannot", reasons.NO_INSPECTION),
         "workspace": Support("cannot", reasons.WORKSPACE),
         "network.private": Support("exact", reasons.PRIVATE_OF_ENGINES),
         "network.expose": Support(

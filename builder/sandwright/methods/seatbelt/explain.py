@@ -50,7 +50,7 @@ class ReadProfile(ReadBack):
             case "read" | "write" | "exec":
                 hidden = next(self._hidden_links(question, facts), None)
                 return hidden or self._first_refusal(list(self._macos_operations(question, facts)))
-            case "connect":
+            case "connect" | "request":
                 return self._first_refusal([self._connecting(question)])
             case "listen":
                 resource: Resource = {"local": f"localhost:{question.port}", "proto": "tcp"}

@@ -20,7 +20,7 @@ from sandwright.render.mounts import Mount
 from sandwright.render.rendered import Rendered
 
 _ARITY = {
-    **dict.fromkeys(("bind", "ro-bind", "tmpfs", "symlink", "beside"), 2),
+    **dict.fromkeys(("bind", "ro-bind", "tmpfs", "symlink", "beside", "trusted"), 2),
     **dict.fromkeys(("try", "proc", "dev", "readonly", "directory", "file", "ignored"), 1),
     "loopback": 0,
 }
@@ -72,7 +72,7 @@ def _mount(step: tuple[str, ...]) -> Mount | None:
             return Mount(target, "mask", entry="file")
         case ("bind" | "ro-bind" as name, source, target):
             return Mount(target, "bind", name == "bind", source)
-        case ("beside", _, target):  # a file of the artifacts
+        case ("beside" | "trusted", _, target):  # a file of the artifacts, or of the run's proxy
             return Mount(target, "bind", writable=False, source=target, entry="file")
         case ("tmpfs", target, mode):
             return Mount(target, "tmpfs", writable=mode != PLACEHOLDER_MODE)

@@ -19,7 +19,7 @@ from sandwright.methods.user.launch import account_launcher
 from sandwright.policy.paths import ancestors, depth
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
-from sandwright.render.authorities import authority_environment
+from sandwright.render.authorities import authority_environment, session_authorities
 from sandwright.render.baseline import load_baseline
 from sandwright.render.filters import bpf_filter
 from sandwright.render.hostnames import name_artifacts, name_places
@@ -125,6 +125,9 @@ def _step_words(policy: ResolvedPolicy, plan: MountPlan, account: DedicatedAccou
             yield from ("readonly", mount.target)
     if policy.network.mode == "none":
         yield "loopback"
+    authorities = session_authorities(policy)
+    for name, places in (("authorities.pem", authorities.bundles), ("authorities.jks", authorities.stores)):
+        yield from (word for target in places for word in ("trusted", name, target))
 
 
 def _mounts_with_home(plan: MountPlan, account: DedicatedAccount) -> list[Mount]:

@@ -17,6 +17,7 @@ from typing import Any
 
 from sandwright.errors import RenderError
 from sandwright.methods.gvisor.threads import refuse_few_threads
+from sandwright.methods.shared import reasons
 from sandwright.methods.shared.engine.arguments import run_arguments
 from sandwright.methods.shared.engine.container import PROXY, Bind, Container, container
 from sandwright.methods.shared.engine.plan import OuterPlan, engine_launcher, engine_plan
@@ -170,6 +171,9 @@ def _check_expressible(policy: ResolvedPolicy) -> None:
     if policy.credentials.shims:
         source = policy.source("credentials.shims")
         raise RenderError(f"{source}: credentials.shims: gVisor's outer container cannot have shims")
+    if policy.network.http:
+        source = policy.source("network.http")
+        raise RenderError(f"{source}: network.http: {reasons.NO_INSPECTION}")
     for name, ports in (("localhost", policy.network.localhost), ("expose", policy.network.expose)):
         if ports and policy.network.mode != "host":
             source = policy.source(f"network.{name}")

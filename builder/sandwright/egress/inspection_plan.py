@@ -1,0 +1,66 @@
+"""Plans the inspecting proxy of a policy: the haproxy that is here, its configuration and its restriction."""
+
+from __future__ import annotations
+
+import platform
+import re
+
+from sandwright import process
+from sandwright.egress.proxy_plan import AUTHORITIES, OUT, InspectionPlan, SquidAccount
+from sandwright.errors import HostError, ToolMissing, UsageError
+from sandwright.host import collect_host
+from sandwright.launcher.restrict import Restriction
+from sandwright.policy.facts import CERTIFICATES
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.render.haproxy import haproxy_configuration
+from sandwright.render.proxyfacts import DIRECTORY
+from sandwright.render.restricted import restricting_launcher
+from sandwright.setup.requirements import how_to_get
+
+OLDEST = (2, 6)
+"""The first version of haproxy for which the configuration is written."""
+
+
+def plan_inspection(policy: ResolvedPolicy, account: SquidAccount | None) -> InspectionPlan | None:
+    """The plan for the hosts of `network.http`; None without any.
+
+    Raise ToolMissing without haproxy, HostError for one that is too old, and UsageError where nobody knows
+    which authorities are to be believed.
+    """
+    if not policy.network.http:
+        return None
+    authorities = policy.facts.texts.get(CERTIFICATES, "")
+    if not authorities:
+        raise UsageError("network.http needs network.ca: host, and certificates of authorities on the host")
+    program = _find_haproxy()
+    launcher, seccomp = restricting_launcher(platform.machine())
+    restriction = Restriction(
+        read=(f"{DIRECTORY}/http",),
+        execute=(program,),
+        connect=(OUT,),
+        account=None if account is None else (account.uid, account.gid),
+        die_with_parent=True,
+    )
+    words = restriction.argv(launcher, f"{DIRECTORY}/http/seccomp.bpf")
+    return InspectionPlan(
+        haproxy_configuration(policy, f"{DIRECTORY}/http/{AUTHORITIES}"),
+        tuple((each.host, each.port) for each in policy.network.http),
+        authorities,
+        (*words, program, "-db", "-f", f"{DIRECTORY}/http/haproxy.cfg"),
+        seccomp.hex(),
+        has_secrets=bool(policy.credentials.http),
+    )
+
+
+def _find_haproxy() -> str:
+    program = process.find("haproxy")
+    if program is None:
+        get = how_to_get("haproxy", collect_host().package_manager)
+        raise ToolMissing(
+            "haproxy", "it reads the requests of network.http" + f"; get it with: {get}" * bool(get)
+        )
+    text = process.run(program, "-v", timeout=10).text
+    version = re.search(r"version ([0-9]+)\.([0-9]+)", text)
+    if version is None or (int(version[1]), int(version[2])) < OLDEST:
+        raise HostError(f"{program}: {text.splitlines()[0]}; haproxy 2.6 or newer is needed")
+    return program

@@ -1,0 +1,216 @@
+"""Decides where a connection leads by its first bytes, without taking them: to squid, or an opened host.
+
+A sandbox asks for a tunnel with CONNECT. To a host of `network.http` the relay answers itself, and leads to
+the proxy that reads requests. Everything else, and everything in doubt, goes to squid as it is, which
+refuses these hosts to the sandbox: what is read here can only choose the stricter way.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import socket
+import time
+from dataclasses import dataclass
+from typing import Literal
+
+MAX_HEAD = 8192
+"""Bytes of a request for a tunnel, with its headers; squid takes what is longer."""
+
+MAX_GREETING = 107
+"""Bytes of the longest line of the PROXY protocol, version 1."""
+
+PATIENCE = 30.0
+"""Seconds until the first bytes must have said where a connection leads."""
+
+Address = str | tuple[str, int]
+"""The path of a Unix socket, or a host and port of IPv4."""
+
+ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
+
+_CONNECT = re.compile(rb"CONNECT ([A-Za-z0-9.-]{1,253}):([0-9]{1,5}) HTTP/1\.[01]\r\n")
+_ACCEPTED = re.compile(rb"HTTP/1\.[01] 200[ \r]")
+_METHOD = b"CONNECT "
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A host whose requests are read: the socket on which its proxy listens, and the tunnel to it."""
+
+    host: str
+    port: int
+    socket: str
+
+    @property
+    def request(self) -> bytes:
+        """The request for the tunnel from squid."""
+        name = f"{self.host}:{self.port}"
+        return f"CONNECT {name} HTTP/1.1\r\nHost: {name}\r\n\r\n".encode()
+
+
+@dataclass(frozen=True)
+class OpenedHosts:
+    """The hosts in the order of the proxy's sockets, and what its connections say first.
+
+    `opener` is the address by which squid knows them (PROXY protocol): random, so that no other process of
+    this machine is taken for the proxy, on either side of it.
+    """
+
+    hosts: tuple[Opened, ...]
+    opener: str
+
+    def greeting(self, index: int) -> bytes:
+        """What a connection to the proxy, or from it, begins with (PROXY protocol, version 1)."""
+        family, here = ("TCP6", "::1") if ":" in self.opener else ("TCP4", "127.0.0.1")
+        return f"PROXY {family} {self.opener} {here} 1 {index + 1}\r\n".encode()
+
+    def index(self, host: bytes, port: int) -> int | None:
+        """The index of a host and port; None where it is no opened host."""
+        found = (at for at, each in enumerate(self.hosts) if (each.host.encode(), each.port) == (host, port))
+        return next(found, None)
+
+
+class Undecided(Exception):
+    """More bytes are needed."""
+
+
+Way = Literal["sandbox", "launcher", "proxy"]
+"""Who connects: programs of a sandbox, its launcher for them (which says squid's greeting itself), or the
+proxy that reads requests."""
+
+
+@dataclass(frozen=True)
+class Upstream:
+    """Where a connection leads: an address or a connected socket, and the bytes that it begins with."""
+
+    target: Address | socket.socket
+    greeting: bytes = b""
+
+
+class Opening:
+    """A connection whose destination is not known yet. `until` is when it is given up (monotonic)."""
+
+    def __init__(self, inside: socket.socket, way: Way, squid: Upstream, opened: OpenedHosts) -> None:
+        self.ends = [inside]
+        self.until = time.monotonic() + PATIENCE
+        self._way, self._squid, self._opened = way, squid, opened
+        self._request = b""
+
+    def decide(self) -> Upstream:
+        """The destination, once the bytes that say so have come; they are taken where they are only ours.
+
+        Raise Undecided before, and OSError where the connection leads nowhere.
+        """
+        if self._way == "launcher":
+            if not starts_with(peek(self.ends[0]), self._squid.greeting):
+                raise ConnectionError("it does not know the greeting")
+            take(self.ends[0], len(self._squid.greeting))
+            self._way = "sandbox"
+        return self._tunnel() if self._way == "proxy" else self._lead_sandbox()
+
+    def _lead_sandbox(self) -> Upstream:
+        inside = self.ends[0]
+        head = tunnel_head(peek(inside))
+        index = None if head is None else self._opened.index(*head[:2])
+        if head is None or index is None:
+            return self._squid
+        take(inside, head[2])
+        inside.send(ESTABLISHED)
+        return Upstream(self._opened.hosts[index].socket, self._opened.greeting(index))
+
+    def _tunnel(self) -> Upstream:
+        """The tunnel that squid opens to the host that the proxy names."""
+        if len(self.ends) == 1:
+            self._request = self._tunnel_request()
+            self.ends.append(connecting(self._squid.target))
+        outside = self.ends[1]
+        if self._request:
+            try:
+                sent = outside.send(self._request)
+            except BlockingIOError:
+                raise Undecided from None
+            self._request = self._request[sent:]
+        length = accepted_head(peek(outside))
+        if length is None:
+            raise ConnectionError("squid refuses it")
+        take(outside, length)
+        return Upstream(outside)
+
+    def _tunnel_request(self) -> bytes:
+        data = peek(self.ends[0])
+        if b"\n" not in data and len(data) < MAX_GREETING:
+            raise Undecided
+        for index, host in enumerate(self._opened.hosts):
+            greeting = self._opened.greeting(index)
+            if data.startswith(greeting):
+                take(self.ends[0], len(greeting))
+                return greeting + host.request
+        raise ConnectionError("it is not the proxy")
+
+
+def connecting(target: Address | socket.socket) -> socket.socket:
+    """A socket that connects to an address. Raise OSError where that fails at once."""
+    if isinstance(target, socket.socket):
+        return target
+    family = socket.AF_UNIX if isinstance(target, str) else socket.AF_INET
+    outside = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        outside.setblocking(False)
+        fault = outside.connect_ex(target)
+        if fault not in (0, errno.EINPROGRESS):
+            raise OSError(fault, os.strerror(fault))
+    except OSError:
+        outside.close()
+        raise
+    return outside
+
+
+def tunnel_head(data: bytes) -> tuple[bytes, int, int] | None:
+    """The host, the port and the length of a whole request for a tunnel; None for anything else.
+
+    Raise Undecided while `data` may become one.
+    """
+    if not data.startswith(_METHOD[: len(data)]):
+        return None
+    end = data.find(b"\r\n\r\n")
+    found = _CONNECT.match(data)
+    if end < 0:
+        if len(data) >= MAX_HEAD or (b"\n" in data and not found):
+            return None
+        raise Undecided
+    return found and (found[1].lower().removesuffix(b"."), int(found[2]), end + 4)
+
+
+def accepted_head(data: bytes) -> int | None:
+    """The length of squid's answer that opens a tunnel; None for another answer. Raise Undecided before."""
+    end = data.find(b"\r\n\r\n")
+    if end < 0:
+        if len(data) >= MAX_HEAD:
+            return None
+        raise Undecided
+    return end + 4 if _ACCEPTED.match(data) else None
+
+
+def starts_with(data: bytes, expected: bytes) -> bool:
+    """Whether `data` begins with `expected`. Raise Undecided while it may."""
+    if len(data) < len(expected) and expected.startswith(data):
+        raise Undecided
+    return data.startswith(expected)
+
+
+def peek(connection: socket.socket) -> bytes:
+    """The bytes that have come, left there. Raise Undecided without any, ConnectionError at the end."""
+    try:
+        data = connection.recv(MAX_HEAD, socket.MSG_PEEK)
+    except BlockingIOError:
+        raise Undecided from None
+    if not data:
+        raise ConnectionError("it ended before it said where to")
+    return data
+
+
+def take(connection: socket.socket, length: int) -> None:
+    """Take bytes that `peek` has seen."""
+    while length > 0:
+        length -= len(connection.recv(length))

@@ -1,0 +1,73 @@
+"""What an inspecting proxy decided: its log of requests, read while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandwright.documents import strictjson
+
+LOG = "requests.log"
+
+
+@dataclass(frozen=True)
+class RequestDecision:
+    """A request to a host of `network.http`, whose query is in no log.
+
+    `reason` is a key of `render.proxyfacts.REFUSALS`, empty for a request that was let through; `status` what
+    was answered, `sent` and `received` bytes from and to the sandbox, `seconds` how long it took.
+    """
+
+    time: float
+    host: str
+    method: str
+    path: str
+    reason: str
+    status: int
+    sent: int
+    received: int
+    seconds: float
+
+
+class RequestLog:
+    """A log that is read while its proxy runs."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._at = path, 0
+        self.unread = 0
+        """Lines that could not be read: haproxy's own messages, and requests that it could not parse."""
+
+    def new(self) -> Iterator[RequestDecision]:
+        """The decisions since the last look, oldest first; half a line at the end is left for the next."""
+        try:
+            with self._path.open("rb") as lines:
+                lines.seek(self._at)
+                for line in lines:
+                    if not line.endswith(b"\n"):
+                        return
+                    self._at += len(line)
+                    found = _request_decision(line)
+                    self.unread += found is None
+                    if found is not None:
+                        yield found
+        except FileNotFoundError:
+            return
+
+
+def _request_decision(line: bytes) -> RequestDecision | None:
+    try:
+        fields = strictjson.loads_record(line)
+        return RequestDecision(
+            time=float(fields["time"]),
+            host=str(fields["host"]),
+            method=str(fields["method"]),
+            path=str(fields["path"]),
+            reason="" if fields["reason"] == "-" else str(fields["reason"]),
+            status=int(fields["status"]),
+            sent=int(fields["sent"]),
+            received=int(fields["received"]),
+            seconds=fields["milliseconds"] / 1000,
+        )
+    except (ValueError, KeyError, TypeError):
+        return None

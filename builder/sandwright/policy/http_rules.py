@@ -1,0 +1,211 @@
+"""Rules of `network.http`: which requests a sandbox may send to a host whose TLS ends in our proxy.
+
+A request is compared as it was sent, so nothing may be spelled in two ways: a path with dot segments, empty
+segments, `;`, a backslash, or an escape of a character that needs none is refused instead of normalised, as
+servers normalise differently. The proxy's configuration (`render/haproxy.py`) is made of the same regular
+expressions that `decide` uses.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from sandwright.policy.hosts import HostPattern, host_pattern
+from sandwright.policy.phrasing import quoted
+from sandwright.policy.provenance import PolicySource
+
+HttpReason = Literal["host", "spelling", "override", "upgrade", "rule", "credential"]
+"""Why a request is refused; `render.haproxy.REFUSALS` says each in a sentence."""
+
+PORT = 443
+"""The port of a host without one."""
+
+READS = ("HEAD", "GET", "OPTIONS")
+
+GIT_READ, GIT_WRITE = "git-upload-pack", "git-receive-pack"
+"""The services of Git over HTTPS (gitprotocol-http(5)): fetching, pushing."""
+
+CHARACTERS = r"[A-Za-z0-9._~!$&\x27()*+,=:@/-]"
+"""A character of a path that is compared as it stands (RFC 3986, 3.3, without `;`)."""
+
+ESCAPES = (
+    r"%(2[012346789ABCabc]|3[ACDEFacdef]|40|5[BDEbde]|60|7[BCDbcd]"
+    r"|[89ABab][0-9A-Fa-f]|[Cc][2-9A-Fa-f]|[Dd][0-9A-Fa-f]"
+    r"|[Ee]0(?=%[ABab])|[Ee][1-9A-Fa-f]|[Ff]0(?=%[9ABab])|[Ff][1-4])"
+)
+"""An escape in a path: of what can't stand there by itself, or of UTF-8 without its overlong forms.
+
+So not of control characters, `%`, `.`, `/`, `;`, `\\`, letters, digits, `-`, `_` and `~`."""
+
+SLASH = "%2[Ff]"
+"""An escaped slash, which only hosts take whose rules have one: npm writes scoped names so."""
+
+SEGMENTS = r"//|/\.\.?(/|$)"
+"""Empty segments and dot segments."""
+
+_METHOD = re.compile(r"[A-Z][A-Z-]{1,31}")
+_PATTERN = re.compile(rf"/({CHARACTERS}|{ESCAPES}|{SLASH})*")
+_REPOSITORY = re.compile(r"[A-Za-z0-9_*][A-Za-z0-9._*-]*(/[A-Za-z0-9_*][A-Za-z0-9._*-]*)*")
+
+
+def path_regex(*, slashes: bool) -> str:
+    """What a path must match as a whole to be compared at all; it must not contain `SEGMENTS` besides."""
+    return f"^/({CHARACTERS}|{ESCAPES}{f'|{SLASH}' if slashes else ''})*$"
+
+
+@dataclass(frozen=True)
+class HttpRule:
+    """Requests that are allowed: with one of `methods`, a path that a pattern matches, and exactly `query`.
+
+    None stands for all. A WebSocket needs a rule without methods, since what follows its first request is not
+    seen. `source` is the place of the rule in the policy.
+    """
+
+    methods: frozenset[str] | None
+    paths: tuple[str, ...] | None
+    source: PolicySource
+    query: str | None = None
+
+    def allows(self, method: str, path: str, query: str) -> bool:
+        """Whether a request is one of these. `query` is without its `?`."""
+        return (
+            (self.methods is None or method in self.methods)
+            and (self.query is None or query == self.query)
+            and (self.paths is None or any(re.search(pattern_regex(each), path) for each in self.paths))
+        )
+
+    def includes(self, other: HttpRule) -> bool:
+        """Whether everything that another rule allows is allowed by this one; patterns are not compared."""
+        return (
+            (self.methods is None or (other.methods is not None and other.methods <= self.methods))
+            and (self.query is None or self.query == other.query)
+            and (self.paths is None or (other.paths is not None and set(other.paths) <= set(self.paths)))
+        )
+
+    def __str__(self) -> str:
+        """As a report says it: `GET /repos/**`."""
+        methods = "any method" if self.methods is None else " ".join(sorted(self.methods)) or "no method"
+        paths = "any path" if self.paths is None else " ".join(self.paths) or "no path"
+        return f"{methods} {paths}{f'?{self.query}' if self.query else ''}"
+
+
+@dataclass(frozen=True)
+class HttpHost:
+    """A host whose TLS ends in our proxy, and the rules for it."""
+
+    host: str
+    port: int
+    private: bool
+    rules: tuple[HttpRule, ...]
+
+    @property
+    def pattern(self) -> HostPattern:
+        """The host and port as `network.allow` would list it."""
+        return HostPattern(self.host, frozenset({self.port}), private=self.private)
+
+    def uncovered(self, limit: HttpHost) -> tuple[HttpRule, ...]:
+        """The rules that allow more than another's rules for the same host."""
+        return tuple(each for each in self.rules if not any(rule.includes(each) for rule in limit.rules))
+
+    @property
+    def name(self) -> str:
+        """As a policy writes it."""
+        return self.host if self.port == PORT else f"{self.host}:{self.port}"
+
+    @property
+    def slashes(self) -> bool:
+        """Whether a rule has an escaped slash."""
+        return any(re.search(SLASH, path) for rule in self.rules for path in rule.paths or ())
+
+    @property
+    def authorities(self) -> tuple[str, ...]:
+        """What the header `Host` may be."""
+        with_port = f"{self.host}:{self.port}"
+        return (self.host, with_port) if self.port == PORT else (with_port,)
+
+    def decide(self, method: str, target: str) -> HttpRule | HttpReason:
+        """The rule that allows a request, or why it is refused. `target` is the path with its query."""
+        path, _, query = target.partition("?")
+        if not re.search(path_regex(slashes=self.slashes), path) or re.search(SEGMENTS, path):
+            return "spelling"
+        return next((each for each in self.rules if each.allows(method, path, query)), "rule")
+
+
+def pattern_regex(pattern: str) -> str:
+    """The regular expression of a path's pattern: `*` is part of a segment, `**` any number of segments."""
+    whole = "".join(_pattern_parts(pattern))
+    return f"^{whole}$"
+
+
+def _pattern_parts(pattern: str) -> Iterator[str]:
+    segments = pattern.split("/")[1:]
+    for number, segment in enumerate(segments):
+        if segment != "**":
+            yield "/" + "".join(_segment_parts(segment))
+        elif number == len(segments) - 1:
+            yield "/.*"
+        else:
+            yield "(/[^/]+)*"
+
+
+def _segment_parts(segment: str) -> Iterator[str]:
+    for part in re.findall(r"%..|.", segment):
+        if part == "*":
+            yield "[^/]*"
+        elif part.startswith("%"):
+            yield f"%[{part[1].upper()}{part[1].lower()}][{part[2].upper()}{part[2].lower()}]"
+        else:
+            yield part if part.isalnum() else "\\x27" if part == "'" else f"\\{part}"
+
+
+def http_host(text: str) -> tuple[str, int]:
+    """The host and port that a rule names. Raise ValueError for a pattern of several, or an address."""
+    pattern = host_pattern(text)
+    if "*" in pattern.host:
+        raise ValueError(f"{quoted(text)}: name each host; its certificate is made for this one")
+    if ":" in pattern.host or pattern.host[-1].isdigit():
+        raise ValueError(f"{quoted(text)} is an address; HTTP rules need a name")
+    if pattern.ports is None:
+        raise ValueError(f"{quoted(text)}: name one port")
+    return pattern.host, PORT if len(pattern.ports) > 1 else min(pattern.ports)
+
+
+def http_method(text: str) -> str:
+    """A method of a request. Raise ValueError for anything else."""
+    if not _METHOD.fullmatch(text) or text == "CONNECT":
+        raise ValueError(f"{quoted(text)} is no method like GET or POST, in capitals")
+    return text
+
+
+def http_path(text: str) -> str:
+    """The pattern of a path. Raise ValueError with the fault."""
+    if not text.startswith("/"):
+        raise ValueError(f"{quoted(text)} must begin with /")
+    if "?" in text or "#" in text:
+        raise ValueError(f"{quoted(text)}: rules compare the path only; leave out the query")
+    if not _PATTERN.fullmatch(text):
+        raise ValueError(f"{quoted(text)} holds a character that is not compared; write it escaped, like %20")
+    if re.search(SEGMENTS, text):
+        raise ValueError(f"{quoted(text)} has an empty segment, or one of dots, which no request may have")
+    if any("**" in each and each != "**" for each in text.split("/")):
+        raise ValueError(f"{quoted(text)}: ** must be a whole segment, like /repos/**")
+    return text
+
+
+def git_repository(text: str) -> str:
+    """The pattern of a repository, like `acme/*`. Raise ValueError for anything else."""
+    if not _REPOSITORY.fullmatch(text) or text.endswith(".git"):
+        raise ValueError(f"{quoted(text)} is no repository like acme/tool or acme/*, without .git")
+    return text
+
+
+def git_rules(access: str, repositories: Sequence[str], source: PolicySource) -> Iterator[HttpRule]:
+    """The rules of `git: read` or `write`: the requests of fetching, and of pushing (gitprotocol-http(5))."""
+    roots = [f"/{each}{end}" for each in repositories for end in ("", ".git")]
+    for service in (GIT_READ, GIT_WRITE)[: 2 if access == "write" else 1]:
+        references = tuple(f"{root}/info/refs" for root in roots)
+        yield HttpRule(frozenset({"GET"}), references, source, f"service={service}")
+        yield HttpRule(frozenset({"POST"}), tuple(f"{root}/{service}" for root in roots), source, "")

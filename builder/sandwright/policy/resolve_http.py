@@ -1,0 +1,117 @@
+"""Resolves `network.http` and `credentials.http`: the rules by host, and the secrets for them."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+from sandwright.policy import values
+from sandwright.policy.hosts import listed_pattern
+from sandwright.policy.http_credentials import HttpCredential, default_lifetime
+from sandwright.policy.http_rules import HttpHost, HttpRule, git_rules, http_host
+from sandwright.policy.layers import MergedSettings
+from sandwright.policy.model import HttpCredentialSection, HttpRuleSection
+from sandwright.policy.provenance import Faults, Sourced
+
+
+def resolve_http(settings: MergedSettings, faults: Faults) -> tuple[HttpHost, ...]:
+    """The hosts of `network.http` in the order of their first rules.
+
+    Such a host is no tunnel, whatever layer lists it in `network.allow`; one layer must not say both.
+    """
+    found: dict[tuple[str, int], list[Sourced[HttpRuleSection]]] = {}
+    for item in settings.items("network.http"):
+        found.setdefault(http_host(item.value.host), []).append(item)
+    for item in settings.items("network.allow"):
+        pattern = listed_pattern(item.value)
+        for (host, _), rules in found.items():
+            if pattern.host == host and any(each.source.layer == item.source.layer for each in rules):
+                message = f"{item.value} would be a tunnel, and network.http has rules for it; list it in one"
+                faults.add(item.source, message)
+    return tuple(
+        HttpHost(
+            host,
+            port,
+            private=any(item.value.private for item in items),
+            rules=tuple(rule for item in items for rule in _http_rules(item, faults)),
+        )
+        for (host, port), items in found.items()
+    )
+
+
+def _http_rules(item: Sourced[HttpRuleSection], faults: Faults) -> Iterator[HttpRule]:
+    section = item.value
+    others = [name for name in ("methods", "paths") if getattr(section, name) is not None]
+    if section.git is not None:
+        if others:
+            faults.add(item.source, f"git and {' and '.join(others)} exclude each other; write two rules")
+        elif section.repos is None:
+            faults.add(item.source, "git needs repos: the repositories, like acme/*")
+        else:
+            yield from git_rules(section.git, section.repos, item.source)
+        return
+    if section.repos is not None:
+        faults.add(item.source, "repos needs git: read or write")
+    methods = None if section.methods is None else frozenset(section.methods)
+    yield HttpRule(methods, section.paths, item.source)
+
+
+def resolve_credentials(
+    settings: MergedSettings, hosts: tuple[HttpHost, ...], faults: Faults
+) -> tuple[HttpCredential, ...]:
+    """The secrets of `credentials.http` for hosts with rules, each for a header of its own.
+
+    One whose host a higher layer has taken out of `network.http` is for nobody.
+    """
+    found: list[HttpCredential] = []
+    opened = {(each.host, each.port) for each in hosts}
+    ruled = max((item.source.rank for item in settings.items("network.http")), default=0)
+    ruled = max(ruled, settings.given["network.http"].rank if "network.http" in settings.given else 0)
+    for item in settings.items("credentials.http"):
+        one = _resolve_credential(item)
+        if (one.host, one.port) not in opened:
+            if item.source.rank >= ruled:
+                faults.add(item.source, f"{item.value.host} needs rules in network.http first")
+            continue
+        if any((one.host, one.port, one.header) == (each.host, each.port, each.header) for each in found):
+            faults.add(item.source, f"another entry gives {item.value.host} the header {one.header}")
+        if any(
+            one.variable == each.variable and one.origin != each.origin for each in found if each.variable
+        ):
+            faults.add(item.source, f"{one.variable} would have placeholders of two secrets")
+        if one.kind == "cmd":
+            try:
+                shlex.split(one.reference)
+            except ValueError as fault:
+                faults.add(item.source, f"cmd: {fault}")
+        found.append(one)
+    return tuple(found)
+
+
+def _resolve_credential(item: Sourced[HttpCredentialSection]) -> HttpCredential:
+    section = item.value
+    host, port = http_host(section.host)
+    kind, _, reference = section.from_.partition(":")
+    return HttpCredential(
+        host,
+        port,
+        section.header,
+        section.scheme or "",
+        kind,
+        reference,
+        variable=section.variable or (reference if kind == "env" else ""),
+        lifetime=values.duration(section.lifetime) if section.lifetime else default_lifetime(kind),
+        source=item.source,
+    )
+
+
+def http_secret_names(settings: MergedSettings) -> frozenset[str]:
+    """The variables of the host that hold, or lead to, secrets of `credentials.http`; never passed."""
+    found: set[str] = set()
+    for item in settings.items("credentials.http"):
+        kind, _, name = item.value.from_.partition(":")
+        if kind == "env":
+            found |= {name, f"{name}_FILE", f"{name}_COMMAND"}
+        if item.value.variable:
+            found.add(item.value.variable)
+    return frozenset(found)

@@ -1,0 +1,138 @@
+"""Renders the configuration of the proxy that reads requests: haproxy's, from `network.http`.
+
+Each host of `network.http` has a socket of its own, to which the relay leads the tunnels that the sandbox
+asks for; the way out is the relay again. haproxy has no name to look up and no address to choose. Its own
+parser refuses what has two readings (conflicting lengths and hosts, control characters); the rules compare
+what is left. Secrets are in none of its files: they come through its control socket.
+
+Facts about haproxy are from its configuration manual (2.6), and were tried with 2.6.12.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sandwright.errors import RenderError
+from sandwright.policy.http_credentials import secret_key
+from sandwright.policy.http_rules import SEGMENTS, HttpHost, HttpRule, path_regex, pattern_regex
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.render.proxyfacts import DIRECTORY, REFUSALS
+from sandwright.render.quoting import Quoted
+from sandwright.render.templates import add_filter, render_template
+
+OVERRIDES = ("x-http-method-override", "x-http-method", "x-method-override")
+"""Headers by which frameworks take a request for one of another method."""
+
+_WORD = re.compile(r"[A-Za-z0-9._/:@+-]+")
+
+
+@dataclass(frozen=True)
+class _Secret:
+    """A credential of a host; haproxy's maps have its value and its placeholder by the key."""
+
+    key: str
+    header: str
+
+
+@dataclass(frozen=True)
+class _Rule:
+    """A rule of a host: the lines that define its conditions, and the conditions."""
+
+    number: int
+    lines: tuple[Quoted, ...]
+    condition: Quoted
+
+
+@dataclass(frozen=True)
+class _Host:
+    """A host as the template needs it. `places` is where the policy has its rules."""
+
+    index: int
+    host: HttpHost
+    rules: tuple[_Rule, ...]
+    secrets: tuple[_Secret, ...]
+    places: str
+
+
+def quote_haproxy(word: object) -> Quoted:
+    """A word of haproxy's configuration. Raise RenderError for one that holds what could mean more."""
+    if not isinstance(word, str) or not _WORD.fullmatch(word):
+        raise RenderError(f"{word!r} can't be a word of haproxy's configuration")
+    return Quoted(word)
+
+
+def quote_pattern(pattern: object) -> Quoted:
+    """A regular expression in single quotes, in which nothing else has a meaning."""
+    if not isinstance(pattern, str) or not pattern.isascii() or not pattern.isprintable() or "'" in pattern:
+        raise RenderError(f"{pattern!r} can't be a regular expression of haproxy's")
+    return Quoted(f"'{pattern}'")
+
+
+def quote_sentence(text: object) -> Quoted:
+    """Text for a log format in single quotes, where `%` begins a variable and a quote would end it."""
+    return Quoted("".join(each if each.isalnum() or each in " .,:;/_-()" else "?" for each in str(text)))
+
+
+def quote_query(text: object) -> Quoted:
+    """A query of one parameter. Raise RenderError for another."""
+    name, _, value = str(text).partition("=")
+    return Quoted(f"{quote_haproxy(name)}={quote_haproxy(value)}")
+
+
+add_filter("haproxy", quote_haproxy)
+add_filter("pattern", quote_pattern)
+add_filter("sentence", quote_sentence)
+
+
+def haproxy_configuration(policy: ResolvedPolicy, authorities: str) -> str:
+    """The configuration for haproxy. `authorities` is the file of certificates that hosts are believed by.
+
+    Paths begin with `proxyfacts.DIRECTORY`, which stands for the directory that each start brings. Raise
+    RenderError for a value that the configuration can't hold.
+    """
+    return render_template(
+        "oci",
+        "proxy/haproxy.cfg.j2",
+        directory=DIRECTORY,
+        authorities=authorities,
+        hosts=list(_haproxy_hosts(policy)),
+        segments=SEGMENTS,
+        overrides=OVERRIDES,
+        refusals=REFUSALS,
+        spelling={each: path_regex(slashes=each) for each in (False, True)},
+    )
+
+
+def _haproxy_hosts(policy: ResolvedPolicy) -> Iterator[_Host]:
+    for index, host in enumerate(policy.network.http, start=1):
+        secrets = tuple(
+            _Secret(secret_key(each), each.header)
+            for each in policy.credentials.http
+            if (each.host, each.port) == (host.host, host.port)
+        )
+        places = ", ".join(dict.fromkeys(str(rule.source) for rule in host.rules))
+        rules = tuple(_haproxy_rule(number, rule) for number, rule in enumerate(host.rules, start=1))
+        yield _Host(index, host, tuple(each for each in rules if each), secrets, places)
+
+
+def _haproxy_rule(number: int, rule: HttpRule) -> _Rule | None:
+    """The lines of a rule; None for one that allows nothing."""
+    if not (rule.methods is None or rule.methods) or not (rule.paths is None or rule.paths):
+        return None
+    lines, conditions = [], []
+    if rule.methods is not None:
+        methods = " ".join(map(quote_haproxy, sorted(rule.methods)))
+        lines.append(f"acl methods_{number} method -m str {methods}")
+        conditions.append(f"methods_{number} !upgrade")
+    if rule.paths is not None:
+        lines += [
+            f"acl paths_{number} path -m reg {quote_pattern(pattern_regex(each))}" for each in rule.paths
+        ]
+        conditions.append(f"paths_{number}")
+    if rule.query is not None:
+        query = f"-m str {quote_query(rule.query)}" if rule.query else "-m len 0"
+        lines.append(f"acl query_{number} query {query}")
+        conditions.append(f"query_{number}")
+    return _Rule(number, tuple(map(Quoted, lines)), Quoted(" ".join(conditions) or "TRUE"))
