@@ -19,7 +19,7 @@ from sandwright.policy.autorun import NAMES
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.rules import PathRule, PathRules
 from sandwright.workspace.changes import Change, NewEntry
-from sandwright.workspace.links import FurtherPaths
+from sandwright.workspace.links import MOST, FurtherPaths
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ _REBASE_TODO = "git-rebase-todo"
 _OF_REPOSITORY = frozenset(("commondir", "config", "config.worktree", "hooks", "info", "objects", "refs"))
 """What Git reads in a directory with a `HEAD`, which it takes for a repository then."""
 
-_NO_LINKS: Mapping[bytes, bytes] = {}
+_NO_LINKS: Mapping[bytes, bytes | None] = {}
 _DECISIONS = ("protect", "existing", "report")
 _ROWS = [(each.path, f"{each.tool}: {each.runs}") for each in NAMES if each.decision in _DECISIONS]
 _ENDINGS = {each.path[1:]: f"{each.tool}: {each.runs}" for each in NAMES if each.path.startswith("*")} | {
@@ -99,7 +99,7 @@ def sort_changes(
     changes: Iterable[Change],
     paths: Iterable[bytes],
     policy: ResolvedPolicy,
-    links: Mapping[bytes, bytes] = _NO_LINKS,
+    links: Mapping[bytes, bytes | None] = _NO_LINKS,
 ) -> tuple[list[Change], list[Withheld]]:
     """The changes that may be applied as they are, and those that are held back or refused.
 
@@ -126,7 +126,7 @@ class _Judge:
         policy: ResolvedPolicy,
         twins: Mapping[bytes, bytes],
         heads: AbstractSet[str],
-        links: Mapping[bytes, bytes],
+        links: Mapping[bytes, bytes | None],
     ) -> None:
         self._project = policy.canonical(policy.facts.project)
         files = policy.filesystem
@@ -178,7 +178,10 @@ class _Judge:
         if change.path in self._twins:
             yield f"without case its name is that of {os.fsdecode(self._twins[change.path])}"
         yield from self._name_reasons(change.path, new, is_new=change.old is None)
-        for path in self._further.of(change.path):
+        further = self._further.of(change.path)
+        if len(further) > MOST:
+            yield "more links lead to it than are followed"
+        for path in further:
             for reason in filter(None, self._name_reasons(path, new, is_new=change.old is None)):
                 yield f"it is {os.fsdecode(path)}, too, by a link: {reason}"
 
