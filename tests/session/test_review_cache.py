@@ -40,7 +40,8 @@ def _run(project: Project, *words: str, options: tuple[str, ...] = ()) -> tuple[
 
 
 def _is_cached(project: Project, options: tuple[str, ...] = ()) -> bool:
-    """Whether one of some runs is. Others on this machine may just have opened a socket."""
+    """Whether one of some runs after a first is. Others on this machine may just have opened a socket."""
+    _run(project, "true", options=options)
     return any(_run(project, "true", options=options)[0] for _ in range(4))
 
 
