@@ -172,6 +172,35 @@ def test_what_passes(place: Place) -> None:
     assert (place.world.project / "copied").read_bytes() == data
 
 
+@pytest.mark.needs("git", "ssh-keygen")
+def test_a_signature(place: Place) -> None:
+    """With keys alone, and no shim: the sandbox gets to its bridge, and to nothing of ssh's."""
+    world, ssh = place.world, place.world.root / "home" / ".ssh"
+    ssh.mkdir()
+    process.run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", ssh / "id")
+    world.git("init", "-q", "-b", "main")
+    person = "A <a@example.org> 1700000000 +0000"
+    text = f"tree {world.git('write-tree')}\nauthor {person}\ncommitter {person}\n\nx\n".encode()
+    signing = "credentials: {signing: [~/.ssh/id.pub]}\n"
+    policy = place.policy().replace(SHIMS, signing)
+    script = """
+        ssh-keygen -Y sign -n git -f '~/.ssh/id.pub' || exit 1
+        echo x | ssh-keygen -Y sign -n git -f '~/.ssh/id.pub'; echo $? >&2
+        cat ~/.ssh/id /.ssh/id >&2; echo "${SSH_AUTH_SOCK-none}" >&2
+    """
+    with world.bridge(signing) as bridge:
+        done = process.run(
+            *place.command(bridge, "sh", "-c", script, policy=policy), cwd=world.project, stdin=text,
+            check=False, timeout=120, env=place.environment(), pass_fds=(bridge.channel,),
+        )  # fmt: skip
+    assert "\n126\n" in done.stderr, done
+    assert "OPENSSH PRIVATE" not in done.stderr
+    assert done.stderr.endswith("none\n")
+    (world.root / "sig").write_bytes(done.stdout)
+    check = ("ssh-keygen", "-Y", "check-novalidate", "-n", "git", "-s", world.root / "sig")
+    assert "Good" in process.run(*check, stdin=text).text
+
+
 @pytest.mark.parametrize("method", representative(METHODS, "bwrap", "oci", "docker"), indirect=True)
 def test_two_sandboxes_of_one_bridge(place: Place) -> None:
     """At once, each by its own network; and a shim may be the command itself."""

@@ -95,6 +95,85 @@ def test_how_it_ends(words: tuple[str, ...], status: int, project: Path) -> None
     assert result.status == status, result.text + result.stderr
 
 
+@pytest.mark.parametrize("home", ["throwaway", "private"])
+@pytest.mark.parametrize(
+    ("grant", "told"),
+    [
+        ("filesystem: {home: HOME, read: [~/work]}", "reads ~/work"),
+        ("filesystem: {home: HOME, read: [~/work/file, ~/none]}", "reads ~/none"),
+        ("filesystem: {home: HOME}\ncredentials: {cloud: readonly}", "reads ~/.aws"),
+        ("filesystem: {home: HOME, read: [/tmp/x]}", "reads /tmp/x"),
+    ],
+)
+def test_what_was_the_sandboxs_own_and_is_the_hosts_is_told(
+    project: Path, home: str, grant: str, told: str
+) -> None:
+    """It could be read before and can't be written any more, but it was another directory."""
+    (project.parent / "work").mkdir()
+    (project.parent / "work/file").touch()
+    start = "schema: 1\nmethod: bwrap\nextends: [strict]\n"
+    (project / "old.yaml").write_text(f"{start}filesystem: {{home: {home}}}\n")
+    (project / "sandbox.yaml").write_text(f"{start}{grant.replace('HOME', home)}\n")
+    wider = _diff(project, "old.yaml", "sandbox.yaml", "--method", "bwrap")
+    assert (wider.status, told in wider.text) == (14, True), wider.text
+    narrower = _diff(project, "sandbox.yaml", "old.yaml", "--method", "bwrap")
+    assert f"no longer: {told}" in narrower.text
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "status"),
+    [
+        ("[bwrap, landlock]", "[landlock, bwrap]", 14),
+        ("[bwrap, landlock]", "[landlock]", 14),
+        ("[bwrap, vm, landlock]", "[bwrap, landlock, vm]", 14),
+        ("[bwrap, landlock]", "[bwrap]", 0),
+    ],
+)
+def test_a_method_that_runs_take_first_now_is_compared(
+    project: Path, old: str, new: str, status: int
+) -> None:
+    """Both lists have the weaker one, which is taken where it stands before what works here."""
+    (project / ".vscode").mkdir()
+    names = ("protect", "attributes", "readonly")
+    accepted = [f"{{feature: filesystem.{each}, method: landlock, reason: x}}" for each in names]
+    accepted.append("{feature: process.kernel, method: landlock, reason: x}")
+    for name, methods in (("old.yaml", old), ("sandbox.yaml", new)):
+        text = f"schema: 1\nmethods: {methods}\naccept_gaps: [{', '.join(accepted)}]\n"
+        (project / name).write_text(text)
+    result = _diff(project, "old.yaml", "sandbox.yaml", "--method", "bwrap")
+    assert result.status == status, result.text
+
+
+@pytest.mark.parametrize(
+    ("values", "passed", "told"),
+    [
+        ("{A_TOKEN: none}", "A_TOKEN", "passes A_TOKEN"),
+        ("{A_TOKEN: none}", '"A_*"', "passes A_TOKEN"),
+        ("{}", "A_TOKEN", "1 newly allowed"),
+        ("{}", '"A_*"', "1 newly allowed"),
+    ],
+)
+def test_a_secret_in_place_of_a_value_is_told(project: Path, values: str, passed: str, told: str) -> None:
+    """The variable was there before: no case differs. What a case reports is reported once."""
+    (project / "old.yaml").write_text(f"{OLD}environment: {{pass: [TERM], set: {values}}}\n")
+    (project / "sandbox.yaml").write_text(f"{OLD}environment: {{pass: [TERM, {passed}]}}\n")
+    wider = _diff(project, "old.yaml", "sandbox.yaml", "--method", "bwrap")
+    assert (wider.status, told in wider.text) == (14, True), wider.text
+    assert _diff(project, "sandbox.yaml", "old.yaml", "--method", "bwrap").status == 0
+
+
+@pytest.mark.needs("git")
+@pytest.mark.parametrize("wider", ["{mode: host}", "{mode: proxy, allow: [pypi.org]}"])
+def test_policies_with_a_network_are_compared_between_revisions(project: Path, wider: str) -> None:
+    """The host's certificates are a text of theirs, and no filter."""
+    (project / "sandbox.yaml").write_text(f"{OLD}network: {{mode: proxy, allow: [example.org]}}\n")
+    git = ("git", "-C", str(project), "-c", "user.name=x", "-c", "user.email=x@example.org")
+    process.run(*git, "commit", "--quiet", "--all", "--message", "network")
+    (project / "sandbox.yaml").write_text(f"{OLD}network: {wider}\n")
+    result = _diff(project, "--revisions", "HEAD", "--method", "bwrap")
+    assert result.status == 14, result.stderr
+
+
 @pytest.mark.parametrize("option", ["--json", "--markdown", "--sarif"])
 def test_no_report_goes_through_a_link_of_the_project(project: Path, option: str) -> None:
     (project.parent / "other").mkdir()

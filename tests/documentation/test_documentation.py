@@ -58,6 +58,7 @@ ABOUT |= {
     "verify-image",
     "account-setup",
     "openssl",
+    "ssh-keygen",
     "set-up",
     "release-build",
     "fleet",

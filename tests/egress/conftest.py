@@ -11,6 +11,7 @@ import pytest
 
 from sandwright.egress import Proxy, proxy
 from support.egressing import policy
+from support.inspecting import Inspected, inspected
 from support.netlab import MACHINE, METADATA, OTHER, PRIVATE, WORLD, WORLD6, World, hosts_file, lab
 
 ALLOW = (
@@ -57,4 +58,11 @@ def running(world: World, names: Path) -> Iterator[Proxy]:
     """A proxy for all tests of a module."""
     del world
     with proxy(policy(*ALLOW), hosts_file=names, nameservers=("45.33.32.53",)) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def opened(world: World) -> Iterator[Inspected]:
+    """A proxy that reads requests, and its upstream, for all tests of a module."""
+    with inspected(world) as found:
         yield found

@@ -126,6 +126,8 @@ def test_some_cells(feature: str, method: str, level: str) -> None:
         ("environment: {set: {A: null}}", set()),
         ("credentials: {cloud: readonly}", {"credentials.cloud"}),
         ("credentials: {shims: {gh: {allow: []}}}", {"credentials.shims"}),
+        ("credentials: {signing: [~/.ssh/id.pub]}", {"credentials.shims"}),
+        ("credentials: {signing: []}", set()),
         ("workspace: review", {"workspace"}),
         ("workspace: live", set()),
         ("user: {mapping: required}", {"user.mapping"}),

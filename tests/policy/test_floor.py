@@ -117,6 +117,8 @@ REFUSED = [
     ("credentials: {cloud: none}", "credentials: {cloud: readonly}", "project.yaml:1:22: credentials.cloud: readonly is looser than the floor's none (floor floor.yaml:1:22)"),
     ("credentials: {shims: {}}", "credentials: {shims: {gh: {allow: []}}}", "project.yaml:1:27: credentials.shims.gh: gh is not among the floor's shims"),
     ("credentials: {shims: {gh: {allow: [pr list]}}}", "credentials: {shims: {gh: {allow: ['pr *']}}}", "project.yaml:1:27: credentials.shims.gh: gh has more secrets or commands than the floor gives it (floor floor.yaml:1:27)"),
+    ("credentials: {signing: []}", "credentials: {signing: [~/.ssh/id.pub]}", "project.yaml:1:25: credentials.signing[0]: ~/.ssh/id.pub is not in the floor's credentials.signing (floor floor.yaml:1:24)"),
+    ("credentials: {signing: [~/.ssh/id.pub]}", "credentials: {signing: [~/.ssh/id.pub, ~/.ssh/b.pub]}", "project.yaml:1:40: credentials.signing[1]: ~/.ssh/b.pub is not in the floor's credentials.signing (floor floor.yaml:1:24)"),
     ("workspace: review", "workspace: live", "project.yaml:1:12: workspace: live is looser than the floor's review (floor floor.yaml:1:12)"),
     ("credentials: {shims: {gh: {allow: ['pr *']}}}", "credentials: {shims: {gh: {allow: [pr list --repo a/b]}}}", "project.yaml:1:27: credentials.shims.gh: gh has more secrets or commands than the floor gives it (floor floor.yaml:1:27)"),
     ("user: {mapping: required}", "user: {mapping: auto}", "project.yaml:1:17: user.mapping: auto is looser than the floor's required (floor floor.yaml:1:17)"),

@@ -81,6 +81,7 @@ def _view(policy: ResolvedPolicy) -> Mapping[str, Any]:
         "environment.set": dict(policy.environment.set),
         "credentials.cloud": policy.credentials.cloud,
         "credentials.shims": sorted(policy.credentials.shims),
+        "credentials.signing": list(policy.credentials.signing),
         "workspace": policy.workspace,
         "user.mapping": policy.mapping,
         "resources.memory": policy.resources.memory,
@@ -143,6 +144,7 @@ GRANTS = [
     ("cache", "cache: %s", "pip", "npm", "pip", "npm"),
     ("macos", "macos: %s", "pty", "dns", "pty", "dns"),
     ("environment.pass", "environment: {pass: %s}", "A", "B", "A", "B"),
+    ("credentials.signing", "credentials: {signing: %s}", "/a.pub", "/b.pub", "/a.pub", "/b.pub"),
 ]
 
 

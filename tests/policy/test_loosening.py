@@ -121,6 +121,7 @@ MORE = [
     ("network: {mode: none, allow: [evil.example]}", ["connects to evil.example"]),  # the command line may open the proxy
     ("network: {mode: proxy, allow: ['*.pypi.org', 'pypi.org:8443', 'pypi.org:*', ns.pypi.org.evil.example]}", ["connects to *.pypi.org", "connects to pypi.org:8443", "connects to pypi.org:*", "connects to ns.pypi.org.evil.example"]),
     ("macos: ['...', keychain]", ["opens on macOS: keychain"]),
+    ("credentials: {signing: [~/.ssh/id.pub]}", ["signs commits and tags of the project with ~/.ssh/id.pub"]),
     ("credentials: {shims: {gh: {secrets: {GH_TOKEN: '${HOST_TOKEN}'}, allow: ['pr *', auth status]}}}", ["runs gh on the host (pr *, auth status) with HOST_TOKEN"]),
     ("network: {mode: host}", ["uses the host's network"]),
     ("network: {mode: proxy, allow: ['*:*', 10.0.0.1]}", ["connects to *:*", "connects to 10.0.0.1"]),
@@ -210,6 +211,8 @@ STRICTER = [
     ("credentials.shims", f"environment: {{pass: ['GH_*']}}\ncredentials: {{shims: {GH}}}", "credentials: {shims: {gh: {allow: ['pr *']}}}", ["passes GH_TOKEN"]),
     ("credentials.shims", f"credentials: {{shims: {OWN}}}", "environment: {pass: [HARMLESS]}\ncredentials: {shims: {own: null}}", ["passes HARMLESS"]),
     ("credentials.shims", f"credentials: {{shims: {OWN}}}", "filesystem: {read: [/, '/srv/${HARMLESS}']}\ncredentials: {shims: {own: null}}", ["shows in the name of a path HARMLESS"]),
+    ("credentials.signing", "credentials: {signing: [~/.ssh/a.pub]}", "credentials: {signing: ['...', ~/.ssh/b.pub]}", ["signs commits and tags of the project with ~/.ssh/b.pub"]),
+    ("credentials.signing", "credentials: {signing: []}", f"credentials: {{signing: ['SHA256:{'a' * 43}']}}", [f"signs commits and tags of the project with SHA256:{'a' * 43}"]),
     ("workspace", "workspace: review", "workspace: live", ["changes the project without review: workspace live"]),
     ("user.mapping", "user: {mapping: required}", "user: {mapping: auto}", ["lets files belong to another user: user.mapping auto"]),
     *((f"resources.{name}", f"resources: {{{name}: {less}}}", f"resources: {{{name}: unlimited}}", [f"has no limit of {name}"])

@@ -119,3 +119,20 @@ def test_an_agent_that_is_open_signs(project: Project) -> None:
         options = ("--set", f"network.unix_sockets=[{socket}]")
         assert b"Git signs" in project.run("true").stderr
         assert b"Git signs" not in project.run("true", options=options).stderr
+
+
+def test_a_listed_key_signs(project: Project) -> None:
+    """Control: a key of the other kind does not, and the remark names the field."""
+    (project.root / ".git" / "config").write_text(
+        f"{NAMED}\tsigningkey = ~/.ssh/id.pub\n[commit]\n\tgpgsign\n[gpg]\n\tformat = ssh\n"
+    )
+    for keys, said in (
+        ("", "credentials: {signing: ['~/.ssh/id.pub']}"),
+        ("credentials: {signing: ['gpg:" + "0" * 40 + "']}\n", "credentials: {signing: ["),
+        ("credentials: {signing: [~/.ssh/id.pub]}\n", ""),
+    ):
+        policy = Policy.from_text(f"schema: 1\nmethod: bwrap\n{keys}")
+        facts = collect_facts(policy, project=project.root, environ={"HOME": str(project.home)})
+        found = committer.unsigned(policy.resolve(facts), LiveHost(), own_root=False)
+        assert said in found
+        assert bool(said) is bool(found)

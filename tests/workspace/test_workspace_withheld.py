@@ -95,6 +95,7 @@ def test_the_work_of_git_is_free(resolved: ResolvedPolicy, name: str) -> None:
             ".git/hooks/pre-commit",
             ".git/info/attributes",
             ".git/objects/info/alternates",
+            ".git/objects/INFO/Alternates",
         ),
         *(
             ".git/modules/a/config",
@@ -134,9 +135,16 @@ def test_a_repository_without_its_own_directory_is_held(resolved: ResolvedPolicy
     assert _held(_file(".git/logs/HEAD"), resolved) is None
 
 
-@pytest.mark.parametrize("name", ["git-rebase-todo", "Git-Rebase-Todo"])
-def test_commands_of_a_rebase_are_held(resolved: ResolvedPolicy, name: str) -> None:
-    change = _file(f".git/rebase-merge/{name}", new=False)
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("rebase-merge", "rebase-merge/git-rebase-todo", "rebase-merge/Git-Rebase-Todo"),
+        *("rebase-merge/strategy", "rebase-apply/next", "sequencer/opts", "sequencer/todo"),
+    ],
+)
+def test_what_git_would_continue_is_held(resolved: ResolvedPolicy, path: str) -> None:
+    """Git starts `git-merge-STRATEGY`, also from the project, and runs the lines `exec`."""
+    change = _file(f".git/{path}", new=False)
     assert _held(change, resolved)
     assert _held(replace(change, kind="deleted", new=None), resolved) is None
 

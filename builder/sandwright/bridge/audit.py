@@ -3,7 +3,8 @@
 Fields of every line: `time` (UTC, ISO 8601), `session`, `event` and `call` (a number of this session's).
 Events: `start` and `stop` of the bridge; `peer`, a connection that was turned away unread; `protocol`, one
 that was ended since it didn't keep to the protocol; `refused`, a call that the policy doesn't let through;
-`call`, one that was run, written when it has ended.
+`call`, one that was run, written when it has ended. With `signed` it was a signature: of what, and with which
+`key`, by its fingerprint.
 """
 
 from __future__ import annotations

@@ -27,6 +27,7 @@ from sandwright.bridge.grammar import AllowedCall, Grammar, Refused
 from sandwright.bridge.pump import CHUNK, Pipes, Pump, output_pipe
 from sandwright.bridge.remotes import github_repository
 from sandwright.bridge.repository import bare_environment
+from sandwright.bridge.signing import CommitSigner
 from sandwright.bridge.workspace import OpenWorkspace, descriptor_path
 from sandwright.errors import CommandFailed, ToolMissing
 
@@ -50,6 +51,7 @@ class Context:
     workspace: OpenWorkspace
     grammars: Mapping[str, Grammar]
     git: Git
+    signer: CommitSigner
     children: Children
     audit: Audit
     stop: int
@@ -107,6 +109,12 @@ def serve_call(connection: socket.socket, number: int, context: Context) -> None
         event |= {"arguments": context.audit.words(words)}
         event |= {"directory": context.audit.masked(request.directory.decode(errors="backslashreplace"))}
         context.audit.check()
+        if program in context.signer.programs:
+            with context.slots:
+                answer = context.signer.answer(connection, reader, request)
+            context.audit.write("call", signed=answer.signed, key=answer.key, status=0, **event)
+            _last_word(connection, answer.frames)
+            return
         call, parts = _understood(request, context)
         with context.slots:
             _run_call(_Asked(connection, reader, call, parts, started + limits.call_seconds, event), context)

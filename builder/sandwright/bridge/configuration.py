@@ -55,6 +55,25 @@ class ShimProgram:
 
 
 @dataclass(frozen=True)
+class CommitKey:
+    """A key that signs, on the host.
+
+    `written` is the key as the policy spells it. `path` is the program that signs with it, `program` the name
+    of its shim. `public` is the key as it stands
+    in a file `.pub` without its comment, or a fingerprint of gpg's; `names` how a call may name it. `file` is
+    that of the private key, empty for one in an agent. `variables` are the host's, by which agents are found.
+    """
+
+    written: str
+    path: str
+    program: str
+    public: str
+    names: tuple[str, ...]
+    file: str = ""
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Configuration:
     """What one bridge is for.
 
@@ -79,6 +98,7 @@ class Configuration:
     restricting: tuple[str, str] | None = None
     repositories: tuple[tuple[str, ...], ...] = ()
     limits: CallLimits = CallLimits()
+    signing: tuple[CommitKey, ...] = ()
 
     def to_json(self) -> bytes:
         """As JSON, with the secrets."""
@@ -108,6 +128,7 @@ class Configuration:
             else (data["restricting"][0], data["restricting"][1]),
             repositories=tuple(map(tuple, data["repositories"])),
             limits=CallLimits(**data["limits"]),
+            signing=tuple(CommitKey(**{**each, "names": tuple(each["names"])}) for each in data["signing"]),
         )
 
 

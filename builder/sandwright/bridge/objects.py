@@ -1,8 +1,8 @@
-"""Takes a repository's objects out of the workspace, as files of the bridge's own.
+"""Takes a repository's objects out of the workspace, as files of the bridge's own; or reads a few of them.
 
-They are copied as they are: git checks each as it reads it. Of a pack the index is made here, by the program
-that takes packs from the network, and not taken over. Names are those of objects; links are not followed, and
-neither are alternates.
+For a push they are copied as they are: git checks each as it reads it. Of a pack the index is made here, by
+the program that takes packs from the network, and not taken over. Names are those of objects; links are not
+followed, and neither are alternates. The few that a commit or tag names are read where they lie.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ import errno
 import os
 import re
 import shutil
+import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from sandwright import process
@@ -26,6 +27,12 @@ from sandwright.errors import CommandFailed
 
 MAX_OBJECTS = 16 << 30
 """Bytes that a bridge copies of objects, of all repositories. Each file counts as a block at least."""
+
+MAX_READ = 16 << 20
+"""Bytes of all objects that a commit or tag names: more fills the memory."""
+
+READ_SECONDS = 30.0
+"""For reading them."""
 
 _FANOUT = re.compile(r"[0-9a-f]{2}")
 _LOOSE = re.compile(r"[0-9a-f]{38}|[0-9a-f]{62}")
@@ -72,6 +79,68 @@ class Budget:
             if amount > self._left:
                 raise Refused(f"the repositories have more than {MAX_OBJECTS >> 30} GiB of objects")
             self._left -= amount
+
+
+def read_objects(
+    workspace: OpenWorkspace,
+    location: RepositoryLocation,
+    names: Sequence[str],
+    scratch: Path,
+    restricted: RestrictedGit,
+) -> Mapping[str, tuple[str, bytes]]:
+    """Objects of a repository by name: type and content. Those that are not there are left out.
+
+    They are read where they lie, since a copy of a large repository takes minutes. So git may be given
+    anything, and may be made to say anything: the caller compares content and name. `names` have one length,
+    `scratch` is a directory of ours. Raise Refused for more than MAX_READ bytes, and where git fails or takes
+    longer than READ_SECONDS.
+    """
+    repository, listed, answer = scratch / "objects", scratch / "names", scratch / "answer"
+    _make_empty(repository, sha256=len(names[0]) == 64)
+    listed.write_text("".join(f"{name}\n" for name in dict.fromkeys(names)), encoding="ascii")
+    parts = (*location.common, "objects")
+    with workspace.directory(parts) as fd, listed.open("rb") as stdin, answer.open("w+b") as stdout:
+        linux = sys.platform == "linux"
+        objects = f"/proc/self/fd/{fd}" if linux else str(workspace.root.joinpath(*parts))
+        words = (*restricted.local(repository, read=(objects,)), f"--git-dir={repository}")
+        try:
+            process.run(
+                *words, "cat-file", "--batch",
+                stdin=stdin, stdout=stdout, cwd=repository, timeout=READ_SECONDS,
+                env={**bare_environment(), "GIT_OBJECT_DIRECTORY": objects}, pass_fds=(fd,) if linux else (),
+                stop=lambda: os.fstat(stdout.fileno()).st_size > MAX_READ,
+            )  # fmt: skip
+        except CommandFailed as error:
+            why = quote_words([error.stderr.strip() or "git was ended"])
+            raise Refused(f"an object of this repository can't be read: {why}") from error
+        stdout.seek(0)
+        output = stdout.read(MAX_READ + 1)
+    if len(output) > MAX_READ:
+        raise Refused(f"the objects that are named have more than {MAX_READ >> 20} MiB")
+    return _split_batch(output)
+
+
+def _make_empty(repository: Path, *, sha256: bool) -> None:
+    """A bare repository without refs. Its objects are named by SHA-1, or by SHA-256."""
+    (repository / "objects").mkdir(parents=True)
+    (repository / "refs").mkdir()
+    (repository / "HEAD").write_text("ref: refs/heads/main\n", encoding="ascii")
+    version = "1\n[extensions]\n\tobjectFormat = sha256" if sha256 else "0"
+    (repository / "config").write_text(f"[core]\n\trepositoryformatversion = {version}\n", encoding="ascii")
+
+
+def _split_batch(output: bytes) -> dict[str, tuple[str, bytes]]:
+    """What `git cat-file --batch` prints: a line with name, type and size, then the content and a newline."""
+    found: dict[str, tuple[str, bytes]] = {}
+    at = 0
+    while (end := output.find(b"\n", at)) >= 0:
+        words = output[at:end].decode("ascii", "replace").split()
+        at = end + 1
+        if len(words) == 3 and words[2].isdecimal():
+            size = int(words[2])
+            found[words[0]] = (words[1], output[at : at + size])
+            at += size + 1
+    return found
 
 
 def _copy_all(

@@ -28,10 +28,11 @@ class RestrictedGit:
 
     by: tuple[str, str] | None
 
-    def local(self, *write: Path) -> tuple[str, ...]:
-        """The words for a git that writes in these directories, and reaches no network."""
+    def local(self, *write: Path, read: tuple[str, ...] = ()) -> tuple[str, ...]:
+        """The words for a git that reads and writes in these directories, and reaches no network."""
         git = process.which("git")
-        return self._argv(git, Restriction(execute=_readable_programs(git), write=tuple(map(str, write))))
+        written = tuple(map(str, write))
+        return self._argv(git, Restriction(read=read, execute=_readable_programs(git), write=written))
 
     def remote(
         self, git: str, *write: Path, urls: Iterable[str], environment: Mapping[str, str]

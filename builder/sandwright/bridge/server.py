@@ -33,6 +33,7 @@ from sandwright.bridge.git import git_with_initial_remotes
 from sandwright.bridge.grammar import Grammar, compile_grammar
 from sandwright.bridge.profiles import profile_of
 from sandwright.bridge.restricted import RestrictedGit
+from sandwright.bridge.signing import CommitSigner
 from sandwright.bridge.workspace import OpenWorkspace, remove
 
 PORT = "port"
@@ -86,8 +87,10 @@ class Server:
         known_secrets = [
             secret for each in configuration.programs.values() for secret in each.secrets.values()
         ]
+        children = Children()
         return Context(
-            configuration, workspace, _grammars(configuration), git, Children(),
+            configuration, workspace, _grammars(configuration), git,
+            CommitSigner(configuration, workspace, children, self._stop_reader), children,
             Audit(configuration.audit, configuration.session, known_secrets), self._stop_reader,
             threading.BoundedSemaphore(configuration.limits.calls),
         )  # fmt: skip
@@ -103,7 +106,8 @@ class Server:
             self._selector.register(fd, selectors.EVENT_READ)
         for each in (*self._listeners, *([self._channel] if self._channel else [])):
             self._selector.register(each, selectors.EVENT_READ)
-        self._context.audit.write("start", programs=sorted(self._configuration.programs))
+        names = {*self._configuration.programs, *self._context.signer.programs}
+        self._context.audit.write("start", programs=sorted(names))
         try:
             while self._serve_once(lifeline, wake_reader):
                 pass

@@ -22,6 +22,7 @@ from sandwright import process, user_dirs
 from sandwright.bridge.access import entries
 from sandwright.bridge.configuration import SESSION_MARK, CallLimits, Configuration
 from sandwright.bridge.environment import trusted_search_path
+from sandwright.bridge.keys import signing_keys
 from sandwright.bridge.programs import host_variables, kept_always, programs, reach
 from sandwright.bridge.remotes import repositories
 from sandwright.bridge.restricted import write_restriction
@@ -87,7 +88,7 @@ def serve(
     uids: Sequence[int] | None = None,
     limits: CallLimits | None = None,
 ) -> Iterator[Bridge]:
-    """Run a bridge for the length of a `with`, for the policy's `credentials.shims` in its project.
+    """Run a bridge for the length of a `with`, for a policy's shims and signing keys in its project.
 
     `directory` is where bridges have their directories (absent: `sandwright/sessions/bridge` in the user's
     cache, which no sandbox sees: one that sees the directory of another sandbox's bridge can use its shims);
@@ -109,6 +110,7 @@ def serve(
     project = Path(policy.canonical(policy.facts.project))
     search = trusted_search_path(variables, sandbox.writes)
     found = dict(programs(policy, variables, search, sandbox))
+    keys = tuple(signing_keys(policy, variables, search, sandbox))
     with contextlib.ExitStack() as stack:
         session_dir, lock = stack.enter_context(_bridge_directory(base))
         configuration = Configuration(
@@ -118,7 +120,8 @@ def serve(
             environment={**host_variables(variables, sandbox), "PATH": search},
             access=tuple(entries(policy, str(project))), loopback=policy.network.mode != "host",
             repositories=tuple(repositories(project, functools.partial(kept_always, policy))),
-            restricting=write_restriction(session_dir / "private") if "git" in found else None,
+            restricting=write_restriction(session_dir / "private") if "git" in found or keys else None,
+            signing=keys,
         )  # fmt: skip
         _write_shims(configuration, platform or policy.facts.platform)
         channel, pid = stack.enter_context(_start_process(configuration, lock))
@@ -216,7 +219,10 @@ def _write_shims(configuration: Configuration, platform: str) -> None:
     shutil.copyfile(SHIM_PROGRAM.path(platform), public / SHIM)
     (public / SHIM).chmod(0o755)
     (public / ENTER).symlink_to(SHIM)
-    for name in configuration.programs:
+    signing = {each.program for each in configuration.signing}
+    for name in signing:
+        (public / f"sign-{name}").touch()  # by it the shim knows that all else is the sandbox's own program's
+    for name in {*configuration.programs, *signing}:
         (public / "bin" / name).symlink_to(f"../{SHIM}")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 
 from sandwright.change.questions import Case, both_policies_cases
 from sandwright.change.settings import SettingChange, changed_settings
@@ -79,16 +80,26 @@ def compare_policies(old: ResolvedPolicy, new: ResolvedPolicy, methods: Sequence
         refused |= _refusals(one, other)
         silent -= {name for name in silent if _decides(one.row(name)) and _decides(other.row(name))}
         found += _case_changes(case, one, other, methods, switched)
-    settings = changed_settings(old, new, refused, {each.case.subject for each in found})
+    settings = changed_settings(old, new, refused, {(each.case, each.widened) for each in found})
     silent -= refused.keys()
     return PolicyDifference(tuple(methods), tuple(found), settings, len(both_cases), tuple(sorted(silent)))
 
 
 def _switched(old: ResolvedPolicy, new: ResolvedPolicy) -> list[tuple[str, str]]:
-    """The policy's own methods, where they changed: each new one with the one that it comes in place of."""
-    if old.methods == new.methods or not old.methods:
+    """The policy's own methods, where they changed: each with one that a run may take in its place now.
+
+    A run takes the first one that works, so a method that only moved up counts, too.
+    """
+    before, after = old.methods, new.methods
+    if before == after or not before:
         return []
-    return [(old.methods[0], name) for name in new.methods if name not in old.methods]
+    added = [(before[0], name) for name in after if name not in before]
+    moved = [
+        (one, other)
+        for one, other in combinations(before, 2)
+        if other in after and one not in after[: after.index(other)]
+    ]
+    return [*added, *moved]
 
 
 def _refusals(one: Comparison, other: Comparison) -> Mapping[str, tuple[str, str]]:

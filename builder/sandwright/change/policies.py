@@ -12,7 +12,7 @@ from sandwright.git import history
 from sandwright.methods import registry
 from sandwright.policy import spelling
 from sandwright.policy.collect import collect_facts, public_environment
-from sandwright.policy.facts import HostFacts
+from sandwright.policy.facts import CERTIFICATES, HostFacts
 from sandwright.policy.live_entries import observe
 from sandwright.policy.load import Layer, layer, layers_for, read_layer
 from sandwright.policy.merged import MergedPolicy
@@ -100,7 +100,8 @@ def _as_in(revision: str, policy: MergedPolicy, facts: HostFacts) -> HostFacts:
 
     It is read by the name in the policy: a symbolic link there is not a filter.
     """
-    if not revision or not facts.texts:
+    recorded = [each for each in facts.texts if each != CERTIFICATES]
+    if not revision or not recorded:
         return facts
     path = spelling.expand_path(policy.seccomp_file(), facts.variables)
     top = history.top_directory(Path(facts.project))
@@ -111,7 +112,7 @@ def _as_in(revision: str, policy: MergedPolicy, facts: HostFacts) -> HostFacts:
     else:
         return facts
     text = history.file_at(Path(facts.project), revision, name).decode("utf-8", "surrogateescape")
-    return replace(facts, texts=dict.fromkeys(facts.texts, text))
+    return replace(facts, texts={**facts.texts, **dict.fromkeys(recorded, text)})
 
 
 def _local_file(name: str) -> str:

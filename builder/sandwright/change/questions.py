@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from sandwright.evaluate.boundary import CHILD, boundary_paths
+from sandwright.evaluate.boundary import CHILD, boundary_paths, boundary_requests
 from sandwright.policy.explain import Question
 from sandwright.policy.hosts import HostIndex
 from sandwright.policy.paths import below, parent
@@ -49,6 +49,7 @@ def both_policies_cases(policies: Sequence[ResolvedPolicy]) -> tuple[Case, ...]:
         Case("connect", each)
         for each in (*_host_cases(policies), *_port_cases(policies), *_socket_cases(policies))
     ]
+    found += [Case("request", each) for each in _request_cases(policies)]
     found += [Case("env", name) for name in _variable_cases(policies)]
     found += _calls(policies)
     return tuple(dict.fromkeys(found))
@@ -75,6 +76,7 @@ def _host_cases(policies: Sequence[ResolvedPolicy]) -> Iterator[str]:
     A port that no pattern about a host names is answered like any other such port of that host.
     """
     patterns = [pattern for policy in policies for pattern in policy.network.allow]
+    patterns += [host.pattern for policy in policies for host in policy.network.http]
     index = HostIndex(patterns)
     hosts = [_STRANGER, "192.0.2.1", "2001:db8::1"]
     for pattern in patterns:
@@ -87,6 +89,14 @@ def _host_cases(policies: Sequence[ResolvedPolicy]) -> Iterator[str]:
         named = {port for _, pattern in index.about(host) for port in pattern.ports or ()} | {80, 443, 22}
         for port in sorted(named | {port + 1 for port in named if port < 65535}):
             yield f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _request_cases(policies: Sequence[ResolvedPolicy]) -> Iterator[str]:
+    """Requests at the rules of either policy and around them."""
+    for host in (host for policy in policies for host in policy.network.http):
+        for method, target in boundary_requests(host):
+            if "\\" not in target:
+                yield f"{method} https://{host.name}{target}"
 
 
 def _port_cases(policies: Sequence[ResolvedPolicy]) -> Iterator[str]:

@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
+from sandwright.change.questions import Case
 from sandwright.methods import registry
 from sandwright.policy.loosening import OTHER_METHOD, Loosening, loosenings, shown_path
 from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.policy.values import pattern_covers
 
-_ANSWERED = ("connects to", "passes", OTHER_METHOD)
+_ANSWERED = ("connects to", OTHER_METHOD)
 """What the cases ask about, and methods, which have no order here."""
+
+
+_VERBS = {"read": "reads", "write": "writes", "env": "passes"}
+"""By question: what a loosening says of the answer."""
 
 
 @dataclass(frozen=True)
@@ -31,16 +37,22 @@ def changed_settings(
     old: ResolvedPolicy,
     new: ResolvedPolicy,
     refused: Mapping[str, tuple[str, str]],
-    subjects: Collection[str],
+    cases: Collection[tuple[Case, bool]],
 ) -> tuple[SettingChange, ...]:
     """What changed but for the cases. `refused` are methods that take only one of the policies.
 
-    `subjects` are those of the cases that changed.
+    `cases` are those that changed, each with whether more is allowed. What they report is reported once. A
+    path that was the sandbox's own and is the host's now can be read before and after, and a
+    variable that had a value of the policy's is there before and after: no case reports these.
     """
-    reported = {shown_path(each, new.facts) for each in subjects}
+    reported = {
+        (_VERBS.get(case.question), shown_path(case.subject, new.facts), wide) for case, wide in cases
+    }
     remote = registry.remote((*old.methods, *new.methods))
-    wider = (each for each in loosenings(new, old, remote=remote) if _is_new(each, reported))
-    narrower = (each for each in loosenings(old, new, remote=remote) if _is_new(each, reported))
+    wider = (each for each in loosenings(new, old, remote=remote) if _is_new(each, reported, widened=True))
+    narrower = (
+        each for each in loosenings(old, new, remote=remote) if _is_new(each, reported, widened=False)
+    )
     found = [SettingChange(str(each), widened=True) for each in wider]
     found += [SettingChange(f"no longer: {each}", widened=False) for each in narrower]
     found += _refusal_changes(refused)
@@ -48,9 +60,11 @@ def changed_settings(
     return tuple(dict.fromkeys(found))
 
 
-def _is_new(found: Loosening, reported: Collection[str]) -> bool:
-    listed = found.what in ("reads", "writes") and found.subject in reported
-    return not listed and found.what not in _ANSWERED
+def _is_new(found: Loosening, reported: Collection[tuple[str | None, str, bool]], *, widened: bool) -> bool:
+    if found.what == "passes":
+        names = (name for what, name, wide in reported if (what, wide) == ("passes", widened))
+        return not any(pattern_covers(found.subject, name) for name in names)
+    return (found.what, found.subject, widened) not in reported and found.what not in _ANSWERED
 
 
 def _refusal_changes(refused: Mapping[str, tuple[str, str]]) -> Iterator[SettingChange]:

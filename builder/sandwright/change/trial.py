@@ -149,6 +149,8 @@ class _Trial:
                 return "this machine has no such call"
             case "env" if case.subject in _OWN:
                 return "launchers need this variable themselves"
+            case "request":
+                return "no request is attempted, as it would need the host"
             case "connect" if not is_host(case):
                 return self._listen(case)
         return ""

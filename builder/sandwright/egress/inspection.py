@@ -67,6 +67,7 @@ def write_inspection(plan: InspectionPlan, directory: Path, share: Callable[[Pat
     files: dict[str, bytes] = {
         "haproxy.cfg": plan.configuration.replace(DIRECTORY, str(directory)).encode(),
         "seccomp.bpf": bytes.fromhex(plan.seccomp),
+        "mask.lua": plan.mask.encode(),
         AUTHORITIES: plan.authorities.encode(),
         **dict.fromkeys(MAPS, b""),
     }

@@ -12,7 +12,7 @@ from sandwright.host import collect_host
 from sandwright.launcher.restrict import Restriction
 from sandwright.policy.facts import CERTIFICATES
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.render.haproxy import haproxy_configuration
+from sandwright.render.haproxy import haproxy_configuration, mask_program
 from sandwright.render.proxyfacts import DIRECTORY
 from sandwright.render.restricted import restricting_launcher
 from sandwright.setup.requirements import how_to_get
@@ -44,6 +44,7 @@ def plan_inspection(policy: ResolvedPolicy, account: SquidAccount | None) -> Ins
     words = restriction.argv(launcher, f"{DIRECTORY}/http/seccomp.bpf")
     return InspectionPlan(
         haproxy_configuration(policy, f"{DIRECTORY}/http/{AUTHORITIES}"),
+        mask_program(policy),
         tuple((each.host, each.port) for each in policy.network.http),
         authorities,
         (*words, program, "-db", "-f", f"{DIRECTORY}/http/haproxy.cfg"),

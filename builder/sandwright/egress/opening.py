@@ -193,8 +193,11 @@ def accepted_head(data: bytes) -> int | None:
 
 
 def starts_with(data: bytes, expected: bytes) -> bool:
-    """Whether `data` begins with `expected`. Raise Undecided while it may."""
-    if len(data) < len(expected) and expected.startswith(data):
+    """Whether `data` begins with a secret. Raise Undecided before as many bytes have come.
+
+    An answer to fewer would say whether they are right, and so let anybody find the secret byte by byte.
+    """
+    if len(data) < len(expected):
         raise Undecided
     return data.startswith(expected)
 

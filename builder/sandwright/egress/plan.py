@@ -66,7 +66,7 @@ def _restricted(
 ) -> tuple[tuple[str, ...], bytes]:
     """The words before squid's, and the filter that they name."""
     launcher, seccomp = restricting_launcher(platform.machine())
-    allow = policy.network.allow
+    allow = (*policy.network.allow, *(each.pattern for each in policy.network.http))
     listed = None
     if all(each.ports is not None for each in allow):
         listed = {port for each in allow for port in each.ports or ()}

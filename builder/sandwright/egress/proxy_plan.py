@@ -22,12 +22,15 @@ class SquidAccount:
 class InspectionPlan:
     """An inspecting proxy (haproxy) that can be started; no secret is in it.
 
+    `mask` is the program of its filter, empty without secrets.
+
     `hosts` are those of `network.http`, in the order of its sockets. `authorities` are the certificates that
     it believes hosts by. `command` are the words that start it restricted, `seccomp` its filter in
     hexadecimal. `has_secrets`: a session has to give it some.
     """
 
     configuration: str
+    mask: str
     hosts: tuple[tuple[str, int], ...]
     authorities: str = field(repr=False)
     command: tuple[str, ...]

@@ -241,21 +241,16 @@ def _connect_host(policy: ResolvedPolicy, host: str, port: int) -> Explanation:
     mode = policy.network.mode
     if mode != "proxy":
         return Explanation("connect", subject, allowed=mode == "host", ground=_network_mode_rule(policy))
-    others = (_network_mode_rule(policy),)
-    for each in policy.network.http:
-        if each.host == host:
-            allowed, source = port == each.port, each.rules[0].source
-            ground = RuleReason(f"http {each.name}: only requests that its rules allow", source)
-            return Explanation("connect", subject, allowed, ground, others)
+    rules = policy.network.opened(host, port) or next(
+        (each for each in policy.network.http if each.host == host), None
+    )
+    if rules is not None:
+        ground = RuleReason(f"http {rules.name}: only requests that its rules allow", rules.rules[0].source)
+        others = (_network_mode_rule(policy),)
+        return Explanation("connect", subject, allowed=port == rules.port, ground=ground, others=others)
     item = policy.listed_host(host, port)
     if item is not None:
         ground = RuleReason(f"allow {item.value}", item.source)
-        return Explanation(
-            "connect", subject, allowed=True, ground=ground, others=(_network_mode_rule(policy),)
-        )
-    opened = policy.network.opened(host, port)
-    if opened is not None:
-        ground = RuleReason(f"http {opened.name}: requests that its rules allow", opened.rules[0].source)
         return Explanation(
             "connect", subject, allowed=True, ground=ground, others=(_network_mode_rule(policy),)
         )

@@ -5,6 +5,7 @@ The texts stay as written, so that every report can show them; meaning is given 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -36,6 +37,11 @@ FRAGMENT_SCHEMA: Schema = {
 }
 GIT_SCHEMA: Schema = {"type": "string", "enum": [*GIT_GRANTS, INHERITED]}
 CACHE_SCHEMA: Schema = {"type": "string", "enum": [*CACHES, INHERITED]}
+SIGNING_SCHEMA: Schema = {
+    "type": "string",
+    "pattern": r"^(~/.*|/.*|SHA256:[A-Za-z0-9+/]{43}|gpg:[0-9A-Fa-f]{40}|\.\.\.)$",
+    "examples": ["~/.ssh/id_ed25519.pub"],
+}
 FEATURE_SCHEMA: Schema = {"type": "string", "enum": list(FEATURES)}
 PATH_SCHEMA: Schema = {
     "type": "string",
@@ -68,6 +74,8 @@ SECRETS_SCHEMA: Schema = {
     "type": "object",
     "additionalProperties": {"type": "string", "pattern": r"^\$\{[A-Za-z_][A-Za-z0-9_]*\}$"},
 }
+
+_FINGERPRINT = re.compile(r"SHA256:[A-Za-z0-9+/]{43}|gpg:[0-9A-Fa-f]{40}")
 
 reason = values.reason
 variable = values.variable
@@ -112,6 +120,18 @@ def cache(name: str) -> str:
 def git(name: str) -> str:
     """A grant about Git, or `...`."""
     return one_of(name, (*GIT_GRANTS, INHERITED), what="grant")
+
+
+def signing_key(text: str) -> str:
+    """A key that signs, or `...`: a path without variables, or a fingerprint."""
+    if text == INHERITED or _FINGERPRINT.fullmatch(text):
+        return text
+    if not text.startswith(("~/", "/")) or "$" in text:
+        raise ValueError(
+            f"{quoted(text)} is no key: give the path of a public key (~/.ssh/id_ed25519.pub), SHA256: and a "
+            "fingerprint as ssh-add -l prints it, or gpg: and the 40 digits of a fingerprint"
+        )
+    return path(text)
 
 
 def feature(name: str) -> str:

@@ -27,6 +27,7 @@ A floor is a layer like any other, and each of its keys is a limit too:
 | credentials.cloud                  | none < readonly                                                       |
 | credentials.http                   | the same secrets for the same hosts and headers                       |
 | credentials.shims                  | no other programs; no other secrets; each command covered             |
+| credentials.signing                | a subset                                                              |
 | user.mapping                       | required < auto < off                                                 |
 | resources                          | no greater limit                                                      |
 | image, gvisor.engine               | the same                                                              |
@@ -177,6 +178,7 @@ _LISTS: Mapping[str, Callable[[Any, Any], bool]] = {
     "filesystem.git": _equals,
     "macos": _equals,
     "environment.pass": _pattern_covers,
+    "credentials.signing": _equals,
     "accept_gaps": _accepts_gap,
 }
 

@@ -43,17 +43,66 @@ So not of control characters, `%`, `.`, `/`, `;`, `\\`, letters, digits, `-`, `_
 SLASH = "%2[Ff]"
 """An escaped slash, which only hosts take whose rules have one: npm writes scoped names so."""
 
-SEGMENTS = r"//|/\.\.?(/|$)"
-"""Empty segments and dot segments."""
+SEGMENTS = rf"(/|{SLASH})((/|{SLASH})|\.\.?(/|{SLASH}|$))"
+"""Empty segments and dot segments, also beside an escaped slash."""
+
+ECHOES = ("TRACE",)
+"""Methods that no rule allows: the answer is the request, with its secrets."""
+
+OVERRIDES = (
+    *("x-http-method-override", "x-http-method", "x-method-override"),
+    *("x-original-url", "x-rewrite-url", "x-forwarded-host", "x-forwarded-prefix", "forwarded"),
+)
+"""Headers by which frameworks take a request for one with another method, path or host."""
 
 _METHOD = re.compile(r"[A-Z][A-Z-]{1,31}")
 _PATTERN = re.compile(rf"/({CHARACTERS}|{ESCAPES}|{SLASH})*")
 _REPOSITORY = re.compile(r"[A-Za-z0-9_*][A-Za-z0-9._*-]*(/[A-Za-z0-9_*][A-Za-z0-9._*-]*)*")
 
 
+QUERY = r"^[\x21\x22\x24-\x7e]*$"
+"""The characters of a query, and of a path before it."""
+
+
 def path_regex(*, slashes: bool) -> str:
     """What a path must match as a whole to be compared at all; it must not contain `SEGMENTS` besides."""
     return f"^/({CHARACTERS}|{ESCAPES}{f'|{SLASH}' if slashes else ''})*$"
+
+
+def header_regex(names: Sequence[str]) -> str:
+    """What a comma-separated list of names contains if one of `names` is in it, or one read like it.
+
+    Interfaces like CGI take every character but letters and digits for the same one.
+    """
+    found = "|".join(re.sub("[^a-z0-9]", "[^A-Za-z0-9,]", each) for each in names)
+    return f"(^|,)({found})(,|$)"
+
+
+def lookalike_regex(name: str) -> str:
+    """As `header_regex`, for names that are read like this one only."""
+    return header_regex([name]).replace("(^|,)", f"(^|,)(?!{name}(,|$))")
+
+
+def _overriding_query() -> str:
+    def escaped(word: str) -> str:
+        return "".join(f"({each}|%{_codes(each)})" for each in word)
+
+    other = r"([^=&;a-z0-9%]|%[0-9a-f][0-9a-f])"
+    words = f"{escaped('x')}?{other}+({escaped('http')}{other}?)?{escaped('method')}"
+    return f"(^|[?&;]|%26|%3b){words}([^a-z0-9]|$)"
+
+
+def _codes(letter: str) -> str:
+    """The last digits of the escapes of a letter, small and capital."""
+    return f"[{ord(letter.upper()) >> 4:x}{ord(letter) >> 4:x}]{ord(letter) & 15:x}"
+
+
+OVERRIDING_QUERY = _overriding_query()
+"""A query with a parameter by which frameworks take a request for one with another method.
+
+`_method`, `_HttpMethod`, the names of headers, and what PHP takes for them. Letters may be escaped; compare
+without case.
+"""
 
 
 @dataclass(frozen=True)
@@ -72,7 +121,7 @@ class HttpRule:
     def allows(self, method: str, path: str, query: str) -> bool:
         """Whether a request is one of these. `query` is without its `?`."""
         return (
-            (self.methods is None or method in self.methods)
+            (method not in ECHOES if self.methods is None else method in self.methods)
             and (self.query is None or query == self.query)
             and (self.paths is None or any(re.search(pattern_regex(each), path) for each in self.paths))
         )
@@ -121,6 +170,11 @@ class HttpHost:
         return any(re.search(SLASH, path) for rule in self.rules for path in rule.paths or ())
 
     @property
+    def has_git(self) -> bool:
+        """Whether a rule is about Git."""
+        return any(rule.query is not None for rule in self.rules)
+
+    @property
     def authorities(self) -> tuple[str, ...]:
         """What the header `Host` may be."""
         with_port = f"{self.host}:{self.port}"
@@ -131,11 +185,18 @@ class HttpHost:
         path, _, query = target.partition("?")
         if not re.search(path_regex(slashes=self.slashes), path) or re.search(SEGMENTS, path):
             return "spelling"
+        if not re.search(QUERY, query):
+            return "spelling"
+        if re.search(OVERRIDING_QUERY, query, re.IGNORECASE):
+            return "override"
         return next((each for each in self.rules if each.allows(method, path, query)), "rule")
 
 
 def pattern_regex(pattern: str) -> str:
-    """The regular expression of a path's pattern: `*` is part of a segment, `**` any number of segments."""
+    """The regular expression of a path's pattern: `*` is part of a segment, `**` any number of segments.
+
+    An escaped slash ends what `*` stands for, too.
+    """
     whole = "".join(_pattern_parts(pattern))
     return f"^{whole}$"
 
@@ -154,7 +215,7 @@ def _pattern_parts(pattern: str) -> Iterator[str]:
 def _segment_parts(segment: str) -> Iterator[str]:
     for part in re.findall(r"%..|.", segment):
         if part == "*":
-            yield "[^/]*"
+            yield "([^/%]|%[^2]|%2[^Ff])*"
         elif part.startswith("%"):
             yield f"%[{part[1].upper()}{part[1].lower()}][{part[2].upper()}{part[2].lower()}]"
         else:
@@ -177,6 +238,8 @@ def http_method(text: str) -> str:
     """A method of a request. Raise ValueError for anything else."""
     if not _METHOD.fullmatch(text) or text == "CONNECT":
         raise ValueError(f"{quoted(text)} is no method like GET or POST, in capitals")
+    if text in ECHOES:
+        raise ValueError(f"{text} is never allowed: its answer is the request, with its secrets")
     return text
 
 

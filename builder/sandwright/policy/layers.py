@@ -58,6 +58,7 @@ FIELDS: Mapping[str, Way] = {
     "credentials.cloud": "value",
     "credentials.http": "grants",
     "credentials.shims": "entries",
+    "credentials.signing": "grants",
     "user.mapping": "value",
     "resources.memory": "value",
     "resources.cpus": "value",

@@ -78,6 +78,7 @@ def loosenings(
         *_rights(policy, baseline),
         *_git(policy, baseline),
         *_shims(policy, baseline),
+        *_signing(policy, baseline),
         *_network_loosenings(policy, baseline),
         *_variables(policy, baseline),
         *_paths(policy, baseline),
@@ -152,6 +153,12 @@ def _shims(policy: ResolvedPolicy, baseline: ResolvedPolicy) -> Iterator[Looseni
             commands = ", ".join(" ".join((*each.words, *"*" * each.more)) for each in shim.allow)
             secrets = ", ".join(sorted(shim.secrets.values()))
             yield Loosening(f"runs {name} on the host", f"({commands})" + f" with {secrets}" * bool(secrets))
+
+
+def _signing(policy: ResolvedPolicy, baseline: ResolvedPolicy) -> Iterator[Loosening]:
+    for key in policy.credentials.signing:
+        if key not in baseline.credentials.signing:
+            yield Loosening("signs commits and tags of the project with", key)
 
 
 def _covers(limit: Shim, shim: Shim) -> bool:

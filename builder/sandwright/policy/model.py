@@ -57,6 +57,7 @@ Count = Annotated[int | str, ValueCheck(field_checks.count, field_checks.COUNT_S
 ImageName = Annotated[str, ValueCheck(field_checks.image)]
 CacheName = Annotated[str, ValueCheck(field_checks.cache, field_checks.CACHE_SCHEMA)]
 GitGrant = Annotated[str, ValueCheck(field_checks.git, field_checks.GIT_SCHEMA)]
+SigningKey = Annotated[str, ValueCheck(field_checks.signing_key, field_checks.SIGNING_SCHEMA)]
 FeatureName = Annotated[str, ValueCheck(field_checks.feature, field_checks.FEATURE_SCHEMA)]
 Inherited = Annotated[str, ValueCheck(field_checks.inherited, field_checks.INHERITED_SCHEMA)]
 HttpHostName = Annotated[str, ValueCheck(field_checks.http_host)]
@@ -378,6 +379,15 @@ class CredentialsSection:
     git and gh have built-in profiles. Every other program runs in an empty directory, so that no file of the
     project influences it. A program that executes its arguments or its input (`env`, `sudo`, `sh`,
     `python`) lets the sandbox run anything on the host.
+    """
+
+    signing: tuple[SigningKey, ...] | None = None
+    """Grants: keys with which the host signs commits and tags of the project; no key is visible inside.
+
+    `~/.ssh/id_ed25519.pub` is a public key; the ssh-agent of the host has the private one, or it is in the
+    file of this name without `.pub` and has no passphrase. `SHA256:…` is a fingerprint of a key in the agent,
+    `gpg:` with 40 digits that of a GnuPG key. **A program inside can have any commit or tag of the project
+    signed**, whoever its author is. Absent: inherited. Empty: none. Filled: these.
     """
 
 

@@ -336,7 +336,8 @@ def _credentials(settings: MergedSettings, http: tuple[HttpCredential, ...]) -> 
         for name, item in sorted(settings.entries.get("credentials.shims", {}).items())
         if item.value is not None
     }
-    return Credentials(settings.value("credentials.cloud") or "none", shims, http)
+    signing = tuple(dict.fromkeys(item.value for item in settings.items("credentials.signing")))
+    return Credentials(settings.value("credentials.cloud") or "none", shims, http, signing)
 
 
 def _resources(settings: MergedSettings, facts: HostFacts) -> Resources:

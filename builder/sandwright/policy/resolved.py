@@ -136,11 +136,17 @@ class Shim:
 
 @dataclass(frozen=True)
 class Credentials:
-    """Access to accounts, shims by the name of the program."""
+    """Access to accounts, shims by the name of the program, and keys that sign, as the policy spells them."""
 
     cloud: CloudMode
     shims: Mapping[str, Shim]
     http: tuple[HttpCredential, ...] = ()
+    signing: tuple[str, ...] = ()
+
+    @property
+    def needs_bridge(self) -> bool:
+        """Whether a program of the host's works for the sandbox."""
+        return bool(self.shims or self.signing)
 
 
 @dataclass(frozen=True)

@@ -296,6 +296,8 @@ def _credential_uses(policy: ResolvedPolicy) -> Iterator[Use]:
         for key, item in policy.settings.entries.get(name, {}).items():
             if item.value is not None:
                 yield Use(name, key, item.source)
+    if policy.credentials.signing:  # what shims use: a program on the host, and a way to it
+        yield Use("credentials.shims", "signing", policy.source("credentials.signing"))
     for credential in policy.credentials.http[:1]:
         yield Use("credentials.http", f"http {credential.host}", credential.source)
     if policy.credentials.cloud != "none":

@@ -2,8 +2,8 @@
 
 Each host of `network.http` has a socket of its own, to which the relay leads the tunnels that the sandbox
 asks for; the way out is the relay again. haproxy has no name to look up and no address to choose. Its own
-parser refuses what has two readings (conflicting lengths and hosts, control characters); the rules compare
-what is left. Secrets are in none of its files: they come through its control socket.
+parser refuses most of what has two readings (conflicting lengths and hosts); the rules compare what is left.
+Secrets are in none of its files: they come through its control socket.
 
 Facts about haproxy are from its configuration manual (2.6), and were tried with 2.6.12.
 """
@@ -16,14 +16,23 @@ from dataclasses import dataclass
 
 from sandwright.errors import RenderError
 from sandwright.policy.http_credentials import secret_key
-from sandwright.policy.http_rules import SEGMENTS, HttpHost, HttpRule, path_regex, pattern_regex
+from sandwright.policy.http_rules import (
+    ECHOES,
+    OVERRIDES,
+    OVERRIDING_QUERY,
+    QUERY,
+    SEGMENTS,
+    HttpHost,
+    HttpRule,
+    header_regex,
+    lookalike_regex,
+    path_regex,
+    pattern_regex,
+)
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.proxyfacts import DIRECTORY, REFUSALS
 from sandwright.render.quoting import Quoted
 from sandwright.render.templates import add_filter, render_template
-
-OVERRIDES = ("x-http-method-override", "x-http-method", "x-method-override")
-"""Headers by which frameworks take a request for one of another method."""
 
 _WORD = re.compile(r"[A-Za-z0-9._/:@+-]+")
 
@@ -34,6 +43,11 @@ class _Secret:
 
     key: str
     header: str
+
+    @property
+    def lookalikes(self) -> str:
+        """Names of headers that some servers take for this one."""
+        return lookalike_regex(self.header)
 
 
 @dataclass(frozen=True)
@@ -98,11 +112,20 @@ def haproxy_configuration(policy: ResolvedPolicy, authorities: str) -> str:
         directory=DIRECTORY,
         authorities=authorities,
         hosts=list(_haproxy_hosts(policy)),
+        masks=bool(policy.credentials.http),
         segments=SEGMENTS,
-        overrides=OVERRIDES,
+        overrides=header_regex(OVERRIDES),
+        query=QUERY,
+        overriding_query=OVERRIDING_QUERY,
+        echoes=ECHOES,
         refusals=REFUSALS,
         spelling={each: path_regex(slashes=each) for each in (False, True)},
     )
+
+
+def mask_program(policy: ResolvedPolicy) -> str:
+    """The program that masks secrets in answers; empty where the policy has none."""
+    return render_template("oci", "proxy/mask.lua") if policy.credentials.http else ""
 
 
 def _haproxy_hosts(policy: ResolvedPolicy) -> Iterator[_Host]:
@@ -132,7 +155,7 @@ def _haproxy_rule(number: int, rule: HttpRule) -> _Rule | None:
         ]
         conditions.append(f"paths_{number}")
     if rule.query is not None:
-        query = f"-m str {quote_query(rule.query)}" if rule.query else "-m len 0"
+        query = f"-m str {quote_query(rule.query)}" if rule.query else "-m len gt 0"
         lines.append(f"acl query_{number} query {query}")
-        conditions.append(f"query_{number}")
+        conditions.append(f"query_{number}" if rule.query else f"!query_{number}")
     return _Rule(number, tuple(map(Quoted, lines)), Quoted(" ".join(conditions) or "TRUE"))

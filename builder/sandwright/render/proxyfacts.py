@@ -32,11 +32,11 @@ can't be compared. `host`: not listed, or not with this port. `address`: not pub
 
 REFUSALS: Mapping[str, str] = MappingProxyType({
     "host": "the certificate's name, the header Host and this connection's host are not the same",
-    "spelling": "the path has dot segments, empty segments, or characters that servers read in two ways",
-    "override": "a header or query asks the server for another method",
+    "spelling": "the path or a header is spelled in a way that servers read differently",
+    "override": "a header or query asks the server for another method, path or host",
     "upgrade": "only rules without methods allow WebSockets, and no other upgrade is allowed",
     "rule": "no rule of network.http allows this method and path",
-    "credential": "the header holds neither the sandbox's placeholder nor nothing",
+    "credential": "the secret's header holds another value than the placeholder of the sandbox",
     "secret": "the host's secret for this header could not be read",
 })  # fmt: skip
 """Why a request is refused, in the order in which it is found, `secret` with 503 and all others with 403."""

@@ -1,6 +1,6 @@
 """Reports what a commit inside lacks: a committer's name, or the signing key in Git's configuration.
 
-aider writes a name into .git/config where Git knows none. A signature needs the user's agent.
+aider writes a name into .git/config where Git knows none. A signature needs the user's key.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _AGENTS = {"openpgp": "S.gpg-agent", "ssh": "ssh"}
 
 
 def unsigned(policy: ResolvedPolicy, inputs: LiveHost, *, own_root: bool) -> str:
-    """What to do where Git signs and the policy opens no agent's socket; empty elsewhere.
+    """What to do where Git signs and nothing signs for the sandbox; empty elsewhere.
 
     Included files are not read. A key of ssh's in a file that can be read inside signs without an agent.
     """
@@ -51,16 +51,28 @@ def unsigned(policy: ResolvedPolicy, inputs: LiveHost, *, own_root: bool) -> str
     what = [name for key, name in _SIGNED.items() if found.get(key, "false").lower() not in _FALSE]
     form = found.get("gpg.format", "openpgp").lower()
     socket = _AGENTS.get(form, _AGENTS["openpgp"])
-    key = found.get("user.signingkey", "").replace("~", policy.facts.home, 1)
-    readable = form == "ssh" and key.startswith("/") and policy.is_path_readable(key.removesuffix(".pub"))
-    if not what or readable or any(socket in path or "agent" in path for path in policy.network.unix_sockets):
+    key = found.get("user.signingkey", "")
+    file = key.replace("~", policy.facts.home, 1)
+    readable = form == "ssh" and file.startswith("/") and policy.is_path_readable(file.removesuffix(".pub"))
+    opened = any(socket in path or "agent" in path for path in policy.network.unix_sockets)
+    bridged = any(each.startswith("gpg:") == (form != "ssh") for each in policy.credentials.signing)
+    if not what or readable or opened or bridged:
         return ""
-    agent = "$SSH_AUTH_SOCK's path" if form == "ssh" else "the path of `gpgconf --list-dirs agent-socket`"
     return (
-        f"Git signs {' and '.join(what)} here ({form}), and the key can't be reached inside: commit with "
-        "--no-gpg-sign there and sign outside (git rebase --exec 'git commit --amend --no-edit -S' BASE), or "
-        f"open the agent, which lets a program inside sign anything: network.unix_sockets: [{agent}]"
+        f"Git signs {' and '.join(what)} here ({form}), and the key can't be reached inside: "
+        + _signing_advice(form, key)
+        + "commit with --no-gpg-sign there and sign outside (git rebase --exec 'git commit --amend --no-edit "
+        "-S' BASE)"
     )
+
+
+def _signing_advice(form: str, key: str) -> str:
+    """The line of a policy with which the host signs; S/MIME can't be signed for a sandbox."""
+    if form not in ("ssh", "openpgp"):
+        return ""
+    path = key if form == "ssh" and key.startswith(("~/", "/")) else ""
+    example = path or ("SHA256:FINGERPRINT" if form == "ssh" else "gpg:FINGERPRINT")
+    return f"have the host sign, which keeps it outside (credentials: {{signing: ['{example}']}}), or "
 
 
 def _configured_names(policy: ResolvedPolicy, inputs: LiveHost, *, own_root: bool) -> Iterator[str]:

@@ -42,9 +42,10 @@ class DenialContext:
     """What a report of denials needs of a policy and its method. All of it is known when it is rendered.
 
     `seccomp`, `sockets`, `allow`, `http`, `method` say where these fields get their values, `shims` that by
-    program. `own_sockets` refuses Unix sockets inside; its edit does not allow those of datagrams. `partly`
-    are calls that the profile refuses by their arguments, and why. `mode` is network.mode, and `network`
-    where that is set. `shipped`: the profile is one of ours. No policy can list the sockets of `never`.
+    program, `signing` that of `credentials.signing`, empty without keys. `own_sockets` refuses Unix sockets
+    inside; its edit does not allow those of datagrams. `partly` are calls that the profile refuses by their
+    arguments, and why. `mode` is network.mode, and `network` where that is set. `shipped`: the profile is one
+    of ours. No policy can list the sockets of `never`.
     """
 
     seccomp: str
@@ -56,6 +57,7 @@ class DenialContext:
     method: str
     own_sockets: BlamedField
     shims: Mapping[str, str]
+    signing: str
     looser: tuple[LooserProfile, ...]
     partly: Mapping[str, str]
     shipped: bool

@@ -27,6 +27,7 @@ def denial_context(policy: ResolvedPolicy, declaration: Declaration) -> DenialCo
             name: str(item.source)
             for name, item in policy.settings.entries.get("credentials.shims", {}).items()
         },
+        signing=str(policy.source("credentials.signing")) if policy.credentials.signing else "",
         looser=_looser_profiles(policy.process.seccomp, declaration.extra_denied_syscalls),
         partly=_partly(policy.process.seccomp),
         shipped=policy.process.seccomp in SECCOMP_PROFILES,

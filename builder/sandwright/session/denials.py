@@ -27,13 +27,14 @@ escaped.
 import csv
 import errno
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from sandwright.documents import strictjson
 from sandwright.policy.hosts import ListedHost, listed_pattern
-from sandwright.policy.http_rules import http_method, http_path
+from sandwright.policy.http_rules import GIT_READ, GIT_WRITE, http_method, http_path
 from sandwright.policy.spelling import checked_path
 from sandwright.render.proxyfacts import REFUSALS
 from sandwright.resources import data_path
@@ -217,13 +218,20 @@ def _host_denial(refused: DeniedHost, count: int, context: DenialContext) -> Den
     return _denial("proxy", name, count, blamed, opens)
 
 
+_GIT_REQUEST = re.compile(rf"/([^/]+/[^/]+?)(?:\.git)?/(?:info/refs\?service=)?({GIT_READ}|{GIT_WRITE})")
+"""What Git asks for. A rule with the path of `info/refs` would allow it for both services."""
+
+
 def _denied_request(refused: DeniedRequest, count: int, context: DenialContext) -> Denial:
     """A request to an opened host: an edit allows it where the rules alone are against it."""
     host = refused.host.removesuffix(":443")
     what = printable_line(f"{refused.method} https://{host}{refused.path}")
-    possible = refused.reason == "rule" and _accepts(http_path, refused.path) and is_plain(refused.path)
+    possible = refused.reason == "rule" and _accepts(http_path, refused.path.partition("?")[0])
+    possible = possible and is_plain(refused.path)
     possible = possible and _accepts(http_method, refused.method)
     rule = f"{{host: '{host}', methods: [{refused.method}], paths: ['{refused.path}']}}"
+    if git := _GIT_REQUEST.fullmatch(refused.path):
+        rule = f"{{host: '{host}', git: {'read' if git[2] == GIT_READ else 'write'}, repos: ['{git[1]}']}}"
     edit = f"network: {{http: [..., {rule}]}}" if possible else None
     field = "credentials.http" if refused.reason in ("credential", "secret") else "network.http"
     blamed = BlamedField(field=field, source=context.http, edit=edit)
@@ -235,6 +243,8 @@ def _denied_request(refused: DeniedRequest, count: int, context: DenialContext) 
 def _bridged(call: BridgedCall, count: int, context: DenialContext) -> Denial:
     program = (call.program or "").split(" ")[0]
     blamed = BlamedField(field="credentials.shims", source=context.shims.get(program, "nowhere"))
+    if program not in context.shims and context.signing:
+        blamed = BlamedField(field="credentials.signing", source=context.signing)
     return _denial("bridge", printable_line(call.words()), count, blamed, why=printable_line(call.why or ""))
 
 

@@ -106,7 +106,7 @@ def prepare(request: RunRequest, notify: Notify = quiet) -> CachedSandbox:
         terminal_argv=_launcher_argv(backend, directory, terminal=True),
         terminal=backend.terminal,
         proxy=_proxy_plan(resolved, registry.properties(backend.name), inputs),
-        needs_bridge=bool(resolved.credentials.shims) and registry.properties(backend.name).shims,
+        needs_bridge=resolved.credentials.needs_bridge and registry.properties(backend.name).shims,
         notes=tuple(_render_notes(notes, resolved, backend, rendered, inputs)),
         default_policy="" if request.has_policy() else _default_policy_note(policy, request, backend.name),
         loosened=found,
@@ -133,8 +133,11 @@ def _check_shows_copies(resolved: ResolvedPolicy, method: str, request: RunReque
     support = registry.declaration(method).of("workspace")
     if request.copies and support.level != "exact":
         raise UsageError(f"{method} has no review workspace: {support.reason}")
-    if request.copies and resolved.credentials.shims:
-        raise UsageError("credentials.shims: programs of the bridge run in the project itself, not in a copy")
+    if request.copies and resolved.credentials.needs_bridge and registry.properties(method).shims:
+        raise UsageError(
+            "credentials.shims and credentials.signing: programs of the bridge run in the project itself, "
+            "not in a copy"
+        )
 
 
 def _with_creatable(policy: MergedPolicy, request: RunRequest) -> MergedPolicy:

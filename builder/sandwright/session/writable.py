@@ -21,7 +21,10 @@ _REPORTED_IN_GIT = [each.path for each in _REPORTED if each.decision != "protect
 """Those that count in a directory of Git's; its protected names are closed."""
 
 _STATES = ("rebase-apply", "rebase-merge", "sequencer")
-"""What Git on the host would continue in the main work tree; a run in a linked one has its own."""
+"""What Git on the host would continue: it names commands, and programs as merge strategies.
+
+A run in a linked work tree has its own there; those of the main one count.
+"""
 
 
 def scan_scope(resolved: ResolvedPolicy, declaration: Declaration) -> ScanScope:
@@ -72,8 +75,9 @@ def _open_names(
 def _protected_names_of(resolved: ResolvedPolicy, protected: list[str]) -> Iterator[ProtectedName]:
     worktree = resolved.facts.git_worktree
     opened = CONFIGURATION if resolved.grants_git("config") else ()
-    states = [f"{worktree[1]}/{name}".lstrip("/") for name in _STATES] if worktree else []
     git = git_directories(resolved)
+    continued = worktree[1:] or git
+    states = [f"{each}/{name}".lstrip("/") for each in continued for name in _STATES]
     configuration = [f"{each}/{name}".lstrip("/") for each in git for name in map(_last_component, opened)]
     tools = {each.path: each.tool for each in _REPORTED}
     for name in dict.fromkeys((*tools, *protected, *configuration, *states)):

@@ -121,6 +121,16 @@ REQUIREMENTS = (
         service="squid (port 3128)",
     ),
     Requirement(
+        "haproxy",
+        "smoke",
+        "the proxy that reads requests (network.http)",
+        _same_name("haproxy", _LINUX),
+        service="haproxy",
+    ),
+    Requirement(
+        "openssl", "smoke", "certificates of network.http, and tests of ours", _same_name("openssl", _ALL)
+    ),
+    Requirement(
         "dockerd",
         "smoke",
         "engine",
@@ -153,7 +163,6 @@ REQUIREMENTS = (
         "a static program",
         {"apt": "busybox-static", "apk": "busybox-static", "dnf": "busybox"},
     ),
-    Requirement("openssl", "test", "reads certificates", _same_name("openssl", _ALL)),
     Requirement("gpg", "test", "signs archives", {"apt": "gpg", "apk": "gnupg", "dnf": "gnupg2"}),
     Requirement("cc", "test", "compiles under a seccomp profile", _same_name("gcc", _LINUX)),
     Requirement("hg", "test", "reads a repository that was in a sandbox", _same_name("mercurial", _ALL)),

@@ -122,7 +122,7 @@ def prove(
             document = replace(document, egress=str(running.directory), authorities=running.authorities)
         bridge = (
             stack.enter_context(_start_bridge(resolve, settings, fixture))
-            if policy.credentials.shims
+            if policy.credentials.needs_bridge
             else None
         )
 

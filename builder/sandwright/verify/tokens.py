@@ -97,7 +97,7 @@ class Bridged:
 def start_bridge(policy: ResolvedPolicy, fixture: Fixture, token_pair: Tokens) -> Iterator[Bridged]:
     """Run a bridge for a policy's shims, all of them with planted programs and canaries for secrets.
 
-    No program and no secret of the host's is used. Raise what `serve` raises.
+    No program, secret or key of the host's is used. Raise what `serve` raises.
     """
     directory = fixture.hidden / "host"
     directory.mkdir()
@@ -115,7 +115,7 @@ def start_bridge(policy: ResolvedPolicy, fixture: Fixture, token_pair: Tokens) -
     environment = {name: os.environ[name] for name in KEPT if name in os.environ}
     search = f"{tools}:{os.environ.get('PATH', '/usr/bin:/bin')}"
     with serve(
-        policy,
+        replace(policy, credentials=replace(policy.credentials, signing=())),
         audit=directory / "audit.jsonl",
         environment={**environment, **secrets, "PATH": search},
     ) as bridge:

@@ -35,15 +35,7 @@ GIT_WORK = frozenset(
     (
         *("objects", "refs", "logs", "index", "HEAD", "ORIG_HEAD", "FETCH_HEAD", "MERGE_HEAD", "MERGE_MSG"),
         *("MERGE_MODE", "AUTO_MERGE", "CHERRY_PICK_HEAD", "REVERT_HEAD", "REBASE_HEAD", "SQUASH_MSG"),
-        *(
-            "COMMIT_EDITMSG",
-            "packed-refs",
-            "description",
-            "shallow",
-            "sequencer",
-            "rebase-merge",
-            "rebase-apply",
-        ),
+        *("COMMIT_EDITMSG", "packed-refs", "description", "shallow"),
     )
 )
 """What Git itself writes in the project's `.git` during work: data, without names of programs."""
@@ -72,12 +64,14 @@ NEW: Mapping[str, str] = {
     "setup.py": "pip: code that runs at installation",
     "build.rs": "cargo: a program that rust-analyzer runs, too",
     "Makefile": "make: recipes",
+    "GNUmakefile": "make: recipes, in place of those of a Makefile",
     "tasks.py": "invoke: tasks",
 }
 """Names that are held where the project did not have the file before."""
 
-_REBASE_TODO = "git-rebase-todo"
-"""Its lines may be commands, which `git rebase --continue` runs."""
+_CONTINUED = ("rebase-apply", "rebase-merge", "sequencer")
+"""What `git rebase --continue` and the like go on with: lines of commands, and a merge strategy, for which
+Git starts `git-merge-STRATEGY`, also from the project."""
 
 _OF_REPOSITORY = frozenset(("commondir", "config", "config.worktree", "hooks", "info", "objects", "refs"))
 """What Git reads in a directory with a `HEAD`, which it takes for a repository then."""
@@ -220,8 +214,10 @@ def _git_reason(path: str, new: NewEntry | None) -> str:
         return ""
     if places != [0] or parts[0] != ".git" or len(parts) == 1:
         return "a repository in the project: Git runs what its configuration says"
+    if parts[1] in _CONTINUED and new is None:
+        return ""
     inner = "/".join(parts[1:])
-    steers = new is not None and (new.kind == "symlink" or folded_name(parts[-1]) == _REBASE_TODO)
+    steers = new is not None and new.kind == "symlink"
     steers = steers or inner == "objects/info/alternates" or parts[-1].endswith(".sample")
     if parts[1] in GIT_WORK and not steers:
         return ""

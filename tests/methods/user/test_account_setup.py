@@ -55,7 +55,7 @@ def test_it_is_made_once_and_goes_without_a_trace(made: Callable[[], Project]) -
     }
     assert project.sandwright("account-setup", "--yes").returncode == 0
     account = pwd.getpwnam(project.account.name)
-    assert (account.pw_shell, account.pw_dir) == ("/usr/sbin/nologin", project.account.home)
+    assert (account.pw_shell, account.pw_dir) == ("/usr/sbin/nologin", "/nonexistent")
     assert project.root.stat().st_mode & 0o007 == 0
     said = project.sandwright("account-setup")
     assert (said.returncode, said.stdout) == (0, f"{account.pw_name} is there, and all is shared with it\n")
@@ -81,6 +81,22 @@ def test_it_is_made_once_and_goes_without_a_trace(made: Callable[[], Project]) -
     )
     assert {path: (path.lstat().st_mode, path.lstat().st_uid) for path in before} == before
     assert all(not read_acl(path).users for path in project.root.rglob("*") if not path.is_symlink())
+
+
+def test_no_home_that_the_host_obeys(made: Callable[[], Project]) -> None:
+    """With `.ssh/authorized_keys` of a run in the home that passwd(5) names, sshd would let anybody in."""
+    project = made()
+    project.set_up()
+    with accounts_change():
+        process.run("usermod", "--home", project.account.home, project.account.name)
+    ran = project.sandwright("run", "--", "true")
+    assert (ran.returncode, "account-setup" in ran.stderr) == (125, True), ran.stderr
+    assert "programs of the host obey files in its home" in ran.stderr
+    said = project.sandwright("account-setup", "--yes")
+    assert said.stdout.startswith(f"give {project.account.name} the home /nonexistent in /etc/passwd")
+    assert pwd.getpwnam(project.account.name).pw_dir == "/nonexistent"
+    ran = project.sandwright("run", "--", "sh", "-c", 'mkdir "$HOME/.ssh" && echo "$HOME"')
+    assert (ran.returncode, ran.stdout) == (0, f"{project.account.home}\n"), ran.stderr
 
 
 def test_a_way_to_the_project_is_opened_and_closed(made: Callable[[], Project]) -> None:
@@ -258,3 +274,22 @@ def test_nothing_is_written_where_the_account_says(made: Callable[[], Project], 
     config = Path(project.account.home) / ".gitconfig"
     assert not config.is_symlink()
     assert str(project.root) in config.read_text()
+
+
+def test_rights_over_what_the_policy_listed_before_are_revoked(
+    made: Callable[[], Project], tmp_path: Path
+) -> None:
+    """The next account on this machine may get the number of one that was removed."""
+    project = made()
+    outer, inner = tmp_path / "outer", tmp_path / "outer/inner"
+    inner.mkdir(parents=True)
+    (outer / "file").touch(0o600)
+    (inner / "file").touch(0o600)
+    for trees in ((outer,), (inner,), (outer, inner), ()):
+        with accounts_change():
+            plan_account(project.account, SharedTrees(project.root, trees, os.geteuid())).execute()
+        uid = project.uid
+        shared = [read_acl(each / "file").permissions(uid) for each in (outer, inner)]
+        assert shared == [6 if outer in trees else None, 6 if trees else None], trees
+    again = plan_account(project.account, SharedTrees(project.root, (), os.geteuid()))
+    assert again.steps == ()

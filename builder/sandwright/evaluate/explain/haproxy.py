@@ -28,7 +28,9 @@ _SERVER = re.compile(
 _HOST = re.compile(r"http-request set-var\(txn\.host\) str\((\S+):([0-9]+)\)")
 _HELD = re.compile(r"(!?)\{ var\(txn\.([a-z_0-9]+)\) -m found \}")
 _HARMLESS = (
-    "bind ", "http-request set-var(txn.method) method", "http-request set-var(txn.path) path",
+    "bind ", "error-log-format ", "http-request set-var(txn.method) method",
+    "http-request set-var(txn.path) path",
+    "http-request set-var(txn.masked) int(0)",
     "http-request set-var(txn.placeholder_", "http-request set-var(txn.secret_",
     "http-request wait-for-body ", "http-request set-header ", "http-request del-header ",
     "http-request set-uri %[pathq]", "http-response ", "http-error ", "filter ", "default_backend ",
@@ -37,7 +39,7 @@ _HARMLESS = (
 """Lines that let no request through: they name sockets and variables, or change what has been let through."""
 
 _USUAL: Mapping[str, bool] = {
-    "req.hdr_cnt(host)": True, "req.hdr(host)": True, "ssl_fc_sni": True,
+    "req.hdr_cnt(host)": True, "req.hdr(host)": True, "req.hdrs": True, "ssl_fc_sni": True,
 }  # fmt: skip
 """What holds of a request as a library writes it; everything else about its headers does not."""
 
@@ -141,12 +143,13 @@ class Haproxy:
 
 def _acl_matches(fetch: str, rest: str, request: HttpRequest) -> bool:
     path, _, query = request.target.partition("?")
-    if fetch == "path" and rest.startswith("-m reg "):
-        return re.search(rest.removeprefix("-m reg ").strip("'"), path) is not None
+    compared = {"path": path, "query": query, "pathq": request.target}.get(fetch)
+    if compared is not None and rest.startswith("-m reg "):
+        pattern = rest.removeprefix("-m reg ")
+        flags = re.IGNORECASE if pattern.startswith("-i ") else 0
+        return re.search(pattern.removeprefix("-i ").strip("'"), compared, flags) is not None
     if fetch == "method":
         return request.method in rest.removeprefix("-m str ").split()
     if fetch == "query":
-        return query == "" if rest == "-m len 0" else query == rest.removeprefix("-m str ")
-    if fetch == "url_param(_method)":
-        return any(each.partition("=")[0] == "_method" for each in query.split("&"))
+        return query != "" if rest == "-m len gt 0" else query == rest.removeprefix("-m str ")
     return _USUAL.get(fetch, False)

@@ -33,8 +33,12 @@ static void user_check(struct run *run)
     const struct plan *plan = &run->plan;
     notify_filter(run, "seccomp.bpf");
     refusals_share();
-    if (getpwnam(plan->user.account) == NULL || stat(plan->user.root, &status) != 0 || !S_ISDIR(status.st_mode))
+    const struct passwd *account = getpwnam(plan->user.account);
+    if (account == NULL || stat(plan->user.root, &status) != 0 || !S_ISDIR(status.st_mode))
         die("this project has no account on this machine: \"sandwright account-setup\" shows the commands that create one");
+    if (is_below(account->pw_dir, strlen(account->pw_dir), plan->user.root,
+                 (size_t)(base_name(plan->user.root) - plan->user.root - 1)))
+        die("programs of the host obey files in its home, which runs write: \"sandwright account-setup --yes\" corrects /etc/passwd");
     if (geteuid() == 0) {
         if (plan->proxy)
             egress_check(run);

@@ -104,7 +104,7 @@ def seatbelt_profile(policy: ResolvedPolicy) -> Artifact:
         expose=network.expose,
         sockets=[native(path, policy) for path in network.unix_sockets],
         own=_private_tmp(policy, found) if network.own_sockets else "",
-        shims=bool(policy.credentials.shims),
+        shims=policy.credentials.needs_bridge,
     )
     return Artifact("profile.sb", text.encode(), "the profile, for sandbox-exec -f")
 

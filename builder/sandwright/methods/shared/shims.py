@@ -1,4 +1,4 @@
-"""Where the shims of `credentials.shims` appear in a sandbox, method by method.
+"""Where the shims of `credentials.shims` and `credentials.signing` appear in a sandbox, method by method.
 
 Shims and the bridge's socket lie in one directory, which the session makes new for each run: `bin/NAME` for
 each program, `shim`, `sandwright-enter` and `socket`. A shim finds the socket beside its own file, so the
@@ -77,7 +77,7 @@ def shim_place(policy: ResolvedPolicy, method: str, directory: str) -> ShimPlace
 
     `reach` is `none` for a policy that keeps the sandbox from its bridge.
     """
-    if not policy.credentials.shims or method not in BROUGHT_IN:
+    if not policy.credentials.needs_bridge or method not in BROUGHT_IN:
         return None
     if method in CONTAINERS:
         return ShimPlace(PLACE, _bridge_reach(policy, method))
@@ -95,7 +95,8 @@ def shim_plan(policy: ResolvedPolicy, method: str) -> ShimPlan:
     if location is None:
         return ShimPlan()
     if fault := _bridge_obstacle(policy, method, location):
-        raise RenderError(f"{policy.source('credentials.shims')}: credentials.shims: {fault}")
+        field = "credentials.shims" if policy.credentials.shims else "credentials.signing"
+        raise RenderError(f"{policy.source(field)}: {field}: {fault}")
     passed = policy.environment.passes("PATH")
     search = None if passed else policy.environment.set.get("PATH", "/usr/local/bin:/usr/bin:/bin")
     loopback = location.reach == "loopback"

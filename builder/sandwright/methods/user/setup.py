@@ -26,6 +26,9 @@ from sandwright.progress import SILENT, Progress
 RECORD = "record.json"
 """What was made, beside the account's home."""
 
+NO_HOME = "/nonexistent"
+"""The home that passwd(5) has: sshd, mail programs and systemd obey files in one that runs can write."""
+
 SCHEMA = 1
 _LIMIT = 60.0
 _TREE = 600.0
@@ -164,6 +167,7 @@ def _check_tree(tree: Path) -> None:
 
 def _making(account: DedicatedAccount, workspace: SharedTrees) -> Iterator[AccountStep]:
     uid, before, project = uid_of(account.name), _read_account_record(account), workspace.project
+    former = _former_trees(before, workspace) if uid is not None else []
     passed = _closed_parents(workspace.trees, -1 if uid is None else uid)
     record = _Record(
         str(project),
@@ -173,9 +177,14 @@ def _making(account: DedicatedAccount, workspace: SharedTrees) -> Iterator[Accou
         before.mode if before else stat.S_IMODE(project.stat().st_mode),
     )
     base = Path(account.home).parent
+    for tree in former:
+        yield AccountStep(_revoking_lines(tree), _take_ownership(tree, uid or 0))
     if uid is None:
         says = f"create the system account {account.name}, without a password or a shell"
         yield AccountStep((says,), lambda: _useradd(account))
+    elif pwd.getpwnam(account.name).pw_dir != NO_HOME:
+        says = f"give {account.name} the home {NO_HOME} in /etc/passwd, for which the host has no files"
+        yield AccountStep((says,), lambda: _usermod(account))
     if before != record or not base.is_dir():
         says = f"create {base}: its home (0700), a directory for the root of its runs, and {RECORD}"
         yield AccountStep((says,), lambda: _make_directories(account, record))
@@ -186,12 +195,24 @@ def _making(account: DedicatedAccount, workspace: SharedTrees) -> Iterator[Accou
         says = f"close {project} to all others (mode o-rwx), other projects' accounts among them"
         yield AccountStep((says,), _restrict_others(project, 0))
     for tree in workspace.trees:
-        if uid is None or sharing.read_acl(tree).permissions(uid) != 7:
+        is_revoked = any(tree.is_relative_to(each) for each in former)
+        if uid is None or is_revoked or sharing.read_acl(tree).permissions(uid) != 7:
             says = f"share {tree} and all in it with it (entries rwX, also for new files)"
             yield AccountStep((says,), _sharing(account, tree, workspace.closed))
     for path in sorted(map(Path, workspace.closed)):
         if uid is not None and path.exists() and sharing.read_acl(path).permissions(uid) is not None:
             yield AccountStep((f"revoke its rights over {path}",), _take_ownership(path, uid))
+
+
+def _former_trees(before: _Record | None, workspace: SharedTrees) -> list[Path]:
+    """The trees that were shared under an earlier policy, and are in none of now's."""
+    shared = map(Path, before.shared if before else ())
+    gone = (each for each in shared if not any(each.is_relative_to(tree) for tree in workspace.trees))
+    return [each for each in gone if each.is_dir()]
+
+
+def _revoking_lines(tree: Path) -> tuple[str, str]:
+    return f"give its files in {tree} to the owner of {tree}", f"revoke its rights over {tree}"
 
 
 def _closed_parents(trees: Sequence[Path], uid: int) -> list[Path]:
@@ -202,9 +223,14 @@ def _closed_parents(trees: Sequence[Path], uid: int) -> list[Path]:
 
 def _useradd(account: DedicatedAccount) -> Sequence[str]:
     _run_as_root(
-        "useradd", "--system", "--user-group", "--no-create-home", "--home-dir", account.home,
+        "useradd", "--system", "--user-group", "--no-create-home", "--home-dir", NO_HOME,
         "--shell", "/usr/sbin/nologin", "--comment", "sandwright", account.name,
     )  # fmt: skip
+    return ()
+
+
+def _usermod(account: DedicatedAccount) -> Sequence[str]:
+    _run_as_root("usermod", "--home", NO_HOME, account.name)
     return ()
 
 
@@ -261,8 +287,7 @@ def _removing(account: DedicatedAccount, uid: int | None, record: _Record) -> It
     base, project = Path(account.home).parent, Path(record.project)
     for tree in filter(Path.is_dir, map(Path, record.shared)):
         if uid is not None:
-            says = (f"give its files in {tree} to the owner of {tree}", f"revoke its rights over {tree}")
-            yield AccountStep(says, _take_ownership(tree, uid))
+            yield AccountStep(_revoking_lines(tree), _take_ownership(tree, uid))
     if record.project and project.is_dir():
         others = f"{record.mode & stat.S_IRWXO:o}"
         yield AccountStep(

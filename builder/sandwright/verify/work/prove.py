@@ -81,7 +81,7 @@ def prove_work(
 def _work_policy(resolve: ResolveAt, project: WorkProject, settings: Sequence[str] = ()) -> ResolvedPolicy:
     resolved = replace(resolve(project.root, project.settings(settings)), workspace="live")
     whole = with_kept_limits(resolved, project.declaration)
-    return replace(whole, credentials=replace(whole.credentials, shims={}))
+    return replace(whole, credentials=replace(whole.credentials, shims={}, signing=()))
 
 
 def _prove_work(proof: _Proof, probe: WorkProbe) -> ProbeOutcome:

@@ -31,6 +31,7 @@
 #include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 #ifdef __APPLE__
@@ -200,8 +201,19 @@ static void write_all(int bridge, int target, const char *data, size_t size)
     }
 }
 
+static const char *unfinished; /* a signature's file, which is removed unless the call succeeds */
+
+static void remove_unfinished(void)
+{
+    if (unfinished)
+        unlink(unfinished);
+}
+
 static _Noreturn void end_like(const unsigned char *how)
 {
+    if (how[0] == 0 && how[1] == 0)
+        unfinished = NULL;
+    remove_unfinished();
     if (how[0] == 0)
         exit(how[1]);
     struct rlimit none = {0, 0};
@@ -471,6 +483,137 @@ static int enter(const char *directory, int count, char **arguments)
     return why == ENOENT ? 127 : 126;
 }
 
+/* Git's programs for signatures: only what signs with a key of the host's goes to the bridge. */
+
+/* The next program of this name on PATH that is no shim. */
+static _Noreturn void run_own_program(const char *directory, char **arguments)
+{
+    static char path[PATH_MAX], shim[PATH_MAX];
+    struct stat ours, found;
+    snprintf(shim, sizeof shim, "%s/shim", directory);
+    const char *rest = getenv("PATH");
+    int known = stat(shim, &ours) == 0;
+    while (rest && *rest) {
+        int length = (int)strcspn(rest, ":");
+        snprintf(path, sizeof path, "%.*s/%s", length, rest, self);
+        rest += length + (rest[length] == ':');
+        if (stat(path, &found) < 0 || access(path, X_OK) < 0)
+            continue;
+        int is_shim = known && found.st_dev == ours.st_dev && found.st_ino == ours.st_ino;
+        if (is_shim || strncmp(path, directory, strlen(directory)) == 0)
+            continue;
+        execv(path, arguments);
+        break;
+    }
+    fprintf(stderr, "%s: not installed in this sandbox; the bridge only signs commits and tags\n", self);
+    exit(127);
+}
+
+/* Whether this name stands for a signing key of the policy's, and not for a shim. */
+static int only_signs(const char *directory)
+{
+    static char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/sign-%s", directory, self);
+    return access(path, F_OK) == 0;
+}
+
+static int signs(int count, char **arguments)
+{
+    for (int index = 1; index < count; index++) {
+        if (strcmp(self, "gpg") == 0 && strcmp(arguments[index], "-bsau") == 0)
+            return 1;
+        if (strcmp(self, "ssh-keygen") == 0 && strcmp(arguments[index], "-Y") == 0 && index + 1 < count &&
+            strcmp(arguments[index + 1], "sign") == 0)
+            return 1;
+    }
+    return 0;
+}
+
+/* The beginning of a file, as text. */
+static int read_beginning(const char *path, char *text, size_t size)
+{
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return 0;
+    size_t got = fread(text, 1, size - 1, file);
+    fclose(file);
+    text[got] = '\0';
+    return got > 0;
+}
+
+/* A key by its text, where that can be read here, or by its path, with `~` for the home directory. */
+static char *key_name(char *path)
+{
+    static char text[16 * 1024], shown[PATH_MAX];
+    const char *home = getenv("HOME");
+    size_t length = home ? strlen(home) : 0;
+    if (read_beginning(path, text, sizeof text) && strncmp(text, "-----", 5) != 0) {
+        text[strcspn(text, "\n")] = '\0';
+        return text;
+    }
+    if (length > 1 && strncmp(path, home, length) == 0 && path[length] == '/') {
+        snprintf(shown, sizeof shown, "~%s", path + length);
+        return shown;
+    }
+    return path;
+}
+
+/* Whether a private key can be read here: then it is the sandbox's, and needs no bridge. */
+static int has_private_key(const char *path)
+{
+    static char text[64], private[PATH_MAX];
+    snprintf(private, sizeof private, "%s", path);
+    size_t length = strlen(private);
+    if (length > 4 && strcmp(private + length - 4, ".pub") == 0)
+        private[length - 4] = '\0';
+    return read_beginning(private, text, sizeof text) && strncmp(text, "-----BEGIN", 10) == 0;
+}
+
+/* Make a file that ssh-keygen would sign standard input, and FILE.sig standard output. */
+static void take_files(const char *file)
+{
+    static char path[PATH_MAX];
+    if (snprintf(path, sizeof path, "%s.sig", file) >= (int)sizeof path)
+        fail("%s: the path is too long", file);
+    int input = open(file, O_RDONLY | O_CLOEXEC);
+    int output = input < 0 ? -1 : open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (output < 0)
+        fail("%s: %s", input < 0 ? file : path, strerror(errno));
+    unfinished = path;
+    atexit(remove_unfinished);
+    if (dup2(input, 0) < 0 || dup2(output, 1) < 0)
+        fail("%s: %s", file, strerror(errno));
+}
+
+/* ssh-keygen's arguments for the bridge: without the file, and with the key as the bridge knows it. */
+static int take_signing_arguments(const char *directory, int count, char **arguments)
+{
+    char *file = NULL, **words = calloc((size_t)count + 1, sizeof *words);
+    int kept = 0;
+    if (!words)
+        fail("no memory");
+    for (int index = 1; index < count; index++) {
+        int valued = strcmp(arguments[index], "-Y") == 0 || strcmp(arguments[index], "-n") == 0 ||
+                     strcmp(arguments[index], "-f") == 0 || strcmp(arguments[index], "-O") == 0;
+        if (strcmp(arguments[index], "-f") == 0 && index + 1 < count && has_private_key(arguments[index + 1]))
+            run_own_program(directory, arguments);
+        if (arguments[index][0] != '-' && !file) {
+            file = arguments[index];
+            continue;
+        }
+        words[kept++] = arguments[index];
+        if (valued && index + 1 < count) {
+            words[kept++] = strcmp(arguments[index], "-f") == 0 ? key_name(arguments[index + 1]) : arguments[index + 1];
+            index++;
+        }
+    }
+    memcpy(arguments + 1, words, (size_t)kept * sizeof *words);
+    free(words);
+    if (file)
+        take_files(file);
+    return kept + 1;
+}
+
 int main(int count, char **arguments)
 {
     static char directory[PATH_MAX];
@@ -481,6 +624,12 @@ int main(int count, char **arguments)
     own_directory(directory, sizeof directory);
     if (strcmp(self, "sandwright-enter") == 0)
         return enter(directory, count, arguments);
+    if (only_signs(directory)) {
+        if (!signs(count, arguments))
+            run_own_program(directory, arguments);
+        if (strcmp(self, "ssh-keygen") == 0)
+            count = take_signing_arguments(directory, count, arguments);
+    }
     int bridge = connect_bridge(directory);
     fcntl(bridge, F_SETFD, FD_CLOEXEC);
     catch_signals();

@@ -168,9 +168,9 @@ _OWN_VARIABLES = frozenset((FLAGS, "SANDWRIGHT_PASSED", "SANDWRIGHT_PRIVATE"))
 
 def _check_expressible(policy: ResolvedPolicy) -> None:
     """Refuse what an outer container has no place for."""
-    if policy.credentials.shims:
-        source = policy.source("credentials.shims")
-        raise RenderError(f"{source}: credentials.shims: gVisor's outer container cannot have shims")
+    if policy.credentials.needs_bridge:
+        field = "credentials.shims" if policy.credentials.shims else "credentials.signing"
+        raise RenderError(f"{policy.source(field)}: {field}: gVisor's outer container cannot have shims")
     if policy.network.http:
         source = policy.source("network.http")
         raise RenderError(f"{source}: network.http: {reasons.NO_INSPECTION}")

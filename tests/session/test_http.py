@@ -1,0 +1,302 @@
+"""Sessions with `network.http` and `credentials.http`: the host's key arrives upstream and is not inside.
+
+A canary in a network namespace of its own writes down what arrived; it echoes it, too.
+
+Tests of session/http_secrets.py.
+Tests of egress/inspection_plan.py.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from sandwright.session.http_secrets import placeholder
+from support.canary import Canary, canary
+from support.netlab import WORLD, World, hosts_file, lab
+from support.thorough import representative
+
+pytestmark = [
+    pytest.mark.needs("haproxy", "squid", "ip", "curl", "unshare", "openssl"),
+    pytest.mark.skipif(os.geteuid() != 0, reason="making network namespaces with addresses takes root"),
+]
+
+KEY = "sk-ant-api03-REALrealREALrealREALreal0123456789"
+ANSWER = re.compile(r"^status ([0-9]{3})", re.MULTILINE)
+GAPS = ("filesystem.attributes", "filesystem.protect", "process.kernel", "filesystem.git-links")
+METHODS = [
+    pytest.param("bwrap", marks=pytest.mark.needs("bwrap")),
+    pytest.param("landlock"),
+    pytest.param("vm", marks=pytest.mark.needs("bwrap", "linux.uml")),
+]
+
+
+@pytest.fixture(scope="module")
+def world() -> Iterator[World]:
+    with lab() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def upstream(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Canary]:
+    """HTTPS at a port below 1024, to which names lead inside, too."""
+    with contextlib.ExitStack() as stack:
+        with world.inside():
+            running = canary(tmp_path_factory.mktemp("canary"), ["api.example"], WORLD, 444)
+            found = stack.enter_context(running)
+        yield found
+
+
+@dataclass
+class Setup:
+    """A project, directories of a user's own, and the upstream."""
+
+    project: Path
+    base: Path
+    upstream: Canary
+    environment: dict[str, str]
+
+    def command(self, words: list[str], *options: str) -> list[str]:
+        """`sandwright run` on a machine whose hosts file knows the upstream."""
+        script = 'mount --bind "$1" /etc/hosts && shift && exec "$@"'
+        run = [
+            sys.executable,
+            "-P",
+            "-c",
+            "from sandwright.cli import main; main()",
+            "run",
+            "--trust-policy",
+            *options,
+            "--",
+            *words,
+        ]
+        return ["unshare", "--mount", "sh", "-c", script, "sh", str(self.base / "hosts"), *run]
+
+    def run(self, words: list[str], *options: str) -> subprocess.CompletedProcess[str]:
+        self.upstream.arrived.clear()
+        return subprocess.run(
+            self.command(words, *options), cwd=self.project, env=self.environment, text=True,
+            stdin=subprocess.DEVNULL, capture_output=True, timeout=120, check=False,
+        )  # fmt: skip
+
+    def curl(self, *requests: str) -> list[str]:
+        """A script with requests, each as curl's words, that writes the status of each."""
+        lines = [f"curl -sS -m 20 -w '\\nstatus %{{http_code}}\\n' {each}" for each in requests]
+        return ["sh", "-c", "\n".join(lines)]
+
+
+def _policy(method: str, source: str = "env:API_KEY", more: str = "") -> str:
+    gaps = ", ".join(f"{{feature: {each}, method: landlock, reason: a test}}" for each in GAPS)
+    return textwrap.dedent(f"""\
+        schema: 1
+        method: {method}
+        network:
+          mode: proxy
+          http:
+            - {{host: 'api.example:444', methods: [GET], paths: ['/repos/acme/*']}}
+        credentials:
+          http:
+            - {{host: 'api.example:444', header: x-api-key, from: '{source}'{more}}}
+        """) + (f"accept_gaps: [{gaps}]\n" if method == "landlock" else "")
+
+
+@pytest.fixture
+def setup(tmp_path: Path, upstream: Canary) -> Setup:
+    project = tmp_path / "project"
+    project.mkdir()
+    for name in ("home", "cache", "state", "config"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "run").mkdir(mode=0o700)
+    (tmp_path / "hosts").write_text(hosts_file({WORLD: "api.example"}))
+    bundle = tmp_path / "bundle.pem"
+    bundle.write_text(upstream.authority)
+    names = {
+        "HOME": "home",
+        "XDG_CACHE_HOME": "cache",
+        "XDG_STATE_HOME": "state",
+        "XDG_CONFIG_HOME": "config",
+    }
+    environment = {**os.environ, **{key: str(tmp_path / value) for key, value in names.items()}}
+    environment |= {"XDG_RUNTIME_DIR": str(tmp_path / "run"), "SSL_CERT_FILE": str(bundle), "API_KEY": KEY}
+    return Setup(project, tmp_path, upstream, environment)
+
+
+GOOD, OTHER = "https://api.example:444/repos/acme/tool", "https://api.example:444/user"
+
+SWEEP = """
+printf 'inside %s\\n' "$API_KEY"
+for file in /proc/[0-9]*/environ /proc/[0-9]*/cmdline; do
+    tr '\\0' '\\n' < "$file" 2>/dev/null
+done | grep -c "$1"
+grep -rls "$1" "$PWD" "$HOME" /tmp /run /etc /dev/shm 2>/dev/null | wc -l
+"""
+
+
+@pytest.mark.parametrize("method", representative(METHODS, "bwrap", "landlock"))
+def test_the_key_arrives_and_is_not_inside(setup: Setup, method: str) -> None:
+    (setup.project / "sandbox.yaml").write_text(_policy(method))
+    script = setup.curl(f"-o /dev/null {GOOD}", f'-o /dev/null -H "x-api-key: $API_KEY" {GOOD}')
+    sweep = ["sh", "-c", f"{script[2]}\n{SWEEP}", "sh", "[R]EALrealREAL"]
+    done = setup.run(sweep)
+    assert done.returncode == 0, done.stderr
+    assert [each.header("x-api-key") for each in setup.upstream.arrived] == [[KEY], [KEY]]
+    assert ANSWER.findall(done.stdout) == ["200", "200"]
+    inside = done.stdout.partition("inside ")[2].split()
+    assert inside[0] != KEY
+    assert (inside[0][:13], len(inside[0])) == (KEY[:13], len(KEY))
+    assert inside[1:] == ["0", "0"], "the key was found in an environment, an argument or a file"
+
+
+def test_the_sweep_finds_what_is_there(setup: Setup) -> None:
+    """The control: with the variable passed, the same search finds it."""
+    (setup.project / "sandbox.yaml").write_text("schema: 1\nmethod: bwrap\nenvironment: {pass: [API_KEY]}\n")
+    done = setup.run(["sh", "-c", SWEEP, "sh", "[R]EALrealREAL"])
+    assert done.stdout.split()[1] == KEY
+    assert done.stdout.split()[2] != "0"
+
+
+@pytest.mark.needs("bwrap")
+def test_what_no_rule_allows_is_refused_and_reported(setup: Setup) -> None:
+    (setup.project / "sandbox.yaml").write_text(_policy("bwrap"))
+    denials = setup.base / "denials"
+    script = setup.curl(
+        GOOD, OTHER, f"-d a=b {GOOD}", f"-H 'x-api-key: of-somebody-else' {GOOD}?secret=query"
+    )
+    done = setup.run(script, "--denials", str(denials))
+    assert ANSWER.findall(done.stdout) == ["200", "403", "403", "403"]
+    assert "no rule of network.http allows this method and path" in done.stdout
+    assert len(setup.upstream.arrived) == 1, done.stdout + done.stderr
+    assert "refused: the request GET https://api.example:444/user, once: network.http" in done.stderr
+    assert "{http: [..., {host: 'api.example:444', methods: [GET], paths: ['/user']}]}" in done.stderr
+    lines = [json.loads(line) for line in denials.read_text().splitlines()]
+    found = [each for each in lines if each["kind"] == "request"]
+    assert [each["field"] for each in found] == ["network.http", "network.http", "credentials.http"]
+    assert "query" not in denials.read_text() + done.stderr
+
+
+@pytest.mark.needs("bwrap")
+def test_a_host_is_reached_by_its_proxy_alone(setup: Setup) -> None:
+    """Without variables by name, and never as a tunnel, in the clear, or at its address."""
+    (setup.project / "sandbox.yaml").write_text(_policy("bwrap"))
+    proxy = "-x http://127.0.0.1:3128"
+    script = setup.curl(
+        f"-o /dev/null --noproxy '*' {GOOD}",
+        f"-o /dev/null {proxy} http://api.example/repos/acme/tool",
+        f"-o /dev/null {proxy} -p http://api.example:444/repos/acme/tool",
+        f"-o /dev/null {proxy} -k --connect-to ::{WORLD}:444 {GOOD}",
+    )
+    done = setup.run(script)
+    assert len(setup.upstream.arrived) == 1, done.stdout + done.stderr
+    assert ANSWER.findall(done.stdout)[:2] == ["200", "403"]
+
+
+@pytest.mark.needs("bwrap")
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("env:NOT_SET", "none of NOT_SET, NOT_SET_FILE and NOT_SET_COMMAND is set"),
+        ("file:$PROJECT", "can be read by the sandbox"),
+        ("file:/none/such", "/none/such"),
+        ("cmd:false", "has failed"),
+        ("cmd:no-such-program-here", "is not installed"),
+        ("cmd:echo two words", "no secret"),
+    ],
+)
+def test_nothing_starts_without_the_secret(setup: Setup, source: str, message: str) -> None:
+    (setup.project / "secret").write_text(KEY)
+    source = source.replace("$PROJECT", str(setup.project / "secret"))
+    (setup.project / "sandbox.yaml").write_text(_policy("bwrap", source, ", variable: API_KEY"))
+    done = setup.run(["sh", "-c", "echo started"])
+    assert done.returncode == 125
+    assert message in done.stderr
+    assert KEY not in done.stderr
+    assert "started" not in done.stdout
+
+
+@pytest.mark.needs("bwrap")
+def test_a_secret_changes_while_a_run_goes_on(setup: Setup) -> None:
+    file = setup.base / "config/key"
+    file.write_text(KEY)
+    (setup.project / "sandbox.yaml").write_text(
+        _policy("bwrap", f"file:{file}", ", lifetime: 1s, scheme: Bearer").replace(
+            "x-api-key", "authorization"
+        )
+    )
+    (setup.upstream.arrived).clear()
+    script = f"curl -sS -m 20 {GOOD}; echo first; until [ -e go ]; do sleep 0.1; done; curl -sS -m 20 {GOOD}"
+    with subprocess.Popen(
+        setup.command(["sh", "-c", script]), cwd=setup.project, env=setup.environment, text=True,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True,
+    ) as running:  # fmt: skip
+        try:
+            assert running.stdout is not None
+            assert any("first" in line for line in iter(running.stdout.readline, ""))
+            file.write_text("another-secret-of-the-host")
+            time.sleep(3)
+            (setup.project / "go").touch()
+            assert running.wait(60) == 0
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(running.pid, signal.SIGKILL)
+    found = [each.header("authorization") for each in setup.upstream.arrived]
+    assert found == [[f"Bearer {KEY}"], ["Bearer another-secret-of-the-host"]]
+
+
+@pytest.mark.needs("bwrap")
+def test_nothing_of_it_stays_on_the_host(setup: Setup) -> None:
+    (setup.project / "sandbox.yaml").write_text(_policy("bwrap"))
+    log = setup.base / "audit"
+    done = setup.run(setup.curl(GOOD, OTHER), "--audit", str(log))
+    assert done.returncode == 0, done.stderr
+    bundle = setup.base / "bundle.pem"
+    bundle.unlink()
+    files = [each for each in setup.base.rglob("*") if each.is_file()]
+    assert len(files) > 5
+    holding = [str(each) for each in files if KEY.encode() in each.read_bytes()]
+    assert holding == []
+    keys = [str(each) for each in files if b"PRIVATE KEY" in each.read_bytes()]
+    assert keys == []
+    entries = [json.loads(line) for line in log.read_text().splitlines()]
+    refused = [each for each in entries if each.get("event") == "refused"]
+    assert [(each["method"], each["path"], each["reason"]) for each in refused] == [("GET", "/user", "rule")]
+
+
+@pytest.mark.parametrize(
+    ("secret", "kept"),
+    [
+        ("sk-ant-api03-AbCdEfGh0123456789", "sk-ant-api03-"),
+        ("ghp_0123456789abcdefABCDEF0123456789abcd", "ghp_"),
+        ("123e4567-e89b-12d3-a456-426614174000", ""),
+        ("abcd-efgh-ijkl", ""),
+        ("plainsecretwithoutanyprefix", ""),
+        ("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJlLW9mLXRoZS10b2tlbg", "eyJhbGciOiJIUzI1NiJ9."),
+    ],
+)
+def test_a_placeholder_has_the_shape_and_nothing_of_the_secret(secret: str, kept: str) -> None:
+    one, other = placeholder(secret), placeholder(secret)
+    assert one != other
+    assert secret not in (one, other)
+    assert len(one) == len(secret)
+    assert one.startswith(kept)
+    rest = secret.rpartition(".")[2] if "." in secret else secret[len(kept) :]
+    assert one[-len(rest) :] != rest
+    same = sum(a == b for a, b in zip(one[-len(rest) :], rest, strict=True))
+    assert same <= len(rest) // 2 + rest.count("-")
+
+
+def test_the_programs_are_here() -> None:
+    """The tests above do nothing without them, where they are required."""
+    assert all(map(shutil.which, ("haproxy", "squid", "openssl")))

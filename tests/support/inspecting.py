@@ -1,0 +1,197 @@
+"""A running inspecting proxy in the lab, and clients that say to it what they like, byte for byte."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import re
+import socket
+import ssl
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandwright.api import Policy
+from sandwright.egress import Proxy, proxy
+from sandwright.egress.inspection import set_values
+from sandwright.policy.facts import CERTIFICATES, HostFacts
+from sandwright.policy.resolved import ResolvedPolicy
+from support.canary import Arrived, Canary, canary
+from support.netlab import WORLD, World, hosts_file
+
+PORT = 8443
+API, OPEN, PART, NPM, GIT = "api.example", "open.example", "part.example", "npm.example", "git.example"
+TUNNEL = "other.example"
+"""A host of `network.allow`, at the same address as the opened ones."""
+
+SECRET, PLACEHOLDER = "sk-real-0123456789abcdef-real", "sk-fake-0123456789abcdef-fake"
+
+POLICY = f"""
+schema: 1
+method: bwrap
+network:
+  mode: proxy
+  allow: ['{TUNNEL}:{PORT}', '*.{API}']
+  http:
+    - host: '{API}:{PORT}'
+      methods: [GET, HEAD, POST]
+      paths: ['/repos/acme/*', '/stream/**', '/bytes/*', '/elsewhere', '/parts', '/raw']
+    - {{host: '{OPEN}:{PORT}'}}
+    - {{host: '{PART}:{PORT}', paths: ['/ws/*']}}
+    - {{host: '{NPM}:{PORT}', methods: [GET], paths: ['/@acme%2f*']}}
+    - {{host: '{GIT}:{PORT}', git: read, repos: ['acme/*']}}
+credentials:
+  http:
+    - {{host: '{API}:{PORT}', header: x-api-key, from: 'env:API_KEY'}}
+"""
+HOSTS = (API, OPEN, PART, NPM, GIT)
+
+
+def policy_with(text: str, authority: str) -> ResolvedPolicy:
+    """A policy on a host that believes one authority."""
+    facts = HostFacts(
+        os="linux", home="/home/ada", project="/home/ada/p", texts={CERTIFICATES: f"# tests\n{authority}"}
+    )
+    return Policy.from_text(text).resolve(facts)
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What came back on a connection, until its end or a silence."""
+
+    raw: bytes
+
+    @property
+    def status(self) -> int:
+        """Of the first answer; 0 for a connection that was closed without one."""
+        found = re.match(rb"HTTP/1\.[01] (\d{3})", self.raw)
+        return int(found[1]) if found else 0
+
+
+@dataclass(frozen=True)
+class Inspected:
+    """A proxy with hosts that it opens, and the upstream behind it."""
+
+    policy: ResolvedPolicy
+    proxy: Proxy
+    canary: Canary
+
+    @property
+    def folder(self) -> Path:
+        """Where the inspecting proxy has its files."""
+        return self.proxy.directory / "http"
+
+    @functools.cached_property
+    def entrance(self) -> tuple[int, bytes]:
+        """The relay's port for launchers, and what they say first."""
+        port, greeting = (self.proxy.directory / "greeting").read_bytes().split(b"\n", 1)
+        return int(port), greeting
+
+    @functools.cached_property
+    def trust(self) -> str:
+        """The certificates that a sandbox believes."""
+        return (self.proxy.directory / "trust" / "authorities.pem").read_text().split("\n", 1)[1]
+
+    def connection(self, first: bytes = b"", *, timeout: float = 5.0) -> socket.socket:
+        """A connection as programs of a sandbox have it, and what is said on it at once."""
+        port, greeting = self.entrance
+        made = socket.create_connection(("127.0.0.1", port), timeout=timeout)
+        made.sendall(greeting + first)
+        return made
+
+    def tunnel(
+        self,
+        host: str = API,
+        *,
+        sni: str | None = None,
+        alpn: Sequence[str] = ("http/1.1",),
+        request: bytes | None = None,
+        context: ssl.SSLContext | None = None,
+    ) -> ssl.SSLSocket:
+        """A connection of TLS with an opened host. Raise ConnectionRefusedError without a tunnel."""
+        plain = self.connection(request or f"CONNECT {host}:{PORT} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+        with contextlib.ExitStack() as stack:
+            stack.callback(plain.close)
+            said = head(plain)
+            if b" 200 " not in said.split(b"\r\n")[0]:
+                raise ConnectionRefusedError(said.decode("latin-1"))
+            settings = context or self.believing(alpn)
+            found = settings.wrap_socket(plain, server_hostname=host if sni is None else sni or None)
+            stack.pop_all()
+            return found
+
+    def believing(self, alpn: Sequence[str] = ()) -> ssl.SSLContext:
+        """Settings of a client of TLS that believes the authority of this run."""
+        context = ssl.create_default_context(cadata=self.trust)
+        if alpn:
+            context.set_alpn_protocols(list(alpn))
+        return context
+
+    def ask(self, sent: bytes, host: str = API, *, patience: float = 5.0) -> Reply:
+        """Send bytes to an opened host, and read to the end, or until nothing comes for some seconds."""
+        with self.tunnel(host) as connection:
+            connection.sendall(sent)
+            return Reply(rest(connection, patience))
+
+    @contextlib.contextmanager
+    def arriving(self) -> Iterator[list[Arrived]]:
+        """The requests that arrive at the upstream in the length of a `with`: complete behind it."""
+        found: list[Arrived] = []
+        before = len(self.canary.arrived)
+        yield found
+        found += self.canary.arrived[before:]
+
+
+def head(connection: socket.socket) -> bytes:
+    """The head of an answer, and nothing behind it."""
+    said = b""
+    while not said.endswith(b"\r\n\r\n") and (byte := connection.recv(1)):
+        said += byte
+    return said
+
+
+def rest(connection: socket.socket, patience: float) -> bytes:
+    """All that comes until the end, or until nothing comes for some seconds."""
+    connection.settimeout(patience)
+    said = []
+    with contextlib.suppress(OSError):
+        while block := connection.recv(65536):
+            said.append(block)
+    return b"".join(said)
+
+
+@contextlib.contextmanager
+def inspected(world: World, text: str = POLICY, *, secrets: bool = True) -> Iterator[Inspected]:
+    """A proxy with an upstream for all hosts of a policy, for the length of a `with`."""
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="sandwright-inspected-")))
+        folder.chmod(0o755)
+        with world.inside():
+            upstream = stack.enter_context(canary(folder, [*HOSTS, TUNNEL], WORLD, PORT))
+        names = folder / "hosts"
+        names.write_text(hosts_file({WORLD: " ".join((*HOSTS, TUNNEL))}))
+        names.chmod(0o644)
+        policy = policy_with(text, upstream.authority)
+        running = stack.enter_context(proxy(policy, hosts_file=names, nameservers=("45.33.32.53",)))
+        found = Inspected(policy, running, upstream)
+        for file, value in (("secrets.map", SECRET), ("placeholders.map", PLACEHOLDER)) if secrets else ():
+            set_values(found.folder, file, {f"{API}:{PORT}:x-api-key": value})
+        yield found
+
+
+TARGET = "/repos/acme/x"
+
+
+def request(
+    target: str = TARGET,
+    *headers: str,
+    method: str = "GET",
+    host: str | None = f"{API}:{PORT}",
+    version: str = "HTTP/1.1",
+    body: bytes = b"",
+) -> bytes:
+    """A request as a client would write it, with what is given, for a connection that ends with it."""
+    lines = [f"{method} {target} {version}", *([f"Host: {host}"] if host is not None else [])]
+    lines += [*headers, "Connection: close"]
+    return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + body
