@@ -53,7 +53,10 @@ GRANTED: Mapping[str, tuple[str, ...]] = {
     "network.http": ("network/requests-allowed", "network/requests-refused"),
     "environment.pass": ("environment/passed",),
     "environment.set": ("environment/set",),
-    "workspace": ("workspace/project-unchanged", "workspace/no-names"),
+    "workspace": tuple(
+        f"workspace/{name}"
+        for name in ("project-unchanged", "no-names", "held-tools", "held-git", "held-odd")
+    ),
     "user.mapping": ("files/write",),
     "credentials.shims": tuple(f"secrets/{name}" for name in ("two-tokens", "refused", "inside", "outside")),
     "credentials.http": ("network/requests-secret",),
@@ -68,6 +71,9 @@ RUNS: Mapping[str, str] = {
     "network/requests-secret": "the secret goes to requests with the placeholder or without the header",
     "workspace/project-unchanged": "programs change a copy, and no byte of the project",
     "workspace/no-names": "no name appears in the project, not even for a moment",
+    "workspace/held-tools": "names that tools run by themselves are not applied unless named",
+    "workspace/held-git": "what decides which programs Git runs is not applied unless named",
+    "workspace/held-odd": "odd files and names are not applied unless named",
     "lifecycle/starts": "the sandbox starts, and the probe program runs in it to its end",
     "lifecycle/exit-status": "the launcher exits with the command's exit status",
     "lifecycle/signal": "if signal N ends the command, the exit status is 128 + N",
