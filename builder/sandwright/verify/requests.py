@@ -80,8 +80,8 @@ class _Attempted:
 def request_outcomes(resolve: Resolve, method: str) -> Iterator[ProbeOutcome]:
     """The verdicts on the inspecting proxy of this machine. Raise SandwrightError where none starts."""
     policy = resolve(SETTINGS)
-    with scratch_directory() as place:
-        hosts = Path(place, "hosts")
+    with scratch_directory() as root:
+        hosts = root / "hosts"
         hosts.write_text(f"192.0.2.1 {HOST}\n")  # an address that squid refuses, so that nobody is asked
         yield from _outcomes_of(policy, method, hosts)
 
