@@ -191,6 +191,16 @@ def test_what_no_rule_allows_is_refused_and_reported(setup: Setup) -> None:
 
 
 @pytest.mark.needs("bwrap")
+def test_a_program_that_trusts_other_authorities_is_named(setup: Setup) -> None:
+    (setup.project / "sandbox.yaml").write_text(_policy("bwrap"))
+    (setup.project / "other.pem").write_text(setup.upstream.authority)
+    done = setup.run(setup.curl(f"--cacert other.pem {GOOD}"))
+    assert ANSWER.findall(done.stdout) == ["000"]
+    assert "the program does not trust the run's authority" in done.stderr
+    assert "list api.example:444 in network.allow: a tunnel" in done.stderr
+
+
+@pytest.mark.needs("bwrap")
 def test_a_host_is_reached_by_its_proxy_alone(setup: Setup) -> None:
     """Without variables by name, and never as a tunnel, in the clear, or at its address."""
     (setup.project / "sandbox.yaml").write_text(_policy("bwrap"))
