@@ -31,6 +31,7 @@ from sandwright.questions import (
 
 Recording = list[tuple[Question, Answer]]
 
+_NO_COPIES: Mapping[str, str] = {}
 _MOST_LINKS = 40
 _TICKS = 20_000_000
 """Nanoseconds."""
@@ -67,7 +68,7 @@ class LiveHost:
         """The answer to a question, as it was when it was first asked. Raise KeyError for no kind."""
         question = (kind, subject, *more)
         if question not in self._answers:
-            self._answers[question] = KINDS[kind](*map(self._location, question[1:]))
+            self._answers[question] = answer(question, self._copies)
         return self._answers[question]
 
     def entry(self, path: str) -> str:
@@ -75,15 +76,8 @@ class LiveHost:
         if is_process(path):  # each process sees another thing there
             return ""
         if path not in self._entries:
-            self._entries[path] = entry_at(self._location(path))
+            self._entries[path] = entry_at(_location(path, self._copies))
         return self._entries[path]
-
-    def _location(self, path: str) -> str:
-        """Where a path is on this host, if a sandbox sees another directory there; else the word as it is."""
-        for directory, other in self._copies.items():
-            if path == directory or path.startswith(f"{directory}/"):
-                return other + path[len(directory) :]
-        return path
 
     def forget(self, path: str) -> None:
         """Look again at a path and its parents, after we created it."""
@@ -127,7 +121,7 @@ class LiveHost:
     def content(self, path: str, most: int = SMALL) -> bytes | None:
         """The content of a plain file of at most `most` bytes, 1 MiB at the most; None for anything else."""
         if path not in self._contents:
-            self._contents[path] = found = content_of(self._location(path))
+            self._contents[path] = found = content_of(_location(path, self._copies))
             self._answers["content", path] = digest_of(*found)
         size, content = self._contents[path]
         return content if size <= most else None
@@ -146,7 +140,7 @@ class LiveHost:
         return sorted(map(os.fsdecode, found))
 
     def _index(self, path: str) -> bytes:
-        data = index_bytes(self._location(path))
+        data = index_bytes(_location(path, self._copies))
         self._answers["index", path] = index_of(data)
         return data
 
@@ -208,22 +202,32 @@ class LiveHost:
         return {question[1]: answer[0] for question, answer in self._answers.items() if question[0] == kind}
 
 
-def changed(recording: Iterable[tuple[Iterable[str], Iterable[str]]]) -> Question | None:
-    """The first question whose answer is another now; None when all are the same."""
+def changed(
+    recording: Iterable[tuple[Iterable[str], Iterable[str]]], copies: Mapping[str, str] = _NO_COPIES
+) -> Question | None:
+    """The first question whose answer is another now; None when all are the same. `copies` as of LiveHost."""
     for words, before in recording:
         question = tuple(words)
         try:
-            if answer(question) != tuple(before):
+            if answer(question, copies) != tuple(before):
                 return question
         except (KeyError, TypeError, ValueError, IncompleteSearch):  # no kind of ours, or other words
             return question
     return None
 
 
-def answer(question: Question) -> Answer:
+def answer(question: Question, copies: Mapping[str, str] = _NO_COPIES) -> Answer:
     """The answer to a question now. Raise KeyError, TypeError or ValueError for a malformed question."""
     kind, *subjects = question
     if kind != "entries":
-        return KINDS[kind](*subjects)
+        return KINDS[kind](*(_location(each, copies) for each in subjects))
     folder, *names = subjects
-    return tuple(entry_at(f"{folder.rstrip('/')}/{name}") for name in names)
+    return tuple(entry_at(_location(f"{folder.rstrip('/')}/{name}", copies)) for name in names)
+
+
+def _location(path: str, copies: Mapping[str, str]) -> str:
+    """Where a path is on this host, if a sandbox sees another directory there; else the word as it is."""
+    for directory, other in copies.items():
+        if path == directory or path.startswith(f"{directory}/"):
+            return other + path[len(directory) :]
+    return path

@@ -30,11 +30,12 @@ def test_named_probes_exist() -> None:
         assert set(names) <= everywhere, feature
 
 
-@pytest.mark.needs("bwrap")
+@pytest.mark.needs("bwrap", "squid", "haproxy", "openssl")
 def test_a_real_proof_has_the_probes_that_are_listed(tmp_path: Path) -> None:
     (tmp_path / "p").mkdir()
     (tmp_path / "p" / "sandbox.yaml").write_text(
         "method: bwrap\nworkspace: review\nresources: {files: 64, time: 1h}\nenvironment: {set: {A: b}}\n"
+        "network: {mode: proxy, http: [{host: a.example}]}\n"
     )
     report = tmp_path / "report.json"
     subprocess.run([*SANDWRIGHT, "verify", "--json", report], cwd=tmp_path / "p", timeout=300, check=False)
@@ -43,7 +44,14 @@ def test_a_real_proof_has_the_probes_that_are_listed(tmp_path: Path) -> None:
     listed = methods.probe_names("bwrap")
     assert len(attempted - paths) > 90
     assert attempted - paths <= listed, "the documentation does not know these"
-    others = {"lifecycle/starts", "limits/pids", "limits/memory", "network/proxy", "network/host"}
+    others = {
+        "processes/host-interfaces",
+        "lifecycle/starts",
+        "limits/pids",
+        "limits/memory",
+        "network/proxy",
+        "network/host",
+    }
     others |= {"files/home"} | (set() if os.geteuid() == 0 else {"processes/root"})
     assert listed - attempted <= others, "the documentation promises these"
 

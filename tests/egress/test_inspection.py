@@ -1,6 +1,8 @@
 """Attempts to get past the rules of an opened host, each beside one of nearly the same bytes that passes.
 
 What counts is what the upstream wrote down: a refused request never gets there, and its control does.
+
+Tests of render/haproxy.py.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """Random rules and requests, for which haproxy must decide as the policy says; and random first bytes.
 
 A random number begins each; it is in the message of what fails.
+
+Tests of evaluate/explain/haproxy.py.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from typing import BinaryIO
 import pytest
 
 from sandwright.egress.opening import MAX_HEAD, Undecided, accepted_head, starts_with, tunnel_head
+from sandwright.evaluate.explain.haproxy import Haproxy, HttpRequest
 from sandwright.policy.http_rules import HttpHost, HttpRule, http_path
 from sandwright.render.proxyfacts import REFUSALS
 from support.inspecting import HOSTS, PORT, Inspected, inspected
@@ -168,6 +171,7 @@ def fuzzed(request: pytest.FixtureRequest, world: World) -> Iterator[tuple[int, 
 def test_the_proxy_decides_as_the_policy(fuzzed: tuple[int, Inspected, str]) -> None:
     seed, opened, text = fuzzed
     draw = random.Random(seed)
+    explained = Haproxy((opened.folder / "haproxy.cfg").read_text())
     decided: dict[str, int] = {}
     for host in opened.policy.network.http:
         with opened.tunnel(host.host) as connection, connection.makefile("rb") as file:
@@ -177,6 +181,8 @@ def test_the_proxy_decides_as_the_policy(fuzzed: tuple[int, Inspected, str]) -> 
                 rule = host.decide(method, target)
                 expected = "allowed" if isinstance(rule, HttpRule) else rule
                 assert said == expected, (seed, method, target, str(rule), text)
+                verdict = explained.answer(HttpRequest(host.host, host.port, method, target))
+                assert verdict.allowed is (said == "allowed"), (seed, method, target, verdict, text)
                 decided[expected] = decided.get(expected, 0) + 1
     assert min(decided[each] for each in ("allowed", "spelling", "rule", "override")) > CASES // 100, decided
 

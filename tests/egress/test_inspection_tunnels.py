@@ -1,4 +1,7 @@
-"""Attempts to reach an opened host past its rules: by how a tunnel is asked for, and by TLS in it."""
+"""Attempts to reach an opened host past its rules: by how a tunnel is asked for, and by TLS in it.
+
+Tests of egress/certificates.py.
+"""
 
 from __future__ import annotations
 

@@ -4,6 +4,9 @@ A canary in a network namespace of its own writes down what arrived; it echoes i
 
 Tests of session/http_secrets.py.
 Tests of egress/inspection_plan.py.
+Tests of egress/inspection.py.
+Tests of egress/certificates.py.
+Tests of render/haproxy.py.
 """
 
 from __future__ import annotations
@@ -195,6 +198,16 @@ def test_a_refused_path_that_is_a_pattern_is_not_proposed(setup: Setup) -> None:
     assert "no rule of network.http allows this method and path" in done.stdout
     assert "to allow it" not in done.stdout
     assert "allow it with" not in done.stderr
+
+
+@pytest.mark.needs("bwrap")
+def test_a_program_that_trusts_other_authorities_is_named(setup: Setup) -> None:
+    (setup.project / "sandbox.yaml").write_text(_policy("bwrap"))
+    (setup.project / "other.pem").write_text(setup.upstream.authority)
+    done = setup.run(setup.curl(f"--cacert other.pem {GOOD}"))
+    assert ANSWER.findall(done.stdout) == ["000"]
+    assert "the program does not trust the run's authority" in done.stderr
+    assert "list api.example:444 in network.allow: a tunnel" in done.stderr
 
 
 @pytest.mark.needs("bwrap")

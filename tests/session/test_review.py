@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -135,6 +136,35 @@ def test_what_tools_run_is_held_back(reviewed: Project) -> None:
     assert "name the paths" in _said(reviewed, "apply", "--held", status=64)
     _said(reviewed, "apply", "--held", ".envrc")
     assert (reviewed.root / ".envrc").read_text() == "x\n"
+
+
+def test_new_objects_are_one_line_of_a_diff(reviewed: Project) -> None:
+    shutil.rmtree(reviewed.root / ".git")
+    subprocess.run(["git", "init", "-q", reviewed.root], check=True, timeout=60)
+    _shell(reviewed, "git add notes old && git -c user.name=a -c user.email=a@b.invalid commit -qm x")
+    said = _said(reviewed, "changes", "--diff")
+    assert ".git/objects: objects of Git: 4 added (" in said
+    assert "diff a/.git/objects/" not in said
+    assert "diff a/.git/refs/heads/" in said
+
+
+def test_what_is_behind_a_link_to_it_is_held_back(reviewed: Project) -> None:
+    (reviewed.root / "env/bin").mkdir(parents=True)
+    (reviewed.root / ".venv").symlink_to("env")
+    _shell(reviewed, "echo x >env/bin/python; echo two >>notes")
+    said = _said(reviewed, "apply", status=12)
+    assert "env/bin/python: it is .venv/bin/python, too, by a link: Python" in said
+    assert not (reviewed.root / "env/bin/python").exists()
+    assert (reviewed.root / "notes").read_text() == "one\ntwo\n"
+    _said(reviewed, "apply", "--held", "env")
+    assert (reviewed.root / "env/bin/python").read_text() == "x\n"
+
+
+def test_a_run_leaves_no_placeholder_in_the_copy(reviewed: Project) -> None:
+    """Nothing is a change, though the run has protected names that are not there, also in repositories."""
+    reviewed.policy.write_text(POLICY.replace("deny:", "readonly: [$PROJECT/absent/x], deny:"))
+    _shell(reviewed, "true")
+    assert "0 changes" in _said(reviewed, "changes")
 
 
 def test_a_denied_path_is_not_copied(reviewed: Project) -> None:

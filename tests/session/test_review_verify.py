@@ -25,10 +25,10 @@ def _outcomes(project: Project, *options: str) -> dict[str, dict[str, str]]:
     return {each["probe"]: each for each in json.loads(report.read_text())}
 
 
-def test_both_are_proved(project: Project) -> None:
+def test_all_are_proved(project: Project) -> None:
     project.policy.write_text(POLICY)
     found = _outcomes(project)
-    assert [found[name]["verdict"] for name in workspace.NAMES] == ["pass", "pass"]
+    assert {found[name]["verdict"] for name in workspace.NAMES} == {"pass"}
     assert {each["verdict"] for each in found.values()} <= {"pass", "skipped"}
 
 
@@ -51,4 +51,4 @@ def test_what_changes_the_project_fails(project: Project, monkeypatch: pytest.Mo
     report = project.home / "report.json"
     assert main(["verify", "--json", str(report)]) == 12
     found = {each["probe"]: each["verdict"] for each in json.loads(report.read_text())}
-    assert [found[name] for name in workspace.NAMES] == ["fail", "fail"]
+    assert [found[name] for name in workspace.NAMES[:2]] == ["fail", "fail"]

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandwright import process
-from sandwright.workspace.diff import MOST_BYTES, SECONDS, diff_change, unified
+from sandwright.workspace.diff import MOST_BYTES, SECONDS, diff_change, unified, without_objects
 from support.workspaces import Review, review
 
 __all__ = ["review"]
@@ -31,6 +31,36 @@ def test_a_line_break_in_a_name_begins_no_line(review: Review) -> None:
     (review.tree / "x\n@@ -1 +1 @@\n-1").write_text("2\n")
     (lines,) = _diffs(review).values()
     assert [each for each in lines if b"\n" in each[:-1]] == []
+
+
+def test_objects_of_git_are_grouped(review: Review) -> None:
+    """With its controls: what only looks like objects, and what is no new file, is shown."""
+    review.write(a="1\n")
+    review.refresh()
+    objects = [
+        f".git/objects/ab/{'c' * 38}",
+        f"sub/.git/objects/ab/{'c' * 62}",
+        ".git/objects/pack/pack-ab.idx",
+    ]
+    others = [
+        f".git/objects/ab/{'g' * 38}",
+        f".git/objects/{'c' * 38}",
+        f"ab/{'c' * 38}",
+        ".git/objects/pack/evil.sh",
+        ".git/objects/info/alternates",
+        f".git/hooks/.git/objects/zz/{'c' * 38}",
+    ]
+    for name in (*objects, *others):
+        (review.tree / name).parent.mkdir(parents=True, exist_ok=True)
+        (review.tree / name).write_bytes(b"x")
+    (review.tree / f".git/objects/ab/{'d' * 38}").symlink_to("x")
+    (review.tree / ".git/objects/ee").mkdir()
+    rest, found = without_objects(review.changes())
+    assert sorted(os.fsdecode(each.path) for group in found.values() for each in group) == sorted(objects)
+    assert sorted(found) == [b".git/objects", b"sub/.git/objects"]
+    shown = {os.fsdecode(each.path) for each in rest}
+    assert {*others, f".git/objects/ab/{'d' * 38}", ".git/objects/ee"} <= shown
+    assert not {".git/objects/ab", "sub/.git/objects/ab"} & shown
 
 
 def test_each_kind_of_change_has_its_header(review: Review) -> None:

@@ -272,16 +272,24 @@ def test_a_directory_that_is_exchanged_for_a_link_is_never_passed(review: Review
     assert {path.read_bytes() for path in secrets} <= {b"mine"}, "nothing came from outside"
 
 
-def test_a_placeholder_of_a_launcher_is_no_change(review: Review) -> None:
+def test_a_placeholder_of_a_launcher_is_not_copied(review: Review) -> None:
     review.write(a="a")
-    (review.project / "held").mkdir()
-    (review.project / "held").chmod(0o1555)
+    for name, mode in (("held", 0o1555), ("own", 0o755)):
+        (review.project / name).mkdir()
+        (review.project / name).chmod(mode)
+    review.refresh()
+    assert sorted(each.name for each in review.tree.iterdir()) == ["a", "own"]
+
+
+def test_what_looks_like_a_placeholder_is_a_change(review: Review) -> None:
+    """A program makes them, too: an empty directory that nobody may write, and files of Git's."""
+    review.write(a="a")
     review.refresh()
     (review.tree / ".mcp.json").mkdir()
-    (review.tree / ".mcp.json").chmod(0o1555)
-    assert review.changes() == []
-    (review.tree / ".mcp.json").chmod(0o755)
-    assert review.kinds() == {".mcp.json": "added"}, "the control"
+    (review.tree / "config").write_text(".\n")
+    for name, mode in ((".mcp.json", 0o1555), ("config", 0o444)):
+        (review.tree / name).chmod(mode)
+    assert review.kinds() == {".mcp.json": "added", "config": "added"}
 
 
 def test_a_copy_with_too_many_names_is_refused(review: Review, monkeypatch: pytest.MonkeyPatch) -> None:

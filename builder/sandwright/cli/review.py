@@ -5,14 +5,16 @@ from __future__ import annotations
 import json as encoder
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from time import time as time_now
 
 from sandwright.cli import console
 from sandwright.cli.policy_arguments import request_for
+from sandwright.cli.review_summary import counts_by_kind, print_summary, print_withheld
 from sandwright.errors import HostError, UsageError, VerdictError
+from sandwright.lazy import load
+from sandwright.outputs import write_output
 from sandwright.session.prepare import resolved_with
 from sandwright.session.request import RunRequest
 from sandwright.user_dirs import find_above
@@ -20,10 +22,10 @@ from sandwright.workspace import applying
 from sandwright.workspace import changes as compared
 from sandwright.workspace import undo as undoing
 from sandwright.workspace.base import read_base
-from sandwright.workspace.below import parents
 from sandwright.workspace.changes import Change
 from sandwright.workspace.destination import Applied
-from sandwright.workspace.diff import diff_change
+from sandwright.workspace.diff import diff_change, without_objects
+from sandwright.workspace.links import ProjectLinks
 from sandwright.workspace.store import (
     DEFAULT,
     Workspace,
@@ -36,32 +38,31 @@ from sandwright.workspace.store import (
 from sandwright.workspace.withheld import Withheld, sort_changes
 
 NOT_DONE = 3
-_LETTERS = {"added": "A", "changed": "M", "deleted": "D", "mode": "m"}
-_WORDS = {"added": "added", "changed": "changed", "deleted": "deleted", "mode": "with another mode"}
-_SHOWN = 200
-"""Changes that a summary lists; `--json` and `--diff` have all."""
 
 
 def changes(
     *,
     path: Sequence[str] = (),
     diff: bool = False,
+    html: str = "",
     workspace: str = "",
     policy: str = "",
     json: bool = False,
 ) -> None:
-    """List the changes of a workspace; as a unified diff with `diff`."""
+    """List the changes of a workspace; as a unified diff with `diff`. `html`: a page with both."""
     copy = _workspace(policy, workspace)
     with locked(copy, exclusive=False):
-        found = _chosen(compared.changes(copy), path, copy)
-        _, held = _sort_withheld(found, copy, policy)
+        every = compared.changes(copy)
+        found = _chosen(every, path, copy)
+        _, held = _sort_withheld(found, every, copy, policy)
+        if html:
+            write_output(html, load("sandwright.cli.review_page:review_page")(copy, found, held))
         if json:
             console.lines(encoder.dumps(_changes_as_data(copy, found, held), indent=2))
         elif diff:
-            for each in found:
-                _print_diff(copy, each)
+            _print_diffs(copy, found)
         else:
-            _print_summary(copy, found, held)
+            print_summary(copy, found, held)
 
 
 def apply(
@@ -79,8 +80,9 @@ def apply(
         raise UsageError("--interactive: there is no terminal to ask on")
     copy = _workspace(policy, workspace)
     with locked(copy, exclusive=True):
-        found = _chosen(compared.changes(copy), path, copy)
-        free, back = _sort_withheld(found, copy, policy)
+        every = compared.changes(copy)
+        found = _chosen(every, path, copy)
+        free, back = _sort_withheld(found, every, copy, policy)
         if held:
             free += [each.change for each in back if not each.refused]
             back = [each for each in back if each.refused]
@@ -163,9 +165,11 @@ def _request_under(policy: str) -> RunRequest:
 
 
 def _sort_withheld(
-    found: Sequence[Change], copy: Workspace, policy: str
+    found: Sequence[Change], every: Sequence[Change], copy: Workspace, policy: str
 ) -> tuple[list[Change], list[Withheld]]:
-    return sort_changes(found, read_base(copy), resolved_with(_request_under(policy)))
+    base = read_base(copy)
+    links = ProjectLinks(copy, base, every)
+    return sort_changes(found, base, resolved_with(_request_under(policy)), links)
 
 
 def _chosen(found: Sequence[Change], paths: Sequence[str], copy: Workspace) -> list[Change]:
@@ -192,78 +196,13 @@ def _is_at_or_in(path: bytes, above: bytes) -> bool:
     return not above or path == above or path.startswith(above + b"/")
 
 
-def _print_summary(copy: Workspace, found: Sequence[Change], held: Sequence[Withheld]) -> None:
-    console.line(f"workspace {copy.name} of {copy.project}: {console.counted(len(found), 'change')}")
-    listed = sorted(
-        (each for each in found if not _is_git(each)), key=lambda each: (_folder(each), each.path)
-    )
-    for folder, members in groupby(listed[:_SHOWN], key=_folder):
-        group = [*members]
-        console.line(f"{os.fsdecode(folder) or '.'}/: {_counts_by_kind(group)}")
-        for each in group:
-            console.line(f"  {_LETTERS[each.kind]} {os.fsdecode(each.path)}{_detail(each)}")
-    if len(listed) > _SHOWN:
-        console.line(f"and {len(listed) - _SHOWN} more")
-    for folder, members in groupby(filter(_is_git, found), key=_folder):
-        console.line(f"{os.fsdecode(folder)}/: {_counts_by_kind(members)}, not listed here")
-    _print_withheld(held)
-
-
-def _is_git(change: Change) -> bool:
-    """Whether a change is in a `.git` directory: the summary counts those, and does not list them."""
-    return b"/.git/" in b"/" + change.path
-
-
-def _folder(change: Change) -> bytes:
-    """The directory that lists a change: for all in a directory of Git's, that one."""
-    above, mark, _ = (b"/" + change.path).partition(b"/.git/")
-    return (above + mark).strip(b"/") if mark else change.path.rpartition(b"/")[0]
-
-
-def _print_withheld(held: Sequence[Withheld]) -> None:
-    for title, refused in (("held back by `apply`", False), ("never applied", True)):
-        lines = [*_withheld_lines([each for each in held if each.refused == refused])]
-        if lines:
-            console.line(f"{title}:")
-            for line in lines[:_SHOWN]:
-                console.line(line)
-            if len(lines) > _SHOWN:
-                console.line(f"  and {len(lines) - _SHOWN} more")
-
-
-def _withheld_lines(held: Sequence[Withheld]) -> Iterator[str]:
-    """A line for each path, and one for a directory with all in it that is held for the same reason."""
-    tops: dict[bytes, tuple[Withheld, int]] = {}
-    for each in sorted(held, key=lambda each: each.change.path):
-        path = each.change.path
-        above = next(
-            (top for top in parents(path) if top in tops and tops[top][0].reason == each.reason), path
-        )
-        tops[above] = (tops[above][0], tops[above][1] + 1) if above in tops else (each, 1)
-    for path, (each, count) in tops.items():
-        inside = f" ({console.counted(count, 'change')})" if count > 1 else ""
-        yield f"  {os.fsdecode(path)}{inside}: {each.reason}"
-
-
-def _counts_by_kind(found: Iterable[Change]) -> str:
-    numbers: dict[str, int] = dict.fromkeys(_WORDS, 0)
-    for each in found:
-        numbers[each.kind] += 1
-    return ", ".join(f"{number} {_WORDS[kind]}" for kind, number in numbers.items() if number)
-
-
-def _detail(change: Change) -> str:
-    old, new = change.old, change.new
-    if new is None:
-        return ""
-    if new.kind == "symlink":
-        return f" -> {os.fsdecode(new.link or b'')}"
-    if change.kind == "mode" and old is not None:
-        return f" ({old.mode & 0o7777:o} to {new.mode & 0o7777:o})"
-    if new.kind != "file":
-        return f" ({new.kind})"
-    before = f"{console.size(old.size)} to " if old is not None and old.kind == "file" else ""
-    return f" ({before}{console.size(new.size)})"
+def _print_diffs(copy: Workspace, found: Sequence[Change]) -> None:
+    printed, objects = without_objects(found)
+    for each in printed:
+        _print_diff(copy, each)
+    for folder, members in objects.items():
+        size = console.size(sum(each.new.size for each in members if each.new is not None))
+        console.line(f"{os.fsdecode(folder)}: objects of Git: {counts_by_kind(members)} ({size}), not shown")
 
 
 def _print_diff(copy: Workspace, change: Change) -> None:
@@ -299,7 +238,7 @@ def _print_applied(applied: Applied, held: Sequence[Withheld], tried: int, numbe
             f"applied {console.counted(applied.changed, 'change')} (number {number}; "
             f"`sandwright undo {number}` takes them back)"
         )
-    _print_withheld(held)
+    print_withheld(held)
     if not tried and not held:
         console.line("nothing to apply")
     missing = [(each.change.path, each.reason) for each in held]

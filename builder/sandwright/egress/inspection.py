@@ -66,7 +66,7 @@ def write_inspection(plan: InspectionPlan, directory: Path, share: Callable[[Pat
     share(folder, 0o750)
     files: dict[str, bytes] = {
         "haproxy.cfg": plan.configuration.replace(DIRECTORY, str(directory)).encode(),
-        "seccomp.bpf": bytes.fromhex(plan.seccomp),
+        **{name: bytes.fromhex(text) for name, text in plan.filters.items()},
         "mask.lua": plan.mask.encode(),
         AUTHORITIES: plan.authorities.encode(),
         **dict.fromkeys(MAPS, b""),

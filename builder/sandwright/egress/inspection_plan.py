@@ -14,7 +14,8 @@ from sandwright.policy.facts import CERTIFICATES
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.haproxy import haproxy_configuration, mask_program
 from sandwright.render.proxyfacts import DIRECTORY
-from sandwright.render.restricted import restricting_launcher
+from sandwright.render.restricted import host_architecture, restricting_launcher
+from sandwright.seccomp.closing import closing_filter
 from sandwright.setup.requirements import how_to_get
 
 OLDEST = (2, 6)
@@ -44,14 +45,19 @@ def plan_inspection(policy: ResolvedPolicy, account: SquidAccount | None) -> Ins
         account=None if account is None else (account.uid, account.gid),
         die_with_parent=True,
     )
-    words = restriction.argv(launcher, f"{DIRECTORY}/http/seccomp.bpf")
+    filters = {
+        "seccomp.bpf": seccomp,
+        # Against what Landlock doesn't hold: UDP, multipath TCP, TCP fast open.
+        "closed.bpf": closing_filter(host_architecture(platform.machine()), network=False, listens=True),
+    }
+    words = restriction.argv(launcher, *(f"{DIRECTORY}/http/{name}" for name in filters))
     return InspectionPlan(
         haproxy_configuration(policy, f"{DIRECTORY}/http/{AUTHORITIES}"),
         mask_program(policy),
         tuple((each.host, each.port) for each in policy.network.http),
         authorities,
         (*words, program, "-db", "-f", f"{DIRECTORY}/http/haproxy.cfg"),
-        seccomp.hex(),
+        {name: content.hex() for name, content in filters.items()},
         has_secrets=bool(policy.credentials.http),
     )
 

@@ -25,8 +25,8 @@ class InspectionPlan:
     `mask` is the program of its filter, empty without secrets.
 
     `hosts` are those of `network.http`, in the order of its sockets. `authorities` are the certificates that
-    it believes hosts by. `command` are the words that start it restricted, `seccomp` its filter in
-    hexadecimal. `has_secrets`: a session has to give it some.
+    it believes hosts by. `command` are the words that start it restricted, `filters` its filters of
+    system calls in hexadecimal, by file. `has_secrets`: a session has to give it some.
     """
 
     configuration: str
@@ -34,7 +34,7 @@ class InspectionPlan:
     hosts: tuple[tuple[str, int], ...]
     authorities: str = field(repr=False)
     command: tuple[str, ...]
-    seccomp: str = field(repr=False)
+    filters: Mapping[str, str] = field(repr=False)
     has_secrets: bool
 
 

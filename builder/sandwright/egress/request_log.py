@@ -10,13 +10,17 @@ from sandwright.documents import strictjson
 
 LOG = "requests.log"
 
+_ALERTS = ("alert unknown ca", "alert bad certificate", "alert certificate unknown")
+"""What clients say that don't trust a certificate (RFC 8446, 6.2), as OpenSSL names it."""
+
 
 @dataclass(frozen=True)
 class RequestDecision:
     """A request to a host of `network.http`, whose query is in no log.
 
-    `reason` is a key of `render.proxyfacts.REFUSALS`, empty for a request that was let through; `status` what
-    was answered, `sent` and `received` bytes from and to the sandbox, `seconds` how long it took.
+    `reason` is a key of `render.proxyfacts.REFUSALS` or `UNTRUSTED`, empty for one that was let through; `status`
+    what was answered, `sent` and `received` bytes from and to the sandbox, `seconds` how long it
+    took.
     """
 
     time: float
@@ -55,9 +59,16 @@ class RequestLog:
             return
 
 
+UNTRUSTED = "untrusted"
+"""The reason of a connection that the client gave up, as it does not trust the run's authority."""
+
+
 def _request_decision(line: bytes) -> RequestDecision | None:
     try:
         fields = strictjson.loads_record(line)
+        if any(alert in fields.get("tls", "") for alert in _ALERTS):
+            host, time = str(fields["host"]), float(fields["time"])
+            return RequestDecision(time, host, "CONNECT", "", UNTRUSTED, 0, 0, 0, 0.0)
         return RequestDecision(
             time=float(fields["time"]),
             host=str(fields["host"]),

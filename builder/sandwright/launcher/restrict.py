@@ -54,8 +54,8 @@ class Restriction:
     account: tuple[int, int] | None = None
     die_with_parent: bool = False
 
-    def argv(self, launcher: str, seccomp: str) -> tuple[str, ...]:
-        """The words before the program's. `seccomp` is the file of the filter, as BPF."""
+    def argv(self, launcher: str, *filters: str) -> tuple[str, ...]:
+        """The words before the program's. `filters` are files of BPF; the strictest answer counts."""
         rules = {
             "execute": (*_LOADER, *self.execute),
             "read": (*_LIBRARIES, *_BASICS, *self.read),
@@ -63,7 +63,7 @@ class Restriction:
             "bind": _ports(self.bind),
             "connect": _ports(self.connect),
             "account": () if self.account is None else (":".join(map(str, self.account)),),
-            "filter": (seccomp,),
+            "filter": filters,
         }
         words = (f"{name}={value}" for name, values in rules.items() for value in dict.fromkeys(values))
         return (launcher, "--restrict", *words, *["die-with-parent"][: self.die_with_parent], "--")

@@ -50,19 +50,30 @@ GRANTED: Mapping[str, tuple[str, ...]] = {
     "filesystem.protect": ("files/protected", "files/protected-nested", "links/move-repository"),
     "network.proxy": ("network/proxy",),
     "network.host": ("network/host",),
+    "network.http": ("network/requests-allowed", "network/requests-refused"),
     "environment.pass": ("environment/passed",),
     "environment.set": ("environment/set",),
-    "workspace": ("workspace/project-unchanged", "workspace/no-names"),
+    "workspace": tuple(
+        f"workspace/{name}"
+        for name in ("project-unchanged", "no-names", "held-tools", "held-git", "held-odd")
+    ),
     "user.mapping": ("files/write",),
     "credentials.shims": tuple(f"secrets/{name}" for name in ("two-tokens", "refused", "inside", "outside")),
+    "credentials.http": ("network/requests-secret",),
     "credentials.cloud": ("secrets/cloud", "secrets/cloud-off"),
     "resources.time": ("lifecycle/time",),
 }
 """By feature: probes that show that it works, which no table of denials knows."""
 
 RUNS: Mapping[str, str] = {
+    "network/requests-allowed": "requests that rules allow are sent on",
+    "network/requests-refused": "requests that no rule allows, or with two readings, are refused",
+    "network/requests-secret": "the secret goes to requests with the placeholder or without the header",
     "workspace/project-unchanged": "programs change a copy, and no byte of the project",
     "workspace/no-names": "no name appears in the project, not even for a moment",
+    "workspace/held-tools": "names that tools run by themselves are not applied unless named",
+    "workspace/held-git": "what decides which programs Git runs is not applied unless named",
+    "workspace/held-odd": "odd files and names are not applied unless named",
     "lifecycle/starts": "the sandbox starts, and the probe program runs in it to its end",
     "lifecycle/exit-status": "the launcher exits with the command's exit status",
     "lifecycle/signal": "if signal N ends the command, the exit status is 128 + N",

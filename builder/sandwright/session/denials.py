@@ -33,6 +33,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from sandwright.documents import strictjson
+from sandwright.egress.request_log import UNTRUSTED
 from sandwright.policy.hosts import ListedHost, listed_pattern
 from sandwright.policy.http_rules import GIT_READ, GIT_WRITE, git_repository, http_method, http_path
 from sandwright.policy.spelling import checked_path
@@ -247,6 +248,12 @@ def _denied_request(refused: DeniedRequest, count: int, context: DenialContext) 
     blamed = BlamedField(field=field, source=context.http, edit=edit)
     opens = f"such requests to {host}, to every program inside"
     why = REFUSALS.get(refused.reason, refused.reason)
+    if refused.reason == UNTRUSTED:
+        why = "the program does not trust the run's authority"
+        advice = (
+            f"for a program that accepts certain certificates only, list {host} in network.allow: a tunnel"
+        )
+        return replace(_denial("request", what, count, blamed, why=why), advice=advice)
     return _denial("request", what, count, blamed, opens, why="" if edit else why)
 
 

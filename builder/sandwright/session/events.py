@@ -77,7 +77,7 @@ class DeniedHost:
 class DeniedRequest:
     """A request to a host of network.http. `host` is HOST:PORT, `path` without a query.
 
-    `reason` is a key of `render.proxyfacts.REFUSALS`.
+    `reason` is that of `egress.request_log.RequestDecision`.
     """
 
     host: str

@@ -87,6 +87,7 @@ def prepare(request: RunRequest, notify: Notify = quiet) -> CachedSandbox:
     inside = _with_creatable(policy, request)
     resolved = resolved_here(inside, request, inputs)
     backend, notes = choose_method(resolved, inputs, proposed=not request.has_policy())
+    _check_shows_copies(resolved, backend.name, request)
     agent, own_root = _agent(policy, request), registry.properties(backend.name).root == "image"
     program = _host_program(agent, resolved, inputs) if agent and own_root else None
     if program is not None:
@@ -119,12 +120,24 @@ def prepare(request: RunRequest, notify: Notify = quiet) -> CachedSandbox:
         argv=_launcher_argv(backend, directory, terminal=False),
         environment=dict(backend.environment(resolved, inputs, notify=notify)),
     )
-    _ask_program(inputs)
+    ask_program(inputs)
     trusted = trust.is_given(found, inputs)
-    if resolved.workspace == "live" and not inputs.is_racy():
+    if (resolved.workspace == "live" or request.copies) and not inputs.is_racy():
         render_cache.store(request.identity(), prepared, inputs.recording(), trusted=trusted)
     sweep_renderings(record.directory)
     return prepared
+
+
+def _check_shows_copies(resolved: ResolvedPolicy, method: str, request: RunRequest) -> None:
+    """Raise UsageError where a review's command would see the project itself."""
+    support = registry.declaration(method).of("workspace")
+    if request.copies and support.level != "exact":
+        raise UsageError(f"{method} has no review workspace: {support.reason}")
+    if request.copies and resolved.credentials.needs_bridge and registry.properties(method).shims:
+        raise UsageError(
+            "credentials.shims and credentials.signing: programs of the bridge run in the project itself, "
+            "not in a copy"
+        )
 
 
 def _with_creatable(policy: MergedPolicy, request: RunRequest) -> MergedPolicy:
@@ -456,7 +469,7 @@ def start_bridge(request: RunRequest, stack: contextlib.ExitStack, digest: str) 
     return stack.enter_context(serve(_resolved_unchanged(request, digest)))
 
 
-def _ask_program(inputs: LiveHost) -> None:
+def ask_program(inputs: LiveHost) -> None:
     """Ask about our own code and data, and methods of others: an upgrade makes cached renderings stale."""
     package, ours = Path(__file__).parents[1], ("sandwright", *registry.packages())
     files = [

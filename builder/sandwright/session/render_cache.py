@@ -104,21 +104,20 @@ def cache_path(identity: list[str]) -> str:
     return os.path.join(user_dirs.cache(), f"{name}.entry")
 
 
-def find(identity: list[str]) -> CachedSandbox | None:
-    """The cached sandbox of a request, if it is current and this user's key authenticates the entry."""
-    entry = _current(identity)
+def find(identity: list[str], copies: Mapping[str, str]) -> CachedSandbox | None:
+    """The cached sandbox of a request, if it is current and this user's key authenticates the entry.
+
+    `copies` are those of the request: the same paths are asked about as when it was rendered.
+    """
+    entry = find_entry(identity, copies)
     try:
         return None if entry is None else _sandbox(entry)
     except ValueError:
         return None  # not what we wrote
 
 
-def is_current(identity: list[str]) -> bool:
-    """Whether the entry of a request is current."""
-    return _current(identity) is not None
-
-
-def _current(identity: list[str]) -> CacheEntry | None:
+def find_entry(identity: list[str], copies: Mapping[str, str]) -> CacheEntry | None:
+    """The entry of a request, None unless it is current and authentic."""
     path = cache_path(identity)
     try:
         mac, _, body = cache_key.private_content(path).partition(b"\n")
@@ -126,22 +125,24 @@ def _current(identity: list[str]) -> CacheEntry | None:
         if key is None or not cache_key.is_authentic(mac, key, path, body):
             return None
         entry = parse_entry(body)
-        return entry if inputs.changed(entry.recording()) is None else None
+        return entry if inputs.changed(entry.recording(), copies) is None else None
     except (OSError, ValueError, RenderError):
         return None  # nothing is there, or not what we wrote
 
 
 def store(identity: list[str], prepared: CachedSandbox, recording: Recording, *, trusted: bool) -> None:
-    """Write the entry of a request, if there is a key. Raise HostError when it can't be written.
+    """Write the entry of a sandbox as `store_entry` does. `trusted`: the user's approval is recorded."""
+    user_dirs.private(os.path.dirname(known_file(prepared.record.after.policy)))  # where the front writes
+    store_entry(identity, _entry(prepared, recording, trusted=trusted))
 
-    `trusted`: the user's approval of it is recorded.
-    """
+
+def store_entry(identity: list[str], entry: CacheEntry) -> None:
+    """Write the entry of a request, if there is a key. Raise HostError when it can't be written."""
     key = cache_key.read() or cache_key.make()
     if key is None:
         return
     path = cache_path(identity)
-    user_dirs.private(os.path.dirname(known_file(prepared.record.after.policy)))  # where the front writes
-    body = entry_bytes(_entry(prepared, recording, trusted=trusted))
+    body = entry_bytes(entry)
     user_dirs.write(path, cache_key.mac(key, path, body) + b"\n" + body)
 
 

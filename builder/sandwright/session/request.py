@@ -32,8 +32,9 @@ class RunRequest:
     the background, by a `name` if it has one, and with the ID that `session` is given;
     `denials_log` is a second file for denials, empty for none. `started` is the
     descriptor of a pipe that gets a byte when the command has been executed, -1 for none. `workspace` is the
-    name of the review workspace, empty for none. `session.review` sets `copies`, the copy by the project, and
-    `creatable`, protected names that the project does not have and that can be made in the copy.
+    name of the review workspace, empty for none. `session.review` sets `copies`, the copy by the project,
+    `creatable`, protected names that the project does not have and that can be made in the copy, and
+    `plan`, the digest of what decided that.
     """
 
     __slots__ = (
@@ -52,7 +53,7 @@ class RunRequest:
             "telemetry",
         ),
         *("build", "detach", "explained", "name", "quiet", "recording", "rendered", "session", "started"),
-        *("copies", "creatable", "trusted", "workspace"),
+        *("copies", "creatable", "plan", "trusted", "workspace"),
     )
 
     def __init__(
@@ -108,6 +109,7 @@ class RunRequest:
         self.workspace = workspace
         self.copies: dict[str, str] = {}
         self.creatable: tuple[str, ...] = ()
+        self.plan = ""
         self.session = ""
         self.started = -1
 
@@ -138,7 +140,12 @@ class RunRequest:
         parts += [f"method {self.method}"] if self.method else []
         parts += ["rendered"] if self.rendered else []
         parts += [f"agent {self.argv[0]}"] if self.argv and self.argv[0] in AGENTS else []
+        parts += [f"copy {dumps(pair)} {self.plan}" for pair in self.copies.items()]
         return [VERSION, _program(), self.cwd, str(os.geteuid()), *environment, *parts]
+
+    def plan_identity(self) -> list[str]:
+        """The name of the entry with what the policy says of a project in review (`session.review_plan`)."""
+        return [*self.identity(), f"review {self.workspace}"]
 
 
 _CHOOSING = ("SANDBOX_METHOD", "SANDBOX_REASON", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "HOME")

@@ -60,9 +60,16 @@ def run(request: RunRequest, *, notify: Callable[[str], None] = lambda _: None) 
 def _prepare_sandbox(request: RunRequest, stack: ExitStack, notify: Callable[[str], None]) -> CachedSandbox:
     """The sandbox of a request; in a review workspace, until the stack is closed."""
     found = _find_cached(request)
-    if found is None:
-        found = stack.enter_context(load("sandwright.session.review:review_workspace")(request, notify))
-    return found or _render_now(request, notify)
+    if found is not None:
+        return found
+    plan = render_cache.find_entry(request.plan_identity(), {})
+    plan = plan or load("sandwright.session.review_plan:make_plan")(request)
+    if plan is None:
+        return _render_now(request, notify)
+    review = stack.enter_context(load("sandwright.session.review:review_workspace")(request, plan, notify))
+    prepared = prepare_or_cached(request, notify)
+    review.report_live_paths(prepared.record.after.scope, notify)
+    return prepared
 
 
 def _start(session: CommandSession, notify: Callable[[str], None]) -> int:
@@ -155,7 +162,7 @@ def prepare_or_cached(request: RunRequest, notify: Callable[[str], None] = lambd
 
 
 def _find_cached(request: RunRequest) -> CachedSandbox | None:
-    found = render_cache.find(request.identity())
+    found = render_cache.find(request.identity(), request.copies)
     if found is None or not _as_rendered(found):
         return None
     trust.require_approval(found.start.loosened, word=request.trusted)
@@ -166,7 +173,8 @@ def _render_now(request: RunRequest, notify: Callable[[str], None]) -> CachedSan
     from sandwright.session.prepare import prepare  # noqa: PLC0415 - a cached sandbox needs none of it
 
     prepared = prepare(request, notify)
-    return prepared if render_cache.is_current(request.identity()) else prepare(request, notify)
+    is_current = render_cache.find_entry(request.identity(), request.copies) is not None
+    return prepared if is_current else prepare(request, notify)
 
 
 def _as_rendered(prepared: CachedSandbox) -> bool:

@@ -15,14 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sandwright import foreground, user_dirs
-from sandwright.bridge.start import Bridge
 from sandwright.egress.proxy_plan import ProxyPlan
-from sandwright.egress.start import Proxy, start_proxy
 from sandwright.environment import CIDFILE
 from sandwright.errors import SandwrightError
 from sandwright.launcher.run_document import RunDocument, handed_over, with_document
 from sandwright.lazy import load
-from sandwright.methods.registry import backend
 from sandwright.session import state
 from sandwright.session.access_log import Access
 from sandwright.session.audit_writer import AuditWriter
@@ -31,13 +28,14 @@ from sandwright.session.candidate_denials import candidate_denials
 from sandwright.session.command_session import CommandSession
 from sandwright.session.denials import Denials
 from sandwright.session.events import RunDenied, RunEnded, RunOmitted, RunStarted
-from sandwright.session.explained import path_denials
 from sandwright.session.follower import follow_run
 from sandwright.session.live_denials import DenialWriter
 from sandwright.session.post_run import report_run
 from sandwright.session.refused_hosts import RefusedHosts
 
 if TYPE_CHECKING:
+    from sandwright.bridge.start import Bridge
+    from sandwright.egress.start import Proxy
     from sandwright.session.http_secrets import HttpSecrets
 
 
@@ -155,7 +153,8 @@ def _judge_accesses(session: CommandSession, accesses: Sequence[Access]) -> Deni
 
     resolve = partial(resolved_with, session.request, digest=session.record.policy)
     try:
-        return path_denials(accesses, resolve)
+        found: Denials = load("sandwright.session.explained:path_denials")(accesses, resolve)
+        return found
     except SandwrightError as fault:
         raise ValueError(fault) from fault
 
@@ -192,12 +191,12 @@ def _foreground(
 
 
 def _deliver(method: str, launcher: int, number: int) -> str:
-    return backend(method).send_signal(launcher, number)
+    return str(load("sandwright.methods.registry:backend")(method).send_signal(launcher, number))
 
 
 def _start_session_proxy(session: CommandSession, stack: ExitStack, plan: ProxyPlan) -> Proxy:
     """Start a proxy."""
-    running = stack.enter_context(start_proxy(plan))
+    running: Proxy = stack.enter_context(load("sandwright.egress.start:start_proxy")(plan))
     recording = session.request.recording
     if recording is not None:
         stack.callback(lambda: recording.decisions.extend(running.decisions()))

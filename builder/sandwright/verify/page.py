@@ -71,7 +71,7 @@ def page(report: PolicyReport, faults: Sequence[str]) -> bytes:
     `faults` say why the report is not green; without any it is. The page's only script hides probes that the
     reader does not ask for; the page's policy lets nothing else run, and nothing be loaded.
     """
-    style, script = (_read_asset(name) for name in ("page.css", "page.js"))
+    script = _read_asset("page.js")
     html = render_page(
         _FOLDER,
         "page.html.j2",
@@ -83,12 +83,20 @@ def page(report: PolicyReport, faults: Sequence[str]) -> bytes:
         verdicts=verdicts(report),
         methods=[*_method_counts(report)],
         families=[*_family_groups(report)],
-        style=Markup(style),  # noqa: S704 - ours
-        style_digest=_csp_digest(style),
+        **inline_style(),
         script=Markup(script),  # noqa: S704 - ours
         script_digest=_csp_digest(script),
     )
     return html.encode("utf-8", "backslashreplace")
+
+
+def inline_style(further: str = "") -> dict[str, Markup]:
+    """What a page's head needs: the style of all our pages, and its digest for the page's own policy.
+
+    `further` is style of ours for one kind of page.
+    """
+    style = _read_asset("page.css") + further
+    return {"style": Markup(style), "style_digest": _csp_digest(style)}  # noqa: S704 - ours
 
 
 def _read_asset(name: str) -> str:

@@ -32,6 +32,7 @@ from sandwright.verify.lifecycle import lifecycle
 from sandwright.verify.listeners import canary_listeners
 from sandwright.verify.outcome import ProbeOutcome, judge, skipped
 from sandwright.verify.probe import Family, Probe
+from sandwright.verify.requests import request_outcomes
 from sandwright.verify.reserved_state import plant_files
 from sandwright.verify.runs import Runs
 from sandwright.verify.sandbox import Batch, RenderedSandbox, is_native, materialize, probe_environment
@@ -156,6 +157,7 @@ def prove(
             outcomes += _bridging(subject, lambda: resolve([*settings, *shim_settings()]), rendered, bridge)
         if reviewed(()).workspace == "review":
             outcomes += workspace_outcomes(reviewed, settings, fixture, method, rendered)
+        outcomes += request_outcomes(resolve, method) if document.authorities else ()
         if registry.properties(method).copies_project:
             registry.backend(method).purge(policy)
         stricter, weaker = findings(whole, declaration)

@@ -1,4 +1,4 @@
-"""Proves a review workspace: a run changes the copy, and nothing of the project.
+"""Proves a review workspace: a run changes the copy, and nothing of the project (`apply`: `held_back.py`).
 
 Two small projects are planted, each with what the sandbox then changes. One is shown as a copy; the other,
 the control, is changed itself.
@@ -10,6 +10,7 @@ import contextlib
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from sandwright.launcher.run_document import RunDocument, handed_over, workspace_words
@@ -17,7 +18,9 @@ from sandwright.policy.facts import HostFacts
 from sandwright.policy.live_entries import observe
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.runtime.probe.protocol import Attempt, attempt
+from sandwright.verify import held_back
 from sandwright.verify.fixture import Fixture
+from sandwright.verify.held_back import held_back_outcomes
 from sandwright.verify.outcome import ProbeOutcome
 from sandwright.verify.probe import Family
 from sandwright.verify.sandbox import RenderedSandbox
@@ -27,7 +30,7 @@ Resolve = Callable[..., ResolvedPolicy]
 Rendered = Callable[..., RenderedSandbox]
 
 UNCHANGED, UNTOUCHED = "workspace/project-unchanged", "workspace/no-names"
-NAMES = (UNCHANGED, UNTOUCHED)
+NAMES = (UNCHANGED, UNTOUCHED, *held_back.ABOUT)
 """The names of these probes."""
 
 _FILES = {"kept": "old", "gone": "old", "folder/inner": "old"}
@@ -73,6 +76,8 @@ def workspace_outcomes(
             evidence=evidence,
             about=about,
         )
+    policy_at = partial(_at, resolve, settings)
+    yield from held_back_outcomes(policy_at, fixture.root / "held", fixture.hidden / "held", method)
 
 
 def _plant(root: Path) -> None:

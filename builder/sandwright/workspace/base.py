@@ -92,6 +92,10 @@ class Base:
         """Forget a path."""
         self._packed.pop(path, None)
 
+    def links(self) -> list[bytes]:
+        """The paths of symbolic links."""
+        return [path for path, record in self._packed.items() if record[:1] == b"s"]
+
     @property
     def packed(self) -> dict[bytes, bytes]:
         """The records, of which the last bytes are the copy's stamp: for quick comparisons."""

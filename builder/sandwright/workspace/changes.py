@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from sandwright.errors import HostError
-from sandwright.questions import EntryKind, is_placeholder
+from sandwright.questions import EntryKind
 from sandwright.rootfs.unpacking.removal import OPEN_DIRECTORY
 from sandwright.workspace.base import STAMP, Base, Entry, read_base
 from sandwright.workspace.below import (
@@ -147,20 +147,16 @@ class _Comparing:
                 new = new._replace(problem=f"it can't be read: {error.strerror}")
         if new.problem:
             self._unread.append(path)
-        self._compare_entry(directory, name, path, status, new)
+        self._compare_entry(path, new)
 
     def _look(self, directory: int, name: str, path: bytes, status: os.stat_result) -> None:
         """Compare something that is no directory by its content."""
-        self._compare_entry(directory, name, path, status, look_at(directory, os.fsencode(name), status))
+        self._compare_entry(path, look_at(directory, os.fsencode(name), status))
 
-    def _compare_entry(
-        self, directory: int, name: str, path: bytes, status: os.stat_result, new: NewEntry
-    ) -> None:
+    def _compare_entry(self, path: bytes, new: NewEntry) -> None:
         old = self._base.get(path)
         if old is None:
-            # The parent is pinned by its descriptor; the name is the last one, and no link.
-            if not is_placeholder(f"/proc/self/fd/{directory}/{name}", status):
-                self._found.append(Change(path, "added", None, new))
+            self._found.append(Change(path, "added", None, new))
         elif new.problem or (old.kind, old.digest) != (new.kind, new.digest):
             self._found.append(Change(path, "changed", old, new))
         elif old.mode != new.mode and new.kind != "symlink":

@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import difflib
 import os
+import re
 import stat
 import time
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from sandwright.errors import HostError
 from sandwright.rootfs.unpacking.removal import OPEN_DIRECTORY
@@ -26,6 +28,31 @@ _PIECE = 4000
 
 _CONTEXT = 3
 _NO_NEWLINE = b"\\ No newline at end of file\n"
+
+
+_OBJECT = re.compile(
+    rb"((?:.*/)?\.git/objects)/(?:[0-9a-f]{2}/[0-9a-f]{38}(?:[0-9a-f]{24})?|pack/pack-[0-9a-f]+\.(?:pack|idx|rev))",
+    re.DOTALL,
+)
+"""A file that Git names by its content, which is compressed; and the directory of all objects."""
+
+
+def without_objects(changes: Iterable[Change]) -> tuple[list[Change], Mapping[bytes, list[Change]]]:
+    """The changes that a diff shows, and by its directory the files of Git's objects that came or went.
+
+    The directories that were made for these files are in neither.
+    """
+    rest: list[Change] = []
+    objects: dict[bytes, list[Change]] = defaultdict(list)
+    for each in changes:
+        match = _OBJECT.fullmatch(each.path)
+        is_file = {getattr(side, "kind", "file") for side in (each.old, each.new)} == {"file"}
+        if match and is_file and each.kind in ("added", "deleted"):
+            objects[match[1]].append(each)
+        else:
+            rest.append(each)
+    made = {each.path.rpartition(b"/")[0] for found in objects.values() for each in found}
+    return [each for each in rest if each.path not in made or each.kind != "added"], objects
 
 
 def diff_change(workspace: Workspace, change: Change) -> list[bytes]:

@@ -19,6 +19,7 @@ from sandwright.policy.autorun import NAMES
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.rules import PathRule, PathRules
 from sandwright.workspace.changes import Change, NewEntry
+from sandwright.workspace.links import MOST, FurtherPaths
 
 
 @dataclass(frozen=True)
@@ -75,22 +76,33 @@ Git starts `git-merge-STRATEGY`, also from the project."""
 _OF_REPOSITORY = frozenset(("commondir", "config", "config.worktree", "hooks", "info", "objects", "refs"))
 """What Git reads in a directory with a `HEAD`, which it takes for a repository then."""
 
+_NO_LINKS: Mapping[bytes, bytes | None] = {}
 _DECISIONS = ("protect", "existing", "report")
+_ROWS = [(each.path, f"{each.tool}: {each.runs}") for each in NAMES if each.decision in _DECISIONS]
 _ENDINGS = {each.path[1:]: f"{each.tool}: {each.runs}" for each in NAMES if each.path.startswith("*")} | {
     ".pth": "Python: lines of code at each start"
 }
 
 
+def names_of_tools() -> list[str]:
+    """The names of the table that are held, also below any directory. `*x` are endings."""
+    return [path for path, _ in _ROWS]
+
+
 def sort_changes(
-    changes: Iterable[Change], paths: Iterable[bytes], policy: ResolvedPolicy
+    changes: Iterable[Change],
+    paths: Iterable[bytes],
+    policy: ResolvedPolicy,
+    links: Mapping[bytes, bytes | None] = _NO_LINKS,
 ) -> tuple[list[Change], list[Withheld]]:
     """The changes that may be applied as they are, and those that are held back or refused.
 
-    `paths` are those that were copied: a name that differs only by case from another one is held.
+    `paths` are those that were copied: a name that differs only by case from another one is held. `links` are
+    those of the project, with their targets: what is held below a link is held at its target, too.
     """
     found = [*changes]
     all_paths = {*paths, *(each.path for each in found)}
-    judge = _Judge(policy, _twins(found, all_paths), _head_directories(all_paths))
+    judge = _Judge(policy, _twins(found, all_paths), _head_directories(all_paths), links if found else {})
     free: list[Change] = []
     held: list[Withheld] = []
     for change in found:
@@ -103,13 +115,23 @@ def sort_changes(
 
 
 class _Judge:
-    def __init__(self, policy: ResolvedPolicy, twins: Mapping[bytes, bytes], heads: AbstractSet[str]) -> None:
+    def __init__(
+        self,
+        policy: ResolvedPolicy,
+        twins: Mapping[bytes, bytes],
+        heads: AbstractSet[str],
+        links: Mapping[bytes, bytes | None],
+    ) -> None:
         self._project = policy.canonical(policy.facts.project)
         files = policy.filesystem
         folding = PathRules(files.rules, protections=files.protections, key=folded_name)
         self._trees = (files.tree, folding)
         self._twins = twins
         self._heads = heads
+        names = (name.value for each in files.protections for name in each.names)
+        self._further = FurtherPaths(
+            links, _LinkNames((*names, *REVIEWED, *(end for end, _ in _ROWS))).matters
+        )
 
     def held(self, change: Change) -> Withheld | None:
         """Why a change is not applied; None for one that may be."""
@@ -130,10 +152,10 @@ class _Judge:
         return ""
 
     def _forbidding_rules(self, path: bytes) -> Iterator[PathRule | None]:
-        """The rules that make a path read-only or deny it, also without case; None where none grants it."""
+        """The rules that keep a path of the host as it is, also without case; None where none grants it."""
         for tree in self._trees:
             rules = tree.deciding(f"{self._project}/{os.fsdecode(path)}")
-            if not rules or not rules[0].writable:
+            if not rules or not rules[0].writable or rules[0].private:
                 yield rules[0] if rules else None
 
     def _hold_reasons(self, change: Change) -> Iterator[str]:
@@ -149,10 +171,21 @@ class _Judge:
             yield "a link that leads out of the project"
         if change.path in self._twins:
             yield f"without case its name is that of {os.fsdecode(self._twins[change.path])}"
+        yield from self._name_reasons(change.path, new, is_new=change.old is None)
+        further = self._further.of(change.path)
+        if len(further) > MOST:
+            yield "more links lead to it than are followed"
+        for path in further:
+            for reason in filter(None, self._name_reasons(path, new, is_new=change.old is None)):
+                yield f"it is {os.fsdecode(path)}, too, by a link: {reason}"
+
+    def _name_reasons(self, path: bytes, new: NewEntry | None, *, is_new: bool) -> Iterator[str]:
+        """Why a path is held by its name, whatever is there."""
+        text = os.fsdecode(path)
         yield _git_reason(text, new)
-        yield _tool_reason(text, new=change.old is None)
+        yield _tool_reason(text, new=is_new)
         yield "" if new is None else self._bare_reason(text)
-        for rule in self._forbidding_rules(change.path):
+        for rule in self._forbidding_rules(path):
             yield f"the policy protects it ({rule})"
 
     def _bare_reason(self, path: str) -> str:
@@ -207,12 +240,34 @@ def _tool_reason(path: str, *, new: bool) -> str:
 
 def _by_last_part() -> Mapping[str, list[tuple[str, str]]]:
     """The ends of paths with the reason, by their last part; all names folded."""
-    rows = [(each.path, f"{each.tool}: {each.runs}") for each in NAMES if each.decision in _DECISIONS]
     found: dict[str, list[tuple[str, str]]] = defaultdict(list)
-    for path, why in (*REVIEWED.items(), *rows):
+    for path, why in (*REVIEWED.items(), *_ROWS):
         folded = "/".join(map(folded_name, path.split("/")))
         found[folded.rpartition("/")[2]].append((f"/{folded}", why))
     return found
+
+
+def _folded_path(path: bytes) -> str:
+    return _folded_text(os.fsdecode(path))
+
+
+def _folded_text(path: str) -> str:
+    return "/".join(map(folded_name, path.split("/")))
+
+
+class _LinkNames:
+    """Tells quickly which links may have a part of a name by which something is held: few have."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        parts = [_folded_text(name).split("/") for name in names]
+        self._last = {each[-1] for each in parts} | {*_NEW, *_OF_REPOSITORY, ".git", "head"}
+        self._above = {name for each in parts for name in each[:-1]}
+
+    def matters(self, path: bytes) -> bool:
+        """Whether a link is such a name, is in one, or is a directory of one."""
+        names = [folded_name(each) for each in os.fsdecode(path).split("/")]
+        is_held = not self._last.isdisjoint(names) or any(each.endswith(tuple(_ENDINGS)) for each in names)
+        return is_held or names[-1] in self._above
 
 
 _BY_LAST = _by_last_part()
@@ -250,7 +305,3 @@ def _twins(changes: Iterable[Change], paths: Iterable[bytes]) -> Mapping[bytes, 
             if other != path:
                 found[other] = path
     return found
-
-
-def _folded_path(path: bytes) -> str:
-    return "/".join(map(folded_name, os.fsdecode(path).split("/")))

@@ -22,10 +22,10 @@ import pytest
 from sandwright.errors import RenderError
 from sandwright.methods import registry
 from sandwright.methods.landlock.backend import Landlock
-from sandwright.methods.landlock.closed import closing_filter
 from sandwright.methods.landlock.grants import grants
 from sandwright.runtime.probe import own_probe
 from sandwright.runtime.probe.protocol import attempt
+from sandwright.seccomp.closing import closing_filter
 from sandwright.verify.command import methods_to_prove
 from sandwright.verify.sandbox import RenderedSandbox, materialize, probe_environment
 from support import interpreters

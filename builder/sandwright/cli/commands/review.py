@@ -18,6 +18,7 @@ COMMANDS = (
         positional=(_PATHS,),
         options=(
             Option("diff", "", "print the changes as a unified diff, for a pager"),
+            Option("html", "FILE", "also write a page with all changes and diffs", written=True),
             _WORKSPACE,
             POLICY,
             JSON,

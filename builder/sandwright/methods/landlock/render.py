@@ -6,7 +6,6 @@ import dataclasses
 
 from sandwright.launcher.plan import LandlockPlan, SocketPlan
 from sandwright.methods.bwrap.render import start_directory
-from sandwright.methods.landlock.closed import closing_filter
 from sandwright.methods.landlock.grants import encode_grants, grants
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
@@ -15,6 +14,7 @@ from sandwright.render.filters import architecture, bpf_filter
 from sandwright.render.launcher import common_plan, launch_program, socket_plan
 from sandwright.render.mounts import MountPlan, mount_plan
 from sandwright.render.proxy_env import sandbox_environment
+from sandwright.seccomp.closing import closing_filter
 
 
 def is_supervised(policy: ResolvedPolicy) -> bool:

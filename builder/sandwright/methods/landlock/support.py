@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sandwright.methods.landlock.closed import closing_rules
 from sandwright.methods.shared import reasons
 from sandwright.policy.declaration import Declaration, Support
+from sandwright.seccomp.closing import closing_rules
 
 INSIDE = "Landlock rules only grant access: they cannot restrict a path inside a writable directory"
 LINKED_LATER = (

@@ -12,7 +12,6 @@ import dataclasses
 from sandwright.launcher.plan import LandlockPlan, SocketPlan
 from sandwright.methods.bwrap.launch import ignored_places
 from sandwright.methods.bwrap.render import start_directory
-from sandwright.methods.landlock.closed import closing_filter
 from sandwright.methods.landlock.grants import encode_grants, grants
 from sandwright.methods.vm.render import KERNEL, guest_program, machine_plan, needs_amd64
 from sandwright.policy.resolved import ResolvedPolicy
@@ -25,6 +24,7 @@ from sandwright.render.launcher import common_plan, launch_program
 from sandwright.render.mount_watch import mounts_artifact
 from sandwright.render.mounts import mount_plan
 from sandwright.render.proxy_env import sandbox_environment
+from sandwright.seccomp.closing import closing_filter
 
 
 def render_vm_landlock(policy: ResolvedPolicy) -> tuple[Artifact, ...]:

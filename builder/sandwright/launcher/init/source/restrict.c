@@ -3,7 +3,7 @@
  *   account=UID:GID    the account that it changes to, for root
  *   read=, write=, execute=PATH   what it may do there and below; a path that isn't there is passed over
  *   bind=, connect=PORT           the TCP ports, or `none`; without one, all ports of that kind
- *   filter=FILE        the filter, as BPF
+ *   filter=FILE        a filter, as BPF; several may be given, of which the strictest answer counts
  *   die-with-parent    the kernel kills it when its parent has ended
  * A kernel with an older Landlock, or without one, enforces what it can: the filter and no_new_privs always hold. */
 #define _GNU_SOURCE
@@ -14,6 +14,8 @@
 #include "inside.h"
 #include "landlock.h"
 #include "launch.h"
+
+enum { FILTERS = 2 };
 
 static const char *value_of(const char *rule, const char *name)
 {
@@ -89,10 +91,20 @@ static int make_ruleset(char *const *rules)
     return ruleset;
 }
 
+static struct program filter_of(const char *path)
+{
+    _cleanup_close_ int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0)
+        die_errno("%s", path);
+    return read_filter(file);
+}
+
 _Noreturn void restrict_main(char **words)
 {
     char **command = words;
-    const char *account = NULL, *filter = NULL, *value;
+    const char *account = NULL, *value;
+    struct program filters[FILTERS];
+    size_t count = 0;
     pid_t parent = getppid();
     while (*command != NULL && strcmp(*command, "--") != 0)
         command++;
@@ -101,16 +113,15 @@ _Noreturn void restrict_main(char **words)
     *command++ = NULL;
     for (char **rule = words; *rule != NULL; rule++) {
         account = (value = value_of(*rule, "account")) != NULL ? value : account;
-        filter = (value = value_of(*rule, "filter")) != NULL ? value : filter;
+        if ((value = value_of(*rule, "filter")) == NULL)
+            continue;
+        if (count == FILTERS)
+            die("there are too many filters");
+        filters[count++] = filter_of(value);
     }
-    if (filter == NULL)
+    if (count == 0)
         die("give a filter of system calls");
     int ruleset = make_ruleset(words);
-    int file = open(filter, O_RDONLY | O_CLOEXEC);
-    if (file < 0)
-        die_errno("%s", filter);
-    struct program calls = read_filter(file);
-    close(file);
     if (account != NULL)
         change_account(account);
     if (!drop_capabilities())
@@ -120,6 +131,6 @@ _Noreturn void restrict_main(char **words)
     for (char **rule = words; *rule != NULL; rule++) /* behind the account: a change of that unsets it */
         if (strcmp(*rule, "die-with-parent") == 0 && (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent))
             _exit(NOT_RUN);
-    load_filters(&calls, 1);
+    load_filters(filters, count);
     exec_command(command, environ);
 }

@@ -1,0 +1,184 @@
+"""Proves the inspecting proxy of this machine by pairs of requests: rules allow one and refuse the other.
+
+The proxy is started for a made-up host, so that nothing is sent to anybody: a request that passes is answered
+with 503, as squid refuses the address of the host's name. Connections come to the proxy as those of programs
+inside do.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+import ssl
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandwright.egress import Proxy, proxy
+from sandwright.egress.inspection import FOLDER, MAPS, set_values
+from sandwright.policy.http_credentials import secret_key
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.runtime.scratch import scratch_directory
+from sandwright.verify.outcome import ProbeOutcome
+from sandwright.verify.probe import Family
+from sandwright.verify.verdict import Verdict
+
+Resolve = Callable[[Sequence[str]], ResolvedPolicy]
+
+HOST = "verify.sandwright.invalid"
+"""No host has this name (RFC 6761, 6.4)."""
+
+SETTINGS = (
+    f"network.http=[{{host: {HOST}, methods: [GET], paths: ['/allowed/*']}},"
+    f" {{host: {HOST}, git: read, repos: [acme/tool]}}]",
+    "network.allow=[]",
+    f"credentials.http=[{{host: {HOST}, header: x-api-key, from: 'env:NONE', variable: NONE}}]",
+)
+"""Settings of a run for the proxy that is proved."""
+
+ALLOWED, SECRET, REFUSED = (f"network/requests-{name}" for name in ("allowed", "secret", "refused"))
+
+_SECRET, _PLACEHOLDER = "secret-of-verify", "placeholder-of-verify"
+_TIMEOUT = 20.0
+_PASSED = 503
+
+_PATHS = (
+    "/other", "/allowed", "/allowed/x/y", "/allowed/../other", "/other/../allowed/x", "/allowed/./x",
+    "/allowed/..", "/allowed//x", "//allowed/x", "/allowed/%2e%2e", "/allowed/%2E", "/allowed/x%2fy",
+    "/allowed/x%5cy", "/allowed/x;y", "/allowed/%252e", "/allowed/%00", "/allowed/%0a", "/allowed/%7f",
+    "/allowed/%61", "/allowed/%c0%ae", "/allowed/\\x", "/allowed/%e0%80%ae", "/allowed/%zz", "/allowed/%",
+    "/ALLOWED/x", "/allowed%2fx", "/acme/tool/git-receive-pack", "/acme/tool/info/refs", "*",
+    "/acme/tool/info/refs?service=git-receive-pack", "/acme/other/info/refs?service=git-upload-pack",
+    "/allowed/x?_method=DELETE", "https://other.invalid/allowed/x",
+)  # fmt: skip
+"""Targets of GET that no rule allows, or that have a second reading."""
+
+_METHODS = ("POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS", "TRACE", "CONNECT", "get", "GETX")
+
+_HEADERS = (
+    "Host: other.invalid", f"Host: {HOST}.", f"Host: {HOST}:80", f"Host: x.{HOST}",
+    f"Host: {HOST}\r\nHost: other.invalid", "Upgrade: websocket\r\nConnection: upgrade",
+    "Upgrade: h2c\r\nConnection: upgrade", "X-HTTP-Method-Override: DELETE", "X-Method-Override: PUT",
+    "X-HTTP-Method: DELETE", "Content-Length: 1\r\nContent-Length: 2", "Transfer-Encoding: x",
+)  # fmt: skip
+"""Headers in the place of `Host`, or besides it."""
+
+_KEYS = ("x-api-key: of-somebody-else", f"x-api-key: {_PLACEHOLDER}\r\nx-api-key: x", "x-api-key: Bearer x")
+
+
+@dataclass(frozen=True)
+class _Attempted:
+    """One request: its first line or header, and the status of the answer, 0 for none."""
+
+    what: str
+    status: int
+
+    def __str__(self) -> str:
+        return f"{self.what!r}: {self.status or 'closed'}"
+
+
+def request_outcomes(resolve: Resolve, method: str) -> Iterator[ProbeOutcome]:
+    """The verdicts on the inspecting proxy of this machine. Raise SandwrightError where none starts."""
+    policy = resolve(SETTINGS)
+    with scratch_directory() as root:
+        hosts = root / "hosts"
+        hosts.write_text(f"192.0.2.1 {HOST}\n")  # an address that squid refuses, so that nobody is asked
+        yield from _outcomes_of(policy, method, hosts)
+
+
+def _outcomes_of(policy: ResolvedPolicy, method: str, hosts: Path) -> Iterator[ProbeOutcome]:
+    with proxy(policy, hosts_file=hosts) as running:
+        folder, key = running.directory / FOLDER, secret_key(policy.credentials.http[0])
+        for name, value in zip(MAPS, (_SECRET, _PLACEHOLDER), strict=True):
+            set_values(folder, name, {key: value})
+        allowed = [
+            _send_request(running, _raw_request()),
+            _send_request(running, _raw_request("/acme/tool/info/refs?service=git-upload-pack")),
+        ]
+        refused = [_send_request(running, each) for each in _refused_requests()]
+        keys = [_send_request(running, _raw_request(header=each)) for each in _KEYS]
+        allowed_key = _send_request(running, _raw_request(header=f"x-api-key: {_PLACEHOLDER}"))
+        again = _send_request(running, _raw_request())
+    works = all(each.status == _PASSED for each in (*allowed, allowed_key, again))
+    control = "control: " + "; ".join(map(str, (*allowed, allowed_key, again)))
+    passed = sum(each.status == _PASSED for each in (*allowed, again))
+    yield _request_outcome(
+        method, ALLOWED, "requests that rules allow are sent on", allowed, held=passed == 3, control=control
+    )
+    for name, about, attempts in (
+        (REFUSED, f"{len(refused)} requests that no rule allows, or with two readings, are refused", refused),
+        (SECRET, "the secret goes to requests with the placeholder or without the header", keys),
+    ):
+        held = all(each.status != _PASSED and not 200 <= each.status < 300 for each in attempts)
+        yield _request_outcome(method, name, about, attempts, held=held, control=control, works=works)
+
+
+def _request_outcome(
+    method: str,
+    name: str,
+    about: str,
+    attempts: Sequence[_Attempted],
+    *,
+    held: bool,
+    control: str,
+    works: bool = True,
+) -> ProbeOutcome:
+    word = "sent on" if name == ALLOWED else "refused"
+    return ProbeOutcome(
+        probe=name,
+        method=method,
+        family=Family.NETWORK,
+        verdict=(Verdict.PASS if works else Verdict.INCONCLUSIVE) if held else Verdict.FAIL,
+        expected=word,
+        observed=word if held else "; ".join(map(str, attempts)),
+        evidence="\n".join((*map(str, attempts), control)),
+        about=about,
+    )
+
+
+def _refused_requests() -> Iterator[bytes]:
+    yield from (_raw_request(path) for path in _PATHS)
+    yield from (_raw_request(method=method) for method in _METHODS)
+    for header in _HEADERS:
+        yield _raw_request(header=header, host=not header.startswith("Host:"))
+
+
+def _raw_request(
+    target: str = "/allowed/x", *, method: str = "GET", header: str = "", host: bool = True
+) -> bytes:
+    lines = (f"{method} {target} HTTP/1.1", f"Host: {HOST}" if host else "", header, "Connection: close")
+    return ("\r\n".join(filter(None, lines)) + "\r\n\r\n").encode()
+
+
+def _send_request(running: Proxy, request: bytes) -> _Attempted:
+    """The answer to a request through a tunnel, such as programs inside make."""
+    first = request.decode("latin-1").split("\r\n")
+    what = " ".join(each for each in first if each != "Connection: close").strip()
+    try:
+        with _open_tunnel(running) as connection:
+            connection.sendall(request)
+            answer = b""
+            while b"\r\n" not in answer and (data := connection.recv(65536)):
+                answer += data
+    except OSError:
+        return _Attempted(what, 0)
+    found = re.match(rb"HTTP/1\.[01] ([0-9]{3})", answer)
+    return _Attempted(what, int(found[1]) if found else 0)
+
+
+def _open_tunnel(running: Proxy) -> ssl.SSLSocket:
+    port, _, greeting = (running.directory / "greeting").read_bytes().partition(b"\n")
+    connection = socket.create_connection(("127.0.0.1", int(port)), timeout=_TIMEOUT)
+    try:
+        connection.sendall(greeting + f"CONNECT {HOST}:443 HTTP/1.1\r\n\r\n".encode())
+        head = b""
+        while not head.endswith(b"\r\n\r\n"):
+            byte = connection.recv(1)
+            if not byte:
+                raise ConnectionError("no tunnel")
+            head += byte
+        context = ssl.create_default_context(cafile=str(Path(running.authorities or "") / "authorities.pem"))
+        return context.wrap_socket(connection, server_hostname=HOST)
+    except OSError:
+        connection.close()
+        raise
