@@ -18,9 +18,8 @@ _ALERTS = ("alert unknown ca", "alert bad certificate", "alert certificate unkno
 class RequestDecision:
     """A request to a host of `network.http`, whose query is in no log.
 
-    `reason` is a key of `render.proxyfacts.REFUSALS` or `UNTRUSTED`, empty for one that was let through; `status`
-    what was answered, `sent` and `received` bytes from and to the sandbox, `seconds` how long it
-    took.
+    `reason` is a key of `render.proxyfacts.REFUSALS` or `UNTRUSTED`, empty for one that was let through;
+    `status` is the answer's, `sent` and `received` bytes from and to the sandbox, `seconds` how long it took.
     """
 
     time: float
