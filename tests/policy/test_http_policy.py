@@ -11,9 +11,11 @@ import pytest
 
 from sandwright.api import Policy
 from sandwright.errors import DocumentError, UsageError
+from sandwright.inputs import LiveHost
 from sandwright.policy import load
 from sandwright.policy.explain import explain
 from sandwright.policy.facts import HostFacts
+from sandwright.policy.policy_warnings import collect_warnings
 from sandwright.policy.resolved import ResolvedPolicy
 
 FACTS = HostFacts(os="linux", home="/home/u", project="/home/u/p")
@@ -197,3 +199,14 @@ def test_a_request_is_explained(request_: str, allowed: bool) -> None:
 def test_what_is_no_request_is_refused(text: str) -> None:
     with pytest.raises(UsageError):
         explain(_resolve(_http(API)), "request", text)
+
+
+@pytest.mark.parametrize(
+    ("allow", "warned"),
+    [("'*'", True), ("other.example", False), ("'*.api.example.org'", False), ("'*.example.org'", True)],
+)
+def test_a_tunnel_to_other_names_is_warned_about(allow: str, warned: bool) -> None:
+    rules = "{host: api.example.org, methods: [GET]}"
+    policy = _resolve(_http(rules, more=f", allow: [{allow}]"))
+    found = collect_warnings(policy, LiveHost(), mounts=False)
+    assert any("past its rules in network.http" in each for each in found) is warned

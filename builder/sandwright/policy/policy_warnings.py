@@ -11,6 +11,7 @@ from sandwright.errors import UsageError
 from sandwright.inputs import LiveHost
 from sandwright.mountinfo import file_system_type
 from sandwright.policy import explain
+from sandwright.policy.hosts import listed_pattern
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.rules import PathRule
 from sandwright.visible import one_line
@@ -37,6 +38,7 @@ def collect_warnings(
         *_second_names(policy, inputs),
         *_exposed_ports(policy),
         *_hosts_without_proxy(policy),
+        *_tunnels_past_rules(policy),
     )
     return tuple(map(one_line, found))
 
@@ -176,3 +178,15 @@ def _hosts_without_proxy(policy: ResolvedPolicy) -> Iterator[str]:
     listed = [item for item in policy.settings.items("network.allow") if not item.source.is_shipped]
     if policy.network.mode == "none" and listed:
         yield f"{listed[0].source}: network.allow has no effect with mode: none; set network.mode: proxy"
+
+
+def _tunnels_past_rules(policy: ResolvedPolicy) -> Iterator[str]:
+    """Tunnels to names and addresses that may be the same servers as those of opened hosts."""
+    for item in policy.settings.items("network.allow") if policy.network.mode == "proxy" else ():
+        pattern = listed_pattern(item.value)
+        for host in policy.network.http:
+            if "*" in pattern.host and pattern.covers_host(host.host):
+                yield (
+                    f"{item.source}: through {item.value} a program may reach {host.name} by another name or "
+                    "address, past its rules in network.http; list exact names"
+                )
