@@ -57,6 +57,7 @@ PROGRAMS = (
     *(
         "docker-registry",
         "squid",
+        "haproxy",
         "strace",
         "rsync",
         "setfattr",

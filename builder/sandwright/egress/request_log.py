@@ -10,8 +10,8 @@ from sandwright.documents import strictjson
 
 LOG = "requests.log"
 
-_ALERTS = ("alert unknown ca", "alert bad certificate", "alert certificate unknown")
-"""What clients say that don't trust a certificate (RFC 8446, 6.2), as OpenSSL names it."""
+_HANDSHAKE = "SSL handshake"
+"""What haproxy's errors about a client that gave up have in common, with an alert or without."""
 
 
 @dataclass(frozen=True)
@@ -59,14 +59,16 @@ class RequestLog:
 
 
 UNTRUSTED = "untrusted"
-"""The reason of a connection that the client gave up, as it does not trust the run's authority."""
+"""The reason of a connection that the client gave up, most likely as it does not trust the authority."""
 
 
 def _request_decision(line: bytes) -> RequestDecision | None:
     try:
         fields = strictjson.loads_record(line)
-        if any(alert in fields.get("tls", "") for alert in _ALERTS):
+        if _HANDSHAKE in fields.get("error", ""):
             host, time = str(fields["host"]), float(fields["time"])
+            if fields["name"] != host.rpartition(":")[0]:
+                return None  # of another name: we gave up
             return RequestDecision(time, host, "CONNECT", "", UNTRUSTED, 0, 0, 0, 0.0)
         return RequestDecision(
             time=float(fields["time"]),

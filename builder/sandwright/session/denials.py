@@ -249,7 +249,7 @@ def _denied_request(refused: DeniedRequest, count: int, context: DenialContext) 
     opens = f"such requests to {host}, to every program inside"
     why = REFUSALS.get(refused.reason, refused.reason)
     if refused.reason == UNTRUSTED:
-        why = "the program does not trust the run's authority"
+        why = "the program gave up: it may not trust the run's authority"
         advice = (
             f"for a program that accepts certain certificates only, list {host} in network.allow: a tunnel"
         )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import json
 import os
 import re
 import secrets
@@ -20,6 +19,7 @@ from pathlib import Path
 
 from sandwright.bridge.programs import reach
 from sandwright.bridge.secret import Reach, checked_secret, command_secret, file_secret, read_secret
+from sandwright.documents import strictjson
 from sandwright.egress.inspection import FOLDER, MAPS, set_values
 from sandwright.errors import SandwrightError
 from sandwright.policy.http_credentials import HttpCredential, secret_key
@@ -70,7 +70,9 @@ def placeholder(secret: str) -> str:
 
 def _is_json_part(part: str) -> bool:
     try:
-        return isinstance(json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))), dict)
+        return isinstance(
+            strictjson.loads_lenient(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))), dict
+        )
     except ValueError:
         return False
 
