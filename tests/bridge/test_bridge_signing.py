@@ -264,10 +264,13 @@ def test_objects_of_another_repository(place: Signed, way: str) -> None:
         pytest.skip("Landlock")
     other = place.world.root / "elsewhere"
     place.world.git("init", "-q", str(other))
-    (other / "theirs").write_text("x\n")
-    place.world.git("add", "theirs", cwd=other)
-    tree = place.world.git("write-tree", cwd=other)
     objects = place.world.project / ".git" / "objects"
+    for number in range(256):  # until nothing of the project's lies where the link will
+        (other / "theirs").write_text(f"{number}\n")
+        place.world.git("add", "theirs", cwd=other)
+        tree = place.world.git("write-tree", cwd=other)
+        if not (objects / tree[:2]).exists():
+            break
     if way == "alternates":
         (objects / "info" / "alternates").write_text(f"{other}/.git/objects\n")
     else:

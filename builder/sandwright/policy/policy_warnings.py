@@ -38,7 +38,7 @@ def collect_warnings(
         *_second_names(policy, inputs),
         *_exposed_ports(policy),
         *_hosts_without_proxy(policy),
-        *_tunnels_past_rules(policy),
+        *_pattern_tunnels(policy),
     )
     return tuple(map(one_line, found))
 
@@ -180,7 +180,7 @@ def _hosts_without_proxy(policy: ResolvedPolicy) -> Iterator[str]:
         yield f"{listed[0].source}: network.allow has no effect with mode: none; set network.mode: proxy"
 
 
-def _tunnels_past_rules(policy: ResolvedPolicy) -> Iterator[str]:
+def _pattern_tunnels(policy: ResolvedPolicy) -> Iterator[str]:
     """Tunnels to names and addresses that may be the same servers as those of opened hosts."""
     for item in policy.settings.items("network.allow") if policy.network.mode == "proxy" else ():
         pattern = listed_pattern(item.value)
