@@ -9,6 +9,7 @@ import base64
 import json
 import random
 import re
+import threading
 import time
 from collections.abc import Iterator
 
@@ -16,7 +17,19 @@ import pytest
 
 from sandwright.egress.inspection import set_values
 from support.http2frames import answer, opening
-from support.inspecting import API, POLICY, PORT, SECRET, TARGET, Inspected, head, inspected, request, rest
+from support.inspecting import (
+    API,
+    PLACEHOLDER,
+    POLICY,
+    PORT,
+    SECRET,
+    TARGET,
+    Inspected,
+    head,
+    inspected,
+    request,
+    rest,
+)
 from support.netlab import lab
 from support.ports import until
 from support.thorough import THOROUGH
@@ -156,6 +169,25 @@ def test_another_secret_is_masked_once_it_is_set(opened: Inspected) -> None:
     assert b"*" * len(other) in said
 
 
+def test_a_secret_is_never_missing_while_it_changes(opened: Inspected) -> None:
+    over = threading.Event()
+
+    def change() -> None:
+        while not over.is_set():
+            for value in ("rotated-0123456789", SECRET):
+                set_values(opened.folder, "secrets.map", {KEY: value})
+
+    changing = threading.Thread(target=change, daemon=True)
+    changing.start()
+    try:
+        answers = {opened.ask(request()).status for _ in range(150)}
+    finally:
+        over.set()
+        changing.join(10)
+        set_values(opened.folder, "secrets.map", {KEY: SECRET})
+    assert answers == {200}
+
+
 BASIC = base64.b64encode(b"me:pass%w.rd").decode()
 
 
@@ -216,8 +248,8 @@ def test_two_secrets_of_one_host() -> None:
     with lab() as apart, inspected(apart, text) as found:
         with found.arriving() as none:
             missing = found.ask(request())
-        set_values(found.folder, "secrets.map", {key: f"Bearer {other}"})
-        set_values(found.folder, "placeholders.map", {key: "Bearer fake"})
+        set_values(found.folder, "secrets.map", {KEY: SECRET, key: f"Bearer {other}"})
+        set_values(found.folder, "placeholders.map", {KEY: PLACEHOLDER, key: "Bearer fake"})
         with found.arriving() as arrived:
             said = found.ask(request(TARGET, "Authorization: Bearer fake"))
             assert found.ask(request(TARGET, "Authorization: Bearer mine")).status == 403

@@ -167,6 +167,15 @@ def test_rules_of_a_higher_layer_close_a_tunnel() -> None:
     assert explain(policy, "connect", "b.example:443").allowed
 
 
+@pytest.mark.parametrize("rule", ["git: read", "repos: [a/b]", "git: read, repos: [a/b], paths: [/x]"])
+def test_a_faulty_rule_is_an_error_with_a_floor(rule: str) -> None:
+    text = _http(f"{{host: a.example, {rule}}}")
+    with pytest.raises(DocumentError, match=r"repos|exclude"):
+        _resolve(text, floor="network: {mode: proxy, allow: [a.example]}")
+    with pytest.raises(DocumentError, match="in neither list"):
+        _resolve(text, floor=_http(API))
+
+
 def test_the_secrets_variable_never_passes() -> None:
     policy = _resolve("environment: {pass: ['API_*']}\n" + _http(API, secrets=SECRET))
     for name in ("API_KEY", "API_KEY_FILE", "API_KEY_COMMAND"):

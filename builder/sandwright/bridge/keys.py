@@ -107,7 +107,7 @@ def _ssh_key(text: str, program: str, environment: Mapping[str, str], home: str,
     return CommitKey(text, program, SSH, public, tuple(dict.fromkeys(names)), file, environment)
 
 
-_HOW = "; add it with ssh-add, in the session whose SSH_AUTH_SOCK this is"
+_HOW = "; add it with ssh-add to the agent at SSH_AUTH_SOCK"
 
 
 def _below_home(path: str, home: str) -> str:

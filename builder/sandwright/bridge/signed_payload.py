@@ -60,7 +60,7 @@ class SignedPayload:
 
 
 def parse_payload(data: bytes) -> SignedPayload:
-    """Understand what is to be signed. Raise Refused for what is no commit and no tag."""
+    """Parse the text to be signed. Raise Refused unless it is a commit or a tag."""
     if len(data) > MAX_PAYLOAD:
         raise Refused(f"more than {MAX_PAYLOAD} bytes are not signed")
     if b"\0" in data:

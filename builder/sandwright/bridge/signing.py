@@ -51,7 +51,7 @@ _CREATED = re.compile(r"^\[GNUPG:\] SIG_CREATED D (?:[^ \n]+ ){4}(?P<key>[0-9A-F
 
 @dataclass(frozen=True)
 class SignatureAnswer:
-    """What a shim is sent, to its end; what was signed, and the fingerprint of the key, for the log."""
+    """The whole answer to a shim; for the log, the kind of object and the fingerprint of the key."""
 
     frames: bytes
     signed: str
@@ -96,8 +96,9 @@ class CommitSigner:
     ) -> SignatureAnswer:
         """Sign for a call.
 
-        Raise Refused for what is no commit or tag of the repository of its directory, for other keys and
-        other work, and where the program of the host doesn't sign; ProtocolError as `read_payload` does.
+        Raise Refused unless the text is a commit or tag of the repository of its directory, for an unlisted
+        key or another operation, and where the host's program doesn't sign; ProtocolError as `read_payload`
+        does.
         """
         try:
             arguments = [word.decode() for word in request.arguments]
@@ -128,7 +129,7 @@ class CommitSigner:
             check_objects(payload, read_objects(self._workspace, location, names, scratch, restricted))
 
     def _signed(self, key: CommitKey, data: bytes, scratch: Path, stop: Callable[[], bool]) -> process.Result:
-        """Have the host's program sign. Its words are ours, the text is what was checked."""
+        """Run the host's signing program, with arguments of ours, on the text that was checked."""
         file = scratch / "payload"
         file.write_bytes(data)
         public = scratch / "key.pub"
@@ -166,7 +167,7 @@ def read_payload(connection: socket.socket, reader: frames.FrameReader, seconds:
         try:
             received = connection.recv(1 << 16)
         except TimeoutError:
-            raise Refused(f"what is to be signed did not come within {seconds:g} s") from None
+            raise Refused(f"the text to be signed did not arrive within {seconds:g} s") from None
         if not received:
             raise ProtocolError("the connection ended before all that is to be signed had come")
         for frame in reader.feed(received):

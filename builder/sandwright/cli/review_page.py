@@ -1,4 +1,4 @@
-"""The changes of a workspace as one page that needs nothing else: what is held back, and each diff.
+"""Renders the changes of a workspace as one self-contained page: held-back changes, and each diff.
 
 Its text was written by programs in a sandbox: the template escapes it, and the page has no script.
 """

@@ -48,7 +48,7 @@ def listing_directory(change: Change) -> bytes:
 
 
 def print_withheld(held: Sequence[Withheld]) -> None:
-    """Print what is held back, and what is never applied, with the reasons."""
+    """Print the changes that are held back or never applied, with the reasons."""
     for title, refused in (("held back by `apply`", False), ("never applied", True)):
         lines = [*withheld_lines([each for each in held if each.refused == refused])]
         if lines:

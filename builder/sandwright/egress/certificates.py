@@ -20,7 +20,7 @@ _TIMEOUT = 20.0
 
 @contextmanager
 def new_authority(directory: Path, hosts: Iterable[str]) -> Iterator[Authority]:
-    """An authority for hosts, whose key is in a private directory for the length of a `with`.
+    """Make an authority for hosts. Its key is in a private directory until the `with` block ends.
 
     Raise ToolMissing without openssl, CommandFailed where it is too old.
     """

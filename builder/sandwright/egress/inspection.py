@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -78,9 +79,7 @@ def write_inspection(plan: InspectionPlan, directory: Path, share: Callable[[Pat
         believed.write_text(plan.authorities + authority.certificate)
         believed.chmod(0o644)
         store = trust / "authorities.jks"
-        java_store = load(
-            "sandwright.render.authorities:java_store"
-        )  # only a session with such hosts needs it
+        java_store = load("sandwright.render.authorities:java_store")  # its imports are for such hosts only
         store.write_bytes(java_store(believed.read_text()))
         store.chmod(0o644)
     for name, content in files.items():
@@ -144,17 +143,19 @@ def _await_answer(folder: Path, haproxy: _Started, patience: float) -> None:
 
 
 def set_values(folder: Path, file: str, values: Mapping[str, str]) -> None:
-    """Replace values of one of `MAPS` in a running proxy; they are in its memory only.
+    """Replace the content of one of `MAPS` in a running proxy, all at once; it is in its memory only.
 
-    Raise HostError when it does not answer, or a value has a line feed.
+    Raise HostError when it does not take it, or a value has a line feed.
     """
     if any("\n" in value for value in values.values()):
         raise HostError("a value for the proxy has a line feed")
-    path = folder / file
-    for key, value in values.items():
-        control(folder, f"del map {path} {key}\n")
-        answer = control(folder, f"add map {path} <<\n{key} {value}\n\n").strip()
-        if answer:
+    path, lines = folder / file, "".join(f"{key} {value}\n" for key, value in values.items())
+    version = re.fullmatch(r"New version created: ([0-9]+)", control(folder, f"prepare map {path}\n").strip())
+    if version is None:
+        raise HostError("the proxy does not take a secret")
+    added = [f"add map @{version[1]} {path} <<\n{lines}\n"] if values else []
+    for command in (*added, f"commit map @{version[1]} {path}\n"):
+        if control(folder, command).strip():
             raise HostError("the proxy does not take a secret")
 
 

@@ -38,11 +38,12 @@ class RequestLog:
 
     def __init__(self, path: Path) -> None:
         self._path, self._at = path, 0
-        self.unread = 0
-        """Lines that could not be read: haproxy's own messages, and requests that it could not parse."""
 
     def new(self) -> Iterator[RequestDecision]:
-        """The decisions since the last look, oldest first; half a line at the end is left for the next."""
+        """The decisions since the last look, oldest first; half a line at the end is left for the next.
+
+        haproxy's own messages, and requests that it could not parse, are passed over.
+        """
         try:
             with self._path.open("rb") as lines:
                 lines.seek(self._at)
@@ -51,7 +52,6 @@ class RequestLog:
                         return
                     self._at += len(line)
                     found = _request_decision(line)
-                    self.unread += found is None
                     if found is not None:
                         yield found
         except FileNotFoundError:

@@ -18,12 +18,10 @@ from sandwright.policy.phrasing import quoted
 from sandwright.policy.provenance import PolicySource
 
 HttpReason = Literal["host", "spelling", "override", "upgrade", "rule", "credential"]
-"""Why a request is refused; `render.haproxy.REFUSALS` says each in a sentence."""
+"""Why a request is refused; `render.proxyfacts.REFUSALS` says each in a sentence."""
 
 PORT = 443
 """The port of a host without one."""
-
-READS = ("HEAD", "GET", "OPTIONS")
 
 GIT_READ, GIT_WRITE = "git-upload-pack", "git-receive-pack"
 """The services of Git over HTTPS (gitprotocol-http(5)): fetching, pushing."""

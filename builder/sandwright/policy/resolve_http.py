@@ -40,13 +40,17 @@ def resolve_http(settings: MergedSettings, faults: Faults) -> tuple[HttpHost, ..
 
 
 def _http_rules(item: Sourced[HttpRuleSection], faults: Faults) -> Iterator[HttpRule]:
+    """The rules of an item; one with a fault allows nothing."""
     section = item.value
+    nothing = HttpRule(frozenset(), (), item.source)
     others = [name for name in ("methods", "paths") if getattr(section, name) is not None]
     if section.git is not None:
         if others:
             faults.add(item.source, f"git and {' and '.join(others)} exclude each other; write two rules")
+            yield nothing
         elif section.repos is None:
             faults.add(item.source, "git needs repos: the repositories, like acme/*")
+            yield nothing
         else:
             yield from git_rules(section.git, section.repos, item.source)
         return
@@ -65,8 +69,7 @@ def resolve_credentials(
     """
     found: list[HttpCredential] = []
     opened = {(each.host, each.port) for each in hosts}
-    ruled = max((item.source.rank for item in settings.items("network.http")), default=0)
-    ruled = max(ruled, settings.given["network.http"].rank if "network.http" in settings.given else 0)
+    ruled = settings.given["network.http"].rank if "network.http" in settings.given else 0
     for item in settings.items("credentials.http"):
         one = _resolve_credential(item)
         if (one.host, one.port) not in opened:

@@ -107,21 +107,24 @@ class HttpSecrets:
         """`folder` is that of the proxy's control socket."""
         self._credentials, self._folder = credentials, folder
         self._environ, self._sandbox, self._notify = dict(environ), sandbox, notify
-        self._current: dict[str, str] = {}
-        self._placeholders: dict[str, str] = {}
+        self._headers: dict[str, str] = {}
 
     def begin(self) -> dict[str, str]:
         """Give the proxy all secrets; the variables of the sandbox with their placeholders.
 
         Raise SandwrightError where one can't be read: nothing is started then.
         """
+        variables: dict[str, str] = {}
+        placeholders: dict[str, str] = {}
         for each in self._credentials:
-            secret = self._read_secret(each)
+            secret = source_secret(each, self._environ, self._sandbox)
+            self._headers[secret_key(each)] = _header_value(each, secret)
             if each.variable:
-                self._placeholders.setdefault(each.variable, placeholder(secret))
-                value = _header_value(each, self._placeholders[each.variable])
-                set_values(self._folder, MAPS[1], {secret_key(each): value})
-        return dict(self._placeholders)
+                value = variables.setdefault(each.variable, placeholder(secret))
+                placeholders[secret_key(each)] = _header_value(each, value)
+        for file, values in zip(MAPS, (self._headers, placeholders), strict=True):
+            set_values(self._folder, file, values)
+        return variables
 
     @contextlib.contextmanager
     def refreshed(self) -> Iterator[None]:
@@ -142,19 +145,18 @@ class HttpSecrets:
             credential = self._credentials[index]
             due[index] = time.monotonic() + credential.lifetime
             try:
-                self._read_secret(credential)
+                self._read_again(credential)
             except (SandwrightError, OSError) as fault:
                 self._notify(
                     f"credentials.http: the secret for {credential.host} was not read again: {fault}"
                 )
 
-    def _read_secret(self, credential: HttpCredential) -> str:
-        key = secret_key(credential)
+    def _read_again(self, credential: HttpCredential) -> None:
         secret = source_secret(credential, self._environ, self._sandbox)
-        if self._current.get(key) != secret:
-            set_values(self._folder, MAPS[0], {key: _header_value(credential, secret)})
-            self._current[key] = secret
-        return secret
+        headers = {**self._headers, secret_key(credential): _header_value(credential, secret)}
+        if headers != self._headers:
+            set_values(self._folder, MAPS[0], headers)
+            self._headers = headers
 
 
 def _header_value(credential: HttpCredential, secret: str) -> str:
