@@ -11,6 +11,7 @@ Tests of render/haproxy.py.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 import os
@@ -18,17 +19,16 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
-import textwrap
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from sandwright.session.http_secrets import placeholder
 from support.canary import Canary, canary
+from support.companyproxy import company_proxy
+from support.httpsessions import HttpSession, http_policy
 from support.netlab import WORLD, World, hosts_file, lab
 from support.thorough import representative
 
@@ -40,7 +40,6 @@ pytestmark = [
 KEY = "sk-ant-api03-REALrealREALrealREALreal0123456789"
 ANSWER = re.compile(r"^status ([0-9]{3})", re.MULTILINE)
 JAVA = Path("/etc/ssl/certs/java/cacerts")
-GAPS = ("filesystem.attributes", "filesystem.protect", "process.kernel", "filesystem.git-links")
 METHODS = [
     pytest.param("bwrap", marks=pytest.mark.needs("bwrap")),
     pytest.param("landlock"),
@@ -64,61 +63,8 @@ def upstream(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         yield found
 
 
-@dataclass
-class Setup:
-    """A project, directories of a user's own, and the upstream."""
-
-    project: Path
-    base: Path
-    upstream: Canary
-    environment: dict[str, str]
-
-    def command(self, words: list[str], *options: str) -> list[str]:
-        """`sandwright run` on a machine whose hosts file knows the upstream."""
-        script = 'mount --bind "$1" /etc/hosts && shift && exec "$@"'
-        run = [
-            sys.executable,
-            "-P",
-            "-c",
-            "from sandwright.cli import main; main()",
-            "run",
-            "--trust-policy",
-            *options,
-            "--",
-            *words,
-        ]
-        return ["unshare", "--mount", "sh", "-c", script, "sh", str(self.base / "hosts"), *run]
-
-    def run(self, words: list[str], *options: str) -> subprocess.CompletedProcess[str]:
-        self.upstream.arrived.clear()
-        return subprocess.run(
-            self.command(words, *options), cwd=self.project, env=self.environment, text=True,
-            stdin=subprocess.DEVNULL, capture_output=True, timeout=120, check=False,
-        )  # fmt: skip
-
-    def curl(self, *requests: str) -> list[str]:
-        """A script with requests, each as curl's words, that writes the status of each."""
-        lines = [f"curl -sS -m 20 -w '\\nstatus %{{http_code}}\\n' {each}" for each in requests]
-        return ["sh", "-c", "\n".join(lines)]
-
-
-def _policy(method: str, source: str = "env:API_KEY", more: str = "") -> str:
-    gaps = ", ".join(f"{{feature: {each}, method: landlock, reason: a test}}" for each in GAPS)
-    return textwrap.dedent(f"""\
-        schema: 1
-        method: {method}
-        network:
-          mode: proxy
-          http:
-            - {{host: 'api.example:444', methods: [GET], paths: ['/repos/acme/*']}}
-        credentials:
-          http:
-            - {{host: 'api.example:444', header: x-api-key, from: '{source}'{more}}}
-        """) + (f"accept_gaps: [{gaps}]\n" if method == "landlock" else "")
-
-
 @pytest.fixture
-def setup(tmp_path: Path, upstream: Canary) -> Setup:
+def setup(tmp_path: Path, upstream: Canary) -> HttpSession:
     project = tmp_path / "project"
     project.mkdir()
     for name in ("home", "cache", "state", "config"):
@@ -135,7 +81,7 @@ def setup(tmp_path: Path, upstream: Canary) -> Setup:
     }
     environment = {**os.environ, **{key: str(tmp_path / value) for key, value in names.items()}}
     environment |= {"XDG_RUNTIME_DIR": str(tmp_path / "run"), "SSL_CERT_FILE": str(bundle), "API_KEY": KEY}
-    return Setup(project, tmp_path, upstream, environment)
+    return HttpSession(project, tmp_path, upstream, environment)
 
 
 GOOD, OTHER = "https://api.example:444/repos/acme/tool", "https://api.example:444/user"
@@ -150,8 +96,8 @@ grep -rls "$1" "$PWD" "$HOME" /tmp /run /etc /dev/shm 2>/dev/null | wc -l
 
 
 @pytest.mark.parametrize("method", representative(METHODS, "bwrap", "landlock"))
-def test_the_key_arrives_and_is_not_inside(setup: Setup, method: str) -> None:
-    (setup.project / "sandbox.yaml").write_text(_policy(method))
+def test_the_key_arrives_and_is_not_inside(setup: HttpSession, method: str) -> None:
+    (setup.project / "sandbox.yaml").write_text(http_policy(method))
     script = setup.curl(f"-o /dev/null {GOOD}", f'-o /dev/null -H "x-api-key: $API_KEY" {GOOD}')
     sweep = ["sh", "-c", f"{script[2]}\n{SWEEP}", "sh", "[R]EALrealREAL"]
     done = setup.run(sweep)
@@ -164,7 +110,7 @@ def test_the_key_arrives_and_is_not_inside(setup: Setup, method: str) -> None:
     assert inside[1:] == ["0", "0"], "the key was found in an environment, an argument or a file"
 
 
-def test_the_sweep_finds_what_is_there(setup: Setup) -> None:
+def test_the_sweep_finds_what_is_there(setup: HttpSession) -> None:
     """The control: with the variable passed, the same search finds it."""
     (setup.project / "sandbox.yaml").write_text("schema: 1\nmethod: bwrap\nenvironment: {pass: [API_KEY]}\n")
     done = setup.run(["sh", "-c", SWEEP, "sh", "[R]EALrealREAL"])
@@ -173,8 +119,8 @@ def test_the_sweep_finds_what_is_there(setup: Setup) -> None:
 
 
 @pytest.mark.needs("bwrap")
-def test_what_no_rule_allows_is_refused_and_reported(setup: Setup) -> None:
-    (setup.project / "sandbox.yaml").write_text(_policy("bwrap"))
+def test_what_no_rule_allows_is_refused_and_reported(setup: HttpSession) -> None:
+    (setup.project / "sandbox.yaml").write_text(http_policy("bwrap"))
     denials = setup.base / "denials"
     script = setup.curl(
         GOOD, OTHER, f"-d a=b {GOOD}", f"-H 'x-api-key: of-somebody-else' {GOOD}?secret=query"
@@ -192,8 +138,8 @@ def test_what_no_rule_allows_is_refused_and_reported(setup: Setup) -> None:
 
 
 @pytest.mark.needs("bwrap")
-def test_a_refused_path_that_is_a_pattern_is_not_proposed(setup: Setup) -> None:
-    (setup.project / "sandbox.yaml").write_text(_policy("bwrap"))
+def test_a_refused_path_that_is_a_pattern_is_not_proposed(setup: HttpSession) -> None:
+    (setup.project / "sandbox.yaml").write_text(http_policy("bwrap"))
     done = setup.run(setup.curl("-X DELETE 'https://api.example:444/**'"))
     assert "no rule of network.http allows this method and path" in done.stdout
     assert "to allow it" not in done.stdout
@@ -201,8 +147,8 @@ def test_a_refused_path_that_is_a_pattern_is_not_proposed(setup: Setup) -> None:
 
 
 @pytest.mark.needs("bwrap")
-def test_a_program_that_trusts_other_authorities_is_named(setup: Setup) -> None:
-    (setup.project / "sandbox.yaml").write_text(_policy("bwrap"))
+def test_a_program_that_trusts_other_authorities_is_named(setup: HttpSession) -> None:
+    (setup.project / "sandbox.yaml").write_text(http_policy("bwrap"))
     (setup.project / "other.pem").write_text(setup.upstream.authority)
     done = setup.run(setup.curl(f"--cacert other.pem {GOOD}"))
     assert ANSWER.findall(done.stdout) == ["000"]
@@ -211,9 +157,9 @@ def test_a_program_that_trusts_other_authorities_is_named(setup: Setup) -> None:
 
 
 @pytest.mark.needs("bwrap")
-def test_a_host_is_reached_by_its_proxy_alone(setup: Setup) -> None:
+def test_a_host_is_reached_by_its_proxy_alone(setup: HttpSession) -> None:
     """Without variables by name, and never as a tunnel, in the clear, or at its address."""
-    (setup.project / "sandbox.yaml").write_text(_policy("bwrap"))
+    (setup.project / "sandbox.yaml").write_text(http_policy("bwrap"))
     proxy = "-x http://127.0.0.1:3128"
     script = setup.curl(
         f"-o /dev/null --noproxy '*' {GOOD}",
@@ -238,10 +184,10 @@ def test_a_host_is_reached_by_its_proxy_alone(setup: Setup) -> None:
         ("cmd:echo two words", "no secret"),
     ],
 )
-def test_nothing_starts_without_the_secret(setup: Setup, source: str, message: str) -> None:
+def test_nothing_starts_without_the_secret(setup: HttpSession, source: str, message: str) -> None:
     (setup.project / "secret").write_text(KEY)
     source = source.replace("$PROJECT", str(setup.project / "secret"))
-    (setup.project / "sandbox.yaml").write_text(_policy("bwrap", source, ", variable: API_KEY"))
+    (setup.project / "sandbox.yaml").write_text(http_policy("bwrap", source, ", variable: API_KEY"))
     done = setup.run(["sh", "-c", "echo started"])
     assert done.returncode == 125
     assert message in done.stderr
@@ -251,17 +197,17 @@ def test_nothing_starts_without_the_secret(setup: Setup, source: str, message: s
 
 @pytest.mark.needs("bwrap")
 @pytest.mark.skipif(not JAVA.is_file(), reason="no key store of Java's here")
-def test_javas_key_store_has_the_authority_of_the_run(setup: Setup) -> None:
-    (setup.project / "sandbox.yaml").write_text(_policy("bwrap"))
+def test_javas_key_store_has_the_authority_of_the_run(setup: HttpSession) -> None:
+    (setup.project / "sandbox.yaml").write_text(http_policy("bwrap"))
     done = setup.run(["cp", str(JAVA), "store"])
     assert done.returncode == 0, done.stderr
     assert b"sandwright, for one run" in (setup.project / "store").read_bytes()
 
 
 @pytest.mark.needs("bwrap")
-def test_nothing_starts_with_authorities_that_the_sandbox_writes(setup: Setup) -> None:
+def test_nothing_starts_with_authorities_that_the_sandbox_writes(setup: HttpSession) -> None:
     """It would name whom the proxy believes, and so who gets the key of the next run."""
-    (setup.project / "sandbox.yaml").write_text(_policy("bwrap"))
+    (setup.project / "sandbox.yaml").write_text(http_policy("bwrap"))
     shutil.copy(setup.environment["SSL_CERT_FILE"], setup.project / "bundle.pem")
     setup.environment["SSL_CERT_FILE"] = str(setup.project / "bundle.pem")
     done = setup.run(setup.curl(GOOD))
@@ -271,11 +217,11 @@ def test_nothing_starts_with_authorities_that_the_sandbox_writes(setup: Setup) -
 
 
 @pytest.mark.needs("bwrap")
-def test_a_secret_changes_while_a_run_goes_on(setup: Setup) -> None:
+def test_a_secret_changes_while_a_run_goes_on(setup: HttpSession) -> None:
     file = setup.base / "config/key"
     file.write_text(KEY)
     (setup.project / "sandbox.yaml").write_text(
-        _policy("bwrap", f"file:{file}", ", lifetime: 1s, scheme: Bearer").replace(
+        http_policy("bwrap", f"file:{file}", ", lifetime: 1s, scheme: Bearer").replace(
             "x-api-key", "authorization"
         )
     )
@@ -299,9 +245,32 @@ def test_a_secret_changes_while_a_run_goes_on(setup: Setup) -> None:
     assert found == [[f"Bearer {KEY}"], ["Bearer another-secret-of-the-host"]]
 
 
+PASSWORD = "the-companys-password"
+
+
 @pytest.mark.needs("bwrap")
-def test_nothing_of_it_stays_on_the_host(setup: Setup) -> None:
-    (setup.project / "sandbox.yaml").write_text(_policy("bwrap"))
+def test_a_company_proxy_is_the_way_out(setup: HttpSession, world: World) -> None:
+    """The host's own proxy resolves the name. Its password is not inside; refused requests don't reach it."""
+    (setup.project / "sandbox.yaml").write_text(http_policy("bwrap"))
+    (setup.base / "hosts").write_text(hosts_file({}))
+    with contextlib.ExitStack() as stack:
+        with world.inside():
+            running = company_proxy({"api.example": WORLD}, namespace=world.inside, address=WORLD)
+            company = stack.enter_context(running)
+        setup.environment["HTTPS_PROXY"] = f"http://me:{PASSWORD}@{WORLD}:{company.port}"
+        script = setup.curl(f"-o /dev/null {GOOD}", f"-o /dev/null {OTHER}")
+        done = setup.run(["sh", "-c", f"{script[2]}\n{SWEEP}", "sh", "[t]he-companys"])
+        assert done.returncode == 0, done.stderr
+        assert ANSWER.findall(done.stdout) == ["200", "403"]
+        assert company.asked == ["CONNECT api.example:444 HTTP/1.1"]
+        assert company.logins == [f"Basic {base64.b64encode(f'me:{PASSWORD}'.encode()).decode()}"]
+        assert [each.header("x-api-key") for each in setup.upstream.arrived] == [[KEY]]
+        assert done.stdout.partition("inside ")[2].split()[1:] == ["0", "0"]
+
+
+@pytest.mark.needs("bwrap")
+def test_nothing_of_it_stays_on_the_host(setup: HttpSession) -> None:
+    (setup.project / "sandbox.yaml").write_text(http_policy("bwrap"))
     log = setup.base / "audit"
     done = setup.run(setup.curl(GOOD, OTHER), "--audit", str(log))
     assert done.returncode == 0, done.stderr

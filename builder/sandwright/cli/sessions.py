@@ -51,6 +51,8 @@ def _print_diagnosis(found: Diagnosis, *, unreported: bool) -> None:
         console.line(f"  {restriction}")
     for need in found.surroundings.outer if found.held_back else ():
         console.line(f"  for sandboxes in here, the container needs {need}")
+    for line in found.upstream:
+        console.line(f"  {line}")
     rows = [[each.method, each.code, each.message, each.remedy] for each in found.methods]
     console.table(["method", "state", "what was found", "what helps"], rows)
     for line in (

@@ -22,6 +22,7 @@ from sandwright.egress.proxy_plan import InspectionPlan, ProxyPlan, SquidAccount
 from sandwright.egress.request_log import LOG
 from sandwright.egress.squid_settings import free_port, own_addresses
 from sandwright.egress.supervisor import ASK, SupervisorConfiguration, clean_up
+from sandwright.egress.upstream import HostProxies, host_proxies
 from sandwright.environment import PROXY_PORT
 from sandwright.errors import HostError
 from sandwright.render.proxyfacts import (
@@ -33,6 +34,7 @@ from sandwright.render.proxyfacts import (
     PORT,
     RELAY,
     SECCOMP,
+    UPSTREAM,
     WORD,
     nat64,
 )
@@ -90,8 +92,9 @@ class Proxy:
 @contextlib.contextmanager
 def start_proxy(plan: ProxyPlan, *, log: Path | None = None, timeout: float = 15.0) -> Iterator[Proxy]:
     """Run a planned proxy for the length of a `with`. See the package for the contract."""
+    upstream = host_proxies(os.environ)
     with contextlib.ExitStack() as stack:
-        supervisor, settings, directory = _start_supervisor(stack, plan, log, timeout)
+        supervisor, settings, directory = _start_supervisor(stack, plan, upstream, log, timeout)
         environment = {PROXY_PORT.name: str(settings.port)}
         yield Proxy(
             settings.host,
@@ -106,10 +109,11 @@ def start_proxy(plan: ProxyPlan, *, log: Path | None = None, timeout: float = 15
 
 @dataclass(frozen=True)
 class _Place:
-    """Where one proxy runs: its directory, a port that is free now, and what its relay says."""
+    """Where one proxy runs: its directory, a port that is free now, what its relay says, and its way out."""
 
     directory: Path
     port: int
+    upstream: HostProxies
     word: str | None
     opener: str | None = None
 
@@ -121,6 +125,7 @@ class _Place:
             f"{LISTEN}:{PORT}": f"{HOST}:{self.port}",
             DIRECTORY: str(self.directory),
             OWN: "\n".join(f"acl sw_never dst {each}" for each in addresses),
+            UPSTREAM: self.upstream.configuration(),
             **({RELAY: self.word} if self.word else {}),
             **({OPENER: self.opener} if self.opener else {}),
         }
@@ -150,13 +155,13 @@ def _relay_greeting(location: _Place) -> str:
 
 
 def _start_supervisor(
-    stack: contextlib.ExitStack, plan: ProxyPlan, log: Path | None, patience: float
+    stack: contextlib.ExitStack, plan: ProxyPlan, upstream: HostProxies, log: Path | None, patience: float
 ) -> tuple[_Running, SupervisorConfiguration, Path]:
     """A supervisor whose squid answers. If another process took the free port, try another port."""
     for attempt in range(1, _ATTEMPTS + 1):
         directory = _make_directory(plan.account)
         words = (_word() if name in plan.configuration else None for name in (RELAY, OPENER))
-        location = _Place(directory, free_port(HOST), *words)
+        location = _Place(directory, free_port(HOST), upstream, *words)
         settings = _supervisor_settings(
             plan, location, None if log is None else str(log.absolute()), patience
         )
@@ -182,7 +187,14 @@ def _supervisor_settings(
         word.replace(DIRECTORY, str(location.directory)).replace(LISTEN, str(location.port))
         for word in plan.command
     )
-    argv = (*command, "-N", "-n", service, "-f", f"{location.directory}/squid.conf")
+    argv = (
+        *_reaching(tuple(command), location.upstream.ports),
+        "-N",
+        "-n",
+        service,
+        "-f",
+        f"{location.directory}/squid.conf",
+    )
     log_path = f"{location.directory}/squid/access.log"
     return SupervisorConfiguration(
         argv,
@@ -196,6 +208,14 @@ def _supervisor_settings(
         patience,
         _inspection_settings(plan.inspection, location),
     )
+
+
+def _reaching(command: tuple[str, ...], ports: tuple[int, ...]) -> tuple[str, ...]:
+    """The words that start squid, with ports that it may connect to beside the policy's."""
+    at = next((index for index, word in enumerate(command) if word.startswith("connect=")), None)
+    if at is None:  # its ports are not restricted
+        return command
+    return (*command[:at], *(f"connect={port}" for port in ports), *command[at:])
 
 
 def _inspection_settings(plan: InspectionPlan | None, location: _Place) -> InspectionSettings | None:

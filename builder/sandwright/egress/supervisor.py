@@ -174,13 +174,13 @@ def _answers(settings: SupervisorConfiguration) -> bool:
 
 
 def _last_words(directory: Path) -> str:
-    """What squid said about why it can't run."""
+    """What squid said about why it can't run, without a password that a quoted line has."""
     for name in ("squid.err", "squid/cache.log"):
         with contextlib.suppress(OSError):
             text = (directory / name).read_text(errors="replace")
             found = [line for line in text.splitlines() if re.search("FATAL|ERROR|Bungled|Cannot", line)]
             if found or text.strip():
-                return (found or text.strip().splitlines())[-1]
+                return re.sub(r"login=\S+", "login=…", (found or text.strip().splitlines())[-1])
     return "it said nothing"
 
 

@@ -44,9 +44,11 @@ REFUSALS: Mapping[str, str] = MappingProxyType({
 WORD = re.compile(r"[A-Za-z0-9/\[:][A-Za-z0-9._:/\[\]+-]*")
 """A word of squid's configuration, that can mean nothing more."""
 
-DIRECTORY, LISTEN, RELAY, OPENER, OWN = "/SW-DIRECTORY", "SW-LISTEN", "SW-RELAY", "SW-OPENER", "# SW-OWN"
+DIRECTORY, LISTEN, RELAY, OPENER = "/SW-DIRECTORY", "SW-LISTEN", "SW-RELAY", "SW-OPENER"
+OWN, UPSTREAM = "# SW-OWN", "# SW-UPSTREAM"
 """What stands in a rendered configuration for what each start brings: its directory, where it listens, the
-word of its relay, that of the proxy that reads requests, and a line for the machine's own addresses."""
+word of its relay, that of the proxy that reads requests, and lines for the machine's own addresses and for
+the host's own proxy."""
 
 SECCOMP = "seccomp.bpf"
 """The file of squid's own filter of system calls, in the directory of its start."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sandwright import user_dirs
+from sandwright.egress.upstream_trial import try_upstream
 from sandwright.errors import HostError
 from sandwright.host import MachineFacts, collect_host
 from sandwright.landlock import landlock_version
@@ -64,7 +66,8 @@ class Diagnosis:
     `ladder` are the methods of a new policy in the order in which they are tried, down to the one that
     starts; it is empty where methods were named. `fallback` are those that start in another form. `untold`
     lists for each method that starts the refusals that a run of it can't report, each with the reason.
-    `untried` are forms that were not started, since the method that they replace starts.
+    `untried` are forms that were not started, since the method that they replace starts. `upstream` says what
+    was found out about the proxies of the host (HTTPS_PROXY), through which `network.mode: proxy` connects.
     """
 
     surroundings: Surroundings
@@ -73,6 +76,7 @@ class Diagnosis:
     fallback: tuple[Instead, ...] = ()
     untold: Mapping[str, Mapping[Refused, str]] = field(default_factory=dict)
     untried: Mapping[str, str] = field(default_factory=dict)
+    upstream: tuple[str, ...] = ()
 
     @property
     def held_back(self) -> bool:
@@ -112,6 +116,7 @@ def diagnose(*, fresh: bool = False, methods: Sequence[str] = ()) -> Diagnosis:
         tuple(in_other_forms(found)),
         unreported_denials(found),
         {form: name for name, others in chosen.items() for form in others if form not in there},
+        tuple(try_upstream(os.environ)),
     )
 
 

@@ -1,0 +1,66 @@
+"""A project whose policy has `network.http`, on a machine whose hosts file knows a canary."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from dataclasses import dataclass
+from pathlib import Path
+
+from support.canary import Canary
+
+GAPS = ("filesystem.attributes", "filesystem.protect", "process.kernel", "filesystem.git-links")
+
+
+@dataclass
+class HttpSession:
+    """A project, directories of a user's own, and the upstream."""
+
+    project: Path
+    base: Path
+    upstream: Canary
+    environment: dict[str, str]
+
+    def command(self, words: list[str], *options: str) -> list[str]:
+        """`sandwright run` on a machine whose hosts file knows the upstream."""
+        script = 'mount --bind "$1" /etc/hosts && shift && exec "$@"'
+        run = [
+            sys.executable,
+            "-P",
+            "-c",
+            "from sandwright.cli import main; main()",
+            "run",
+            "--trust-policy",
+            *options,
+            "--",
+            *words,
+        ]
+        return ["unshare", "--mount", "sh", "-c", script, "sh", str(self.base / "hosts"), *run]
+
+    def run(self, words: list[str], *options: str) -> subprocess.CompletedProcess[str]:
+        self.upstream.arrived.clear()
+        return subprocess.run(
+            self.command(words, *options), cwd=self.project, env=self.environment, text=True,
+            stdin=subprocess.DEVNULL, capture_output=True, timeout=120, check=False,
+        )  # fmt: skip
+
+    def curl(self, *requests: str) -> list[str]:
+        """A script with requests, each as curl's words, that writes the status of each."""
+        lines = [f"curl -sS -m 20 -w '\\nstatus %{{http_code}}\\n' {each}" for each in requests]
+        return ["sh", "-c", "\n".join(lines)]
+
+
+def http_policy(method: str, source: str = "env:API_KEY", more: str = "") -> str:
+    gaps = ", ".join(f"{{feature: {each}, method: landlock, reason: a test}}" for each in GAPS)
+    return textwrap.dedent(f"""\
+        schema: 1
+        method: {method}
+        network:
+          mode: proxy
+          http:
+            - {{host: 'api.example:444', methods: [GET], paths: ['/repos/acme/*']}}
+        credentials:
+          http:
+            - {{host: 'api.example:444', header: x-api-key, from: '{source}'{more}}}
+        """) + (f"accept_gaps: [{gaps}]\n" if method == "landlock" else "")
