@@ -167,6 +167,20 @@ def test_rules_of_a_higher_layer_close_a_tunnel() -> None:
     assert explain(policy, "connect", "b.example:443").allowed
 
 
+@pytest.mark.parametrize(("key", "agents"), [("anthropic", ["claude", "opencode", "aider"]),
+    ("gemini", ["gemini", "opencode", "aider"]), ("openai", ["codex", "opencode", "aider"])])  # fmt: skip
+def test_presets_with_keys_close_the_tunnels_of_agents(key: str, agents: list[str]) -> None:
+    for agent in agents:
+        extends = f"extends: [agent-{agent}, key-{key}]"
+        policy = _resolve(extends)
+        (secret,) = policy.credentials.http
+        assert secret.origin == f"env:{key.upper()}_API_KEY"
+        assert _resolve(f"extends: [agent-{agent}]").environment.passes(secret.variable)
+        assert not policy.environment.passes(secret.variable)
+        assert not explain(policy, "connect", f"{secret.host}:80").allowed
+        assert explain(policy, "request", f"POST https://{secret.host}/v1/x").allowed
+
+
 @pytest.mark.parametrize("rule", ["git: read", "repos: [a/b]", "git: read, repos: [a/b], paths: [/x]"])
 def test_a_faulty_rule_is_an_error_with_a_floor(rule: str) -> None:
     text = _http(f"{{host: a.example, {rule}}}")

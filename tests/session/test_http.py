@@ -28,7 +28,7 @@ import pytest
 from sandwright.session.http_secrets import placeholder
 from support.canary import Canary, canary
 from support.companyproxy import company_proxy
-from support.httpsessions import HttpSession, http_policy
+from support.httpsessions import HttpSession, http_policy, http_session
 from support.netlab import WORLD, World, hosts_file, lab
 from support.thorough import representative
 
@@ -65,23 +65,9 @@ def upstream(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 @pytest.fixture
 def setup(tmp_path: Path, upstream: Canary) -> HttpSession:
-    project = tmp_path / "project"
-    project.mkdir()
-    for name in ("home", "cache", "state", "config"):
-        (tmp_path / name).mkdir()
-    (tmp_path / "run").mkdir(mode=0o700)
-    (tmp_path / "hosts").write_text(hosts_file({WORLD: "api.example"}))
-    bundle = tmp_path / "bundle.pem"
-    bundle.write_text(upstream.authority)
-    names = {
-        "HOME": "home",
-        "XDG_CACHE_HOME": "cache",
-        "XDG_STATE_HOME": "state",
-        "XDG_CONFIG_HOME": "config",
-    }
-    environment = {**os.environ, **{key: str(tmp_path / value) for key, value in names.items()}}
-    environment |= {"XDG_RUNTIME_DIR": str(tmp_path / "run"), "SSL_CERT_FILE": str(bundle), "API_KEY": KEY}
-    return HttpSession(project, tmp_path, upstream, environment)
+    found = http_session(tmp_path, upstream, {WORLD: "api.example"})
+    found.environment["API_KEY"] = KEY
+    return found
 
 
 GOOD, OTHER = "https://api.example:444/repos/acme/tool", "https://api.example:444/user"

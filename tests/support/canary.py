@@ -61,14 +61,8 @@ class Canary:
     raw: bytes = b""
 
 
-@contextlib.contextmanager
-def canary(directory: Path, names: Sequence[str], address: str, port: int = 0) -> Iterator[Canary]:
-    """Serve HTTPS for names at an address, in this thread's network namespace, for the length of a `with`.
-
-    Every request is answered with 200 and a JSON object of what arrived, so that it echoes secrets, too.
-    A path that begins with `/stream` is answered in chunks, `/bytes/N` with N bytes, `/elsewhere` with a
-    redirect. A request for `websocket` becomes an echo of bytes.
-    """
+def server_context(directory: Path, names: Sequence[str]) -> tuple[ssl.SSLContext, str]:
+    """TLS for a server with these names, and the PEM of who signed its certificates."""
     with new_authority(directory, names) as authority:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         by_name = {}
@@ -85,6 +79,18 @@ def canary(directory: Path, names: Sequence[str], address: str, port: int = 0) -
             connection.context = by_name[name]
 
     context.sni_callback = chosen
+    return context, text
+
+
+@contextlib.contextmanager
+def canary(directory: Path, names: Sequence[str], address: str, port: int = 0) -> Iterator[Canary]:
+    """Serve HTTPS for names at an address, in this thread's network namespace, for the length of a `with`.
+
+    Every request is answered with 200 and a JSON object of what arrived, so that it echoes secrets, too.
+    A path that begins with `/stream` is answered in chunks, `/bytes/N` with N bytes, `/elsewhere` with a
+    redirect. A request for `websocket` becomes an echo of bytes.
+    """
+    context, text = server_context(directory, names)
     found = Canary(port, text)
     server = _Server((address, port), type("Handler", (_Handler,), {"found": found}))
     found.port = server.server_address[1]

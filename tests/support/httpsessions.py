@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import textwrap
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from support.canary import Canary
+from support.netlab import hosts_file
 
 GAPS = ("filesystem.attributes", "filesystem.protect", "process.kernel", "filesystem.git-links")
 
@@ -49,6 +52,26 @@ class HttpSession:
         """A script with requests, each as curl's words, that writes the status of each."""
         lines = [f"curl -sS -m 20 -w '\\nstatus %{{http_code}}\\n' {each}" for each in requests]
         return ["sh", "-c", "\n".join(lines)]
+
+
+def http_session(base: Path, upstream: Canary, hosts: Mapping[str, str]) -> HttpSession:
+    """A new project, with directories of a user's own, on a machine with these names by address."""
+    for name in ("project", "home", "cache", "state", "config"):
+        (base / name).mkdir()
+    (base / "run").mkdir(mode=0o700)
+    (base / "hosts").write_text(hosts_file(hosts))
+    bundle = base / "bundle.pem"
+    bundle.write_text(upstream.authority)
+    names = {
+        "HOME": "home",
+        "XDG_CACHE_HOME": "cache",
+        "XDG_STATE_HOME": "state",
+        "XDG_CONFIG_HOME": "config",
+        "XDG_RUNTIME_DIR": "run",
+    }
+    environment = {**os.environ, **{key: str(base / value) for key, value in names.items()}}
+    environment["SSL_CERT_FILE"] = str(bundle)
+    return HttpSession(base / "project", base, upstream, environment)
 
 
 def http_policy(method: str, source: str = "env:API_KEY", more: str = "") -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import http.server
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,9 +14,15 @@ POLL = 0.02
 
 
 @contextlib.contextmanager
-def listening(handler: Callable[..., Any]) -> Iterator[int]:
-    """Answer with a request handler; give the port."""
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+def listening(
+    handler: Callable[..., Any],
+    address: tuple[str, int] = ("127.0.0.1", 0),
+    tls: ssl.SSLContext | None = None,
+) -> Iterator[int]:
+    """Answer with a request handler, by HTTPS with `tls`; give the port."""
+    with http.server.ThreadingHTTPServer(address, handler) as server:
+        if tls is not None:  # the handshake is made by the request's thread, when it first reads
+            server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
         thread = threading.Thread(target=server.serve_forever, args=(POLL,))
         thread.start()
         try:

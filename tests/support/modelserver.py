@@ -10,6 +10,7 @@ import contextlib
 import gzip
 import http.server
 import json
+import ssl
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -41,6 +42,7 @@ PATHS = ("file_path", "filePath", "absolute_path", "path")
 TEXTS = ("content", "file_text", "contents")
 PATCHES = ("patchText",)
 LINES = ("command", "cmd")
+KEYS = ("x-api-key", "authorization", "x-goog-api-key")
 """Names of tools and their arguments, as agents have them."""
 
 
@@ -52,6 +54,8 @@ class Model:
     port: int = 0
     requests: list[tuple[str, Document]] = field(default_factory=list)
     """Paths with bodies; an empty body for a request without one."""
+    keys: list[str] = field(default_factory=list)
+    """The headers with keys of requests that have a body."""
     words: str = "The script has ended."
     """What it says at the end, and to requests without tools."""
 
@@ -160,6 +164,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         except ValueError:
             body = {}
         self.model.requests.append((self.path, body))
+        self.model.keys += [value for name in KEYS for value in self.headers.get_all(name, ())]
         form = format_of(self.path)
         if form is None:
             counted = {"input_tokens": 1, "totalTokens": 1}
@@ -192,9 +197,11 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
 
 @contextlib.contextmanager
-def scripted(*script: Step) -> Iterator[Model]:
+def scripted(
+    *script: Step, address: tuple[str, int] = ("127.0.0.1", 0), tls: ssl.SSLContext | None = None
+) -> Iterator[Model]:
     """A model that has its agent do these steps, one call after the other."""
     model = Model(script)
-    with listening(type("Handler", (_Handler,), {"model": model})) as port:
+    with listening(type("Handler", (_Handler,), {"model": model}), address, tls) as port:
         model.port = port
         yield model

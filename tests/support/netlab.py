@@ -13,7 +13,7 @@ import os
 import socket
 import struct
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -94,8 +94,8 @@ class Namespace:
 
 
 @contextlib.contextmanager
-def lab() -> Iterator[World]:
-    """Be on the machine, with the world beside it."""
+def lab(ports: Sequence[int] = PORTS) -> Iterator[World]:
+    """Be on the machine, with the world beside it, which serves HTTP at these ports."""
     machine, world = Namespace(), Namespace()
     with contextlib.ExitStack() as stack:
         stack.callback(machine.close)
@@ -108,7 +108,7 @@ def lab() -> Iterator[World]:
         found = World(namespace=world)
         with world.inside():
             process.run("sh", "-ec", _SETUP["world"])
-            for port in PORTS:
+            for port in ports:
                 stack.enter_context(_web(found, "::", port))
             stack.enter_context(_names(found))
         stack.enter_context(machine.inside())

@@ -74,7 +74,8 @@ def _method(choice: Choice) -> Iterator[str]:
         yield from _comment(
             f"agent-{choice.agent} adds a directory for the state of {choice.agent}, separate from the one "
             "that it uses on the host, the hosts of its model, and the variable with its key. Add the preset "
-            "own-home to give it a separate home directory."
+            "own-home to give it a separate home directory, and key-anthropic, key-gemini or key-openai to "
+            "keep an API key outside the sandbox."
         )
     yield f"extends: [{f'agent-{choice.agent}' if choice.agent else 'default'}]"
     if choice.agent:

@@ -49,7 +49,10 @@ SECCOMP_PROFILES = ("strict", "default", "build")
 GENERAL = ("strict", "default", "build", "ci")
 """The shipped presets for work of any kind."""
 
-PRESETS = (*GENERAL, "own-home", *(f"agent-{name}" for name in AGENTS))
+KEYS = ("anthropic", "gemini", "openai")
+"""The services for which a preset keeps an API key outside the sandbox."""
+
+PRESETS = (*GENERAL, "own-home", *(f"agent-{name}" for name in AGENTS), *(f"key-{name}" for name in KEYS))
 """The shipped policies that `extends` may name."""
 
 CACHES: Mapping[str, Mapping[str, str]] = {

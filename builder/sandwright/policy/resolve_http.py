@@ -17,7 +17,7 @@ from sandwright.policy.provenance import Faults, Sourced
 def resolve_http(settings: MergedSettings, faults: Faults) -> tuple[HttpHost, ...]:
     """The hosts of `network.http` in the order of their first rules.
 
-    Such a host is no tunnel, whatever layer lists it in `network.allow`; one layer must not say both.
+    Such a host is no tunnel, whatever other file lists it in `network.allow`; one file must not say both.
     """
     found: dict[tuple[str, int], list[Sourced[HttpRuleSection]]] = {}
     for item in settings.items("network.http"):
@@ -25,7 +25,7 @@ def resolve_http(settings: MergedSettings, faults: Faults) -> tuple[HttpHost, ..
     for item in settings.items("network.allow"):
         pattern = listed_pattern(item.value)
         for (host, _), rules in found.items():
-            if pattern.host == host and any(each.source.layer == item.source.layer for each in rules):
+            if pattern.host == host and any(each.source.file == item.source.file for each in rules):
                 message = f"{item.value} would be a tunnel, and network.http has rules for it; list it in one"
                 faults.add(item.source, message)
     return tuple(
