@@ -40,6 +40,8 @@ ALL_NAMES = (
     "CARGO_HTTP_CAINFO",  # cargo (http.cainfo)
     "AWS_CA_BUNDLE",  # the AWS command line and SDKs
     "DENO_CERT",
+    "npm_config_cafile",  # npm, pnpm and Yarn 1, whose requests through a proxy take no other certificates
+    "YARN_HTTPS_CA_FILE_PATH",  # Yarn 2 and newer (httpsCaFilePath)
 )
 """The same, and those of programs that read the system's bundle, where nothing can be mounted over it."""
 
