@@ -49,7 +49,7 @@ class TransientError(Exception):
 
 
 class _Anonymous(AuthBase):
-    """No credentials. Without this `requests` sends those of netrc(5), to any host and over plain http too."""
+    """No credentials. Without this `requests` sends those of netrc(5), over plain http too."""
 
     def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
         return request
