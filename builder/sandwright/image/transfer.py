@@ -108,8 +108,7 @@ class Transfer:
         try:
             with self._answer(address, {"Accept-Encoding": "identity", **part}) as response:
                 at = self._check_answer(response, size, start)
-                # `read1` returns what has arrived; `read` would wait for a whole chunk of a slow server.
-                while chunk := response.raw.read1(CHUNK, decode_content=False):
+                for chunk in self._reading.pieces(response, CHUNK, self._patience.stall):
                     yield at, chunk
                     at += len(chunk)
         except (requests.exceptions.InvalidURL, requests.exceptions.InvalidSchema) as error:
