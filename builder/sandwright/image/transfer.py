@@ -58,7 +58,7 @@ class _Anonymous(AuthBase):
 _ANONYMOUS = _Anonymous()
 
 
-def _basic(name: str, password: str) -> HTTPBasicAuth:
+def _basic_login(name: str, password: str) -> HTTPBasicAuth:
     return HTTPBasicAuth(name.encode(), password.encode())
 
 
@@ -158,9 +158,9 @@ class Transfer:
     def _login(self, address: str) -> AuthBase:
         """The credentials in an address, or apt's for it. They do not follow redirects."""
         if "@" in urllib.parse.urlsplit(address).netloc:
-            return _basic(*requests.utils.get_auth_from_url(address))
+            return _basic_login(*requests.utils.get_auth_from_url(address))
         login = login_for(address, self._logins)
-        return _ANONYMOUS if login is None else _basic(login.name, login.password)
+        return _ANONYMOUS if login is None else _basic_login(login.name, login.password)
 
     def _http_session(self) -> requests.Session:
         session: requests.Session | None = getattr(self._sessions, "session", None)

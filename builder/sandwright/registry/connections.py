@@ -60,7 +60,7 @@ class Connections:
         """The head of an answer to a connection's request. Cut off a server that sends it too slowly."""
         end, seconds = connection.sock, connection.timeout
         assert isinstance(seconds, int | float)  # as all requests here have it
-        with _bounded(end, seconds * _PATIENCE) as bound, bound.reading():
+        with _time_bounded(end, seconds * _PATIENCE) as bound, bound.reading():
             response = HTTPConnection.getresponse(connection)
         self._sockets[response] = end
         return response
@@ -72,7 +72,7 @@ class Connections:
         """
         raw: BaseHTTPResponse = response.raw
         end = self._sockets.get(raw) if getattr(raw, "chunked", False) else None
-        with _bounded(end, stall * _PATIENCE) as bound:
+        with _time_bounded(end, stall * _PATIENCE) as bound:
             while True:
                 with bound.reading():
                     # It returns what has arrived; `read` would wait for a whole chunk of a slow server.
@@ -108,12 +108,12 @@ class _Bound:
 
 
 @contextlib.contextmanager
-def _bounded(end: socket.socket | None, seconds: float) -> Iterator[_Bound]:
+def _time_bounded(end: socket.socket | None, seconds: float) -> Iterator[_Bound]:
     """Shut a socket down when a read takes longer than that, for the length of a `with`."""
-    bound, left = _Bound(), threading.Event()
+    bound, finished = _Bound(), threading.Event()
 
     def watch() -> None:
-        while not left.wait(seconds / 4):
+        while not finished.wait(seconds / 4):
             if bound.since + seconds < time.monotonic():
                 bound.over = True
                 _shut_down(end)
@@ -123,7 +123,7 @@ def _bounded(end: socket.socket | None, seconds: float) -> Iterator[_Bound]:
     try:
         yield bound
     finally:
-        left.set()
+        finished.set()
 
 
 def _shut_down(end: socket.socket | None) -> None:
