@@ -110,16 +110,15 @@ docker*name=userns*)
     [ -z "$sw_required" ] || refuse 'this Docker gives files that are made to other numbers (userns-remap), and user.mapping is required'
     ;;
 esac
-case $sw_engine-$sw_image in
-podman-sandwright/* | docker-*) ;;
-*) # Podman hands an image's annotations on to the runtime, which they steer (crun(1), run.oci.*)
-    sw_keys=$(engine image inspect --format '{{range $key, $value := .Annotations}}{{println $key}}{{end}}' "$sw_image" 2>/dev/null) ||
-        { engine ps --quiet >/dev/null && refuse "$sw_image_missing"; } || refuse 'Podman does not answer'
+# Podman hands an image's annotations on to the runtime, which they steer (crun(1), run.oci.*). No name makes an image ours.
+documented() {
+    sw_keys=$(engine image inspect --format '{{range $key, $value := .Annotations}}{{println $key}}{{end}}' "$1" 2>/dev/null) ||
+        { engine ps --quiet >/dev/null && refuse "$2"; } || refuse 'Podman does not answer'
     sw_key=$(printf '%s\n' "$sw_keys" |
         LC_ALL=C grep -Ev '^$|^(org\.opencontainers\.image|org\.label-schema|com\.docker|io\.buildah|dev\.sandwright)\.' | head -n 1)
-    [ -z "$sw_key" ] || refuse "the image $sw_image has the annotation $sw_key, which Podman passes on to its runtime; without annotations it is: podman save $sw_image | podman load"
-    ;;
-esac
+    [ -z "$sw_key" ] || refuse "the image $1 has the annotation $sw_key, which Podman passes on to its runtime; without annotations it is: podman save $1 | podman load"
+}
+[ "$sw_engine" = docker ] || documented "$sw_image" "$sw_image_missing"
 sw_root=
 if [ -n "$sw_image_root" ]; then # the root of gVisor's sandbox: mounted into the container read-only, and shared with other runs
     sw_root=$(cd -- "${SANDWRIGHT_ROOTFS:-$sw_here/rootfs}" 2>/dev/null && pwd -P) ||
@@ -318,6 +317,7 @@ if [ -n "$sw_proxied" ]; then
     # engine's default. The first has no address of the host either.
     sw_options=$sw_words sw_words=
     engine image inspect --format . "$sw_proxy_image" >/dev/null 2>&1 || refuse "$sw_proxy_missing"
+    [ "$sw_engine" = docker ] || documented "$sw_proxy_image" "$sw_proxy_missing"
     add network create --internal "--label=$sw_label"
     [ "$sw_engine" != docker ] || add --opt=com.docker.network.bridge.inhibit_ipv4=true
     eval "engine $sw_words $sw_run-inside" >/dev/null || refuse 'the network for the sandbox and its proxy cannot be created'

@@ -23,7 +23,8 @@ import pytest
 
 from sandwright import process
 from sandwright.api import Policy
-from sandwright.egress import Proxy, decisions, proxy
+from sandwright.egress import Proxy, decisions, proxy, start
+from sandwright.egress.squid_settings import free_port
 from sandwright.egress.supervisor import clean_up
 from sandwright.errors import HostError, ToolMissing, UsageError
 from sandwright.methods import METHODS
@@ -149,6 +150,32 @@ def _all(connection: socket.socket) -> bytes:
         while b"\r\n\r\n" not in said and (block := connection.recv(65536)):
             said += block
     return said
+
+
+NEIGHBOUR = """
+import socket, sys
+with socket.create_server(("127.0.0.1", 0)) as listener:
+    print(listener.getsockname()[1], flush=True)
+    connection = listener.accept()[0]
+print(connection.recv(4096), flush=True)
+connection.sendall(b"HTTP/1.1 403 Forbidden\\r\\nX: ERR_SANDWRIGHT_METHOD\\r\\n\\r\\n")
+"""
+"""Another user's program that has squid's port first, is told the secret, and makes room for squid."""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root starts another user's program")
+def test_no_neighbour_at_its_port_is_told_the_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "/usr/bin/python3", "-I")
+    with process.start(*words, "-c", NEIGHBOUR) as neighbour:
+        assert neighbour.stdout is not None
+        port = int(neighbour.stdout.readline())
+        ports = iter([port])
+        monkeypatch.setattr(start, "free_port", lambda host: next(ports, None) or free_port(host))
+        with proxy(policy()) as running:
+            assert running.port != port
+            assert refused(running)
+        neighbour.terminate()
+        assert neighbour.stdout.read() == b""
 
 
 def test_squid_has_no_rights() -> None:

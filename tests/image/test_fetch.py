@@ -231,6 +231,22 @@ def dripping(handler: Handler, content: bytes) -> None:
                 return
 
 
+def beginning_for_ever(handler: Handler, _: bytes) -> None:
+    with contextlib.suppress(OSError):
+        while not handler.server.released.wait(0.05):
+            handler.wfile.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+
+def chunk_for_ever(handler: Handler, _: bytes) -> None:
+    handler.send_response(200)
+    handler.send_header("Transfer-Encoding", "chunked")
+    handler.end_headers()
+    with contextlib.suppress(OSError):
+        handler.wfile.write(b"1;")
+        while not handler.server.released.wait(0.05):
+            handler.wfile.write(b"x")
+
+
 def encoded(handler: Handler, content: bytes) -> None:
     handler.reply(200, content, Content_Encoding="gzip")
 
@@ -455,7 +471,8 @@ def test_what_lasts_is_an_error(
     assert files(cache) == []
 
 
-@pytest.mark.parametrize("answer", [cut_off, silent, mute], ids=["cut", "silent", "mute"])
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("answer", [cut_off, silent, mute, beginning_for_ever, chunk_for_ever])
 def test_a_transfer_that_never_works_is_an_error(server: Server, cache: Cache, answer: Answer) -> None:
     wanted = server.serve("libfoo", answer)
     with pytest.raises(

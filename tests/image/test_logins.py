@@ -143,6 +143,35 @@ def test_a_login_does_not_follow_a_redirection(wanted: LockedPackage, tmp_path: 
         assert seen == [None]
 
 
+@pytest.mark.parametrize("machine", ["machine 127.0.0.1", "default"])
+def test_no_server_gets_those_of_netrc(
+    wanted: LockedPackage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, machine: str
+) -> None:
+    """They are other programs'. A mirror, or who sits before one, would choose the host, over plain http."""
+    (tmp_path / "netrc").write_text(f"{machine} login me password secret\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    with serving(tmp_path / "mirror") as (other, seen), serving(tmp_path, other) as (base, first):
+        with pytest.raises(FetchError, match="answered 401"):
+            get(wanted, f"{base}/away", (), tmp_path / "cache")
+        assert first == seen == [None]
+
+
+def test_an_address_keeps_its_own(
+    wanted: LockedPackage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of an address take precedence over those of netrc(5), and stay with it."""
+    (tmp_path / "netrc").write_text("default login you password other\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    with serving(tmp_path / "mirror") as (other, seen), serving(tmp_path, other) as (base, first):
+        mine = other.replace("//", "//me:s%C3%A9cret@")
+        assert get(wanted, mine, (), tmp_path / "cache") == CONTENT
+        del seen[:]
+        with pytest.raises(FetchError, match="answered 401"):
+            get(wanted, f"{base.replace('//', '//me:s%C3%A9cret@')}/away", (), tmp_path / "other")
+        assert first[0] is not None
+        assert seen == [None]
+
+
 @pytest.mark.needs("apt-get")
 def test_those_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "parts").mkdir()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -40,7 +41,13 @@ def launch(host: EngineHost, tmp_path: Path) -> str:
     project = tmp_path / "home" / "p"
     (project / ".git").mkdir(parents=True)
     (tmp_path / "run").mkdir(mode=0o700)
-    text = f"schema: 1\nmethod: {host.name}\nimage: {host.image}\nfilesystem: {{write: [$PROJECT]}}\n"
+    return _rendered(host, tmp_path, host.image)
+
+
+def _rendered(host: EngineHost, tmp_path: Path, image: str) -> str:
+    """A launcher for an image."""
+    project = tmp_path / "home" / "p"
+    text = f"schema: 1\nmethod: {host.name}\nimage: {image}\nfilesystem: {{write: [$PROJECT]}}\n"
     policy = Policy.from_text(text)
     facts = collect_facts(policy, project=project, environ={"HOME": str(project.parent)})
     return f"{write_artifacts(tmp_path / 'out', render(policy.resolve(facts), host.name).artifacts)}/launch"
@@ -140,8 +147,26 @@ def test_an_image_does_not_steer_the_runtime(
     assert list((tmp_path / "run").glob("sandwright/runs/*")) == []
 
 
+@pytest.mark.usefixtures("launch")
+@pytest.mark.parametrize("host", ENGINES[1:], indirect=True)
+def test_no_name_makes_an_image_ours(host: EngineHost, tmp_path: Path) -> None:
+    """`sandwright/…` is also what a repository of Docker Hub is called."""
+    image = f"sandwright/x{uuid.uuid4().hex[:12]}:latest"
+    build = ("build", "--quiet", "--isolation=chroot", "--annotation=run.oci.handler=x", "--tag", image, "-")
+    text = f"FROM {host.image}".encode()
+    process.run(host.program, *build, stdin=text, env=host.environment, timeout=60)
+    try:
+        launch = _rendered(host, tmp_path, image)
+        environment = _environment(host, tmp_path)
+        ended = process.run(launch, "sh", "-c", "echo up", env=environment, timeout=60, check=False)
+    finally:
+        host.run("untag", image)
+    assert (ended.status, ended.text) == (125, ""), ended.stderr
+    assert "annotation run.oci.handler" in ended.stderr
+
+
 def test_only_the_run_is_asked_for(host: EngineHost, launch: str, tmp_path: Path) -> None:
-    """Where all goes well the engine's client is started once; Podman's twice for an image not ours."""
+    """Where all goes well the engine's client is started once; Podman's twice, for the annotations."""
     programs, said = tmp_path / "bin", tmp_path / "said"
     programs.mkdir()
     client = programs / host.name

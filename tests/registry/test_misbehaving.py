@@ -394,6 +394,39 @@ def test_answers_that_are_not_wanted_are_not_read_to_their_end(registry: StandIn
     assert sum(sent) < 32 << 20
 
 
+CHUNKED = f"HTTP/1.1 200 OK\r\nContent-Type: {MANIFEST_TYPE}\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
+FRAMES: dict[str, tuple[bytes, bytes]] = {
+    "other answers before it": (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+    "its first line": (b"HTTP/1.1 200 O", b"K"),
+    "a header": (b"HTTP/1.1 200 OK\r\nX: ", b"x"),
+    "the length of a chunk": (CHUNKED + b"1;", b"x"),
+    "what follows the last chunk": (CHUNKED + b"0\r\n", b"x: y\r\n"),
+}
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_an_answer_that_never_begins_to_say_anything(registry: StandIn, name: str) -> None:
+    """A byte now and then is not enough: each of these comes before or between the bytes of a body."""
+    begun, more = FRAMES[name]
+
+    def fault(handler: Handler) -> bool:
+        with contextlib.suppress(OSError):
+            handler.wfile.write(begun)
+            while not handler.server.released.wait(0.05):
+                handler.wfile.write(more)
+        handler.close_connection = True
+        return True
+
+    registry.content.blobs[digest_of(BLOB)] = BLOB
+    registry.fault("^GET /v2/a/b/", *[fault] * 8)
+    impatient = replace(QUICK, stall=0.4, attempts=2, answer=30.0)
+    begin = time.monotonic()
+    for work in (lambda it: it.manifest("latest"), fetch):
+        with pytest.raises(RegistryError, match=r"no whole answer|gave up"):
+            use(registry, work, patience=impatient)
+    assert time.monotonic() - begin < 25
+
+
 def test_a_token_server_that_redirects_with_much(registry: StandIn) -> None:
     sent: list[int] = []
     registry.fault("^GET /v2/", needs_token(f"http://{registry.host}/token", "t"))

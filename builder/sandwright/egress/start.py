@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 import os
+import re
 import select
 import socket
 import sys
@@ -41,6 +42,9 @@ from sandwright.render.proxyfacts import (
 
 PREFIX = "sandwright-egress-"
 _ATTEMPTS = 3
+_TAKEN = re.compile("Cannot bind|Unable to open HTTP Socket")
+"""What squid says of a port that another process has; the last line of several is known."""
+
 _CODE = "import sys; sys.path.append(sys.argv[1]); from sandwright.egress.supervisor import main; main()"
 _GRACE = 5.0
 
@@ -170,7 +174,7 @@ def _start_supervisor(
             try:
                 supervisor = this.enter_context(_supervisor(plan, location, settings))
             except HostError as fault:
-                if attempt < _ATTEMPTS and "Cannot bind" in str(fault):
+                if attempt < _ATTEMPTS and _TAKEN.search(str(fault)):
                     continue
                 raise
             stack.push(this.pop_all())

@@ -147,7 +147,7 @@ def _squid(directory: Path, settings: SupervisorConfiguration) -> Iterator[_Star
             process.start(*settings.argv, stdout=error_log, stderr=error_log, cwd="/")
         )
         until = time.monotonic() + settings.patience
-        while not _answers(settings):
+        while not (_is_at_port(squid.pid, settings) and _answers(settings)):
             if squid.poll() is not None:
                 raise HostError(f"squid ended when it was started: {_last_words(directory)}")
             if time.monotonic() > until:
@@ -157,6 +157,25 @@ def _squid(directory: Path, settings: SupervisorConfiguration) -> Iterator[_Star
             time.sleep(0.003)
         _forget_memory(settings.service)
         yield squid
+
+
+def _is_at_port(squid: int, settings: SupervisorConfiguration) -> bool:
+    """Whether squid, or at least no other user, listens at its port, which is anybody's until squid has it.
+
+    Only Linux says so; elsewhere True.
+    """
+    address = int.from_bytes(socket.inet_aton(settings.host), sys.byteorder)
+    try:
+        listeners = Path("/proc/self/net/tcp").read_text().splitlines()[1:]
+        status = Path(f"/proc/{squid}/status").read_text()
+    except FileNotFoundError:
+        return sys.platform != "linux"
+    users = {0, os.geteuid(), *map(int, re.findall(r"\d+", status.partition("\nUid:")[2].partition("\n")[0]))}
+    found = (line.split() for line in listeners)
+    return any(
+        (each[1], each[3]) == (f"{address:08X}:{settings.port:04X}", "0A") and int(each[7]) in users
+        for each in found
+    )
 
 
 def _answers(settings: SupervisorConfiguration) -> bool:

@@ -15,8 +15,9 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import requests
+import requests.utils
 import urllib3.exceptions
-from requests.auth import HTTPBasicAuth
+from requests.auth import AuthBase, HTTPBasicAuth
 
 import sandwright
 from sandwright.errors import FetchError, IntegrityError
@@ -45,6 +46,20 @@ class TransientError(Exception):
         """`message` says what failed, without the address."""
         self.after = after
         super().__init__(message)
+
+
+class _Anonymous(AuthBase):
+    """No credentials. Without this `requests` sends those of netrc(5), over plain http too."""
+
+    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        return request
+
+
+_ANONYMOUS = _Anonymous()
+
+
+def _basic_login(name: str, password: str) -> HTTPBasicAuth:
+    return HTTPBasicAuth(name.encode(), password.encode())
 
 
 class Transfer:
@@ -93,8 +108,7 @@ class Transfer:
         try:
             with self._answer(address, {"Accept-Encoding": "identity", **part}) as response:
                 at = self._check_answer(response, size, start)
-                # `read1` returns what has arrived; `read` would wait for a whole chunk of a slow server.
-                while chunk := response.raw.read1(CHUNK, decode_content=False):
+                for chunk in self._reading.pieces(response, CHUNK, self._patience.stall):
                     yield at, chunk
                     at += len(chunk)
         except (requests.exceptions.InvalidURL, requests.exceptions.InvalidSchema) as error:
@@ -117,7 +131,7 @@ class Transfer:
             try:
                 target = urllib.parse.urljoin(address, location.encode("latin-1").decode(errors="replace"))
                 if session.should_strip_auth(address, target):  # type: ignore[no-untyped-call]
-                    login = None
+                    login = _ANONYMOUS
             except ValueError as error:
                 raise FetchError("it redirects to an invalid URL") from error
             address = target
@@ -141,12 +155,12 @@ class Transfer:
             raise IntegrityError(f"has {length} bytes, the lock says {size}")
         return 0
 
-    def _login(self, address: str) -> HTTPBasicAuth | None:
-        """The credentials for an address without specific ones. They do not follow redirects."""
+    def _login(self, address: str) -> AuthBase:
+        """The credentials in an address, or apt's for it. They do not follow redirects."""
         if "@" in urllib.parse.urlsplit(address).netloc:
-            return None
+            return _basic_login(*requests.utils.get_auth_from_url(address))
         login = login_for(address, self._logins)
-        return None if login is None else HTTPBasicAuth(login.name.encode(), login.password.encode())
+        return _ANONYMOUS if login is None else _basic_login(login.name, login.password)
 
     def _http_session(self) -> requests.Session:
         session: requests.Session | None = getattr(self._sessions, "session", None)

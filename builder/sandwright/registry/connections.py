@@ -6,18 +6,26 @@ A thread that waits for a server can't be interrupted, but its connection can be
 from __future__ import annotations
 
 import contextlib
+import math
 import socket
 import ssl
 import threading
+import time
+from collections.abc import Iterator
 from typing import Any
-from weakref import WeakSet
+from weakref import WeakKeyDictionary, WeakSet
 
 import requests
 from requests.adapters import HTTPAdapter
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
+from urllib3.response import BaseHTTPResponse, HTTPResponse
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
+
+_PATIENCE = 2.0
+"""How often the time without a byte an answer's head may take, and what frames its body: each byte of them is
+one, so that time alone does not bound them."""
 
 
 class Connections:
@@ -27,6 +35,7 @@ class Connections:
         """Start without connections."""
         self.stopped = threading.Event()
         self._connections: WeakSet[HTTPConnection] = WeakSet()
+        self._sockets: WeakKeyDictionary[BaseHTTPResponse, socket.socket] = WeakKeyDictionary()
         self._lock = threading.Lock()
 
     def session(self) -> requests.Session:
@@ -47,15 +56,81 @@ class Connections:
         if self.stopped.is_set():
             raise InterruptedError("it is to end")
 
+    def answer(self, connection: HTTPConnection) -> HTTPResponse:
+        """The head of an answer to a connection's request. Cut off a server that sends it too slowly."""
+        end, seconds = connection.sock, connection.timeout
+        assert isinstance(seconds, int | float)  # as all requests here have it
+        with _time_bounded(end, seconds * _PATIENCE) as bound, bound.reading():
+            response = HTTPConnection.getresponse(connection)
+        self._sockets[response] = end
+        return response
+
+    def pieces(self, response: requests.Response, size: int, stall: float) -> Iterator[bytes]:
+        """The body of an answer as it comes, in pieces of up to `size` bytes.
+
+        Cut off a server that takes too long with what frames it. `stall` is the time without a byte.
+        """
+        raw: BaseHTTPResponse = response.raw
+        end = self._sockets.get(raw) if getattr(raw, "chunked", False) else None
+        with _time_bounded(end, stall * _PATIENCE) as bound:
+            while True:
+                with bound.reading():
+                    # It returns what has arrived; `read` would wait for a whole chunk of a slow server.
+                    piece = raw.read1(size, decode_content=False)
+                if not piece:
+                    return
+                yield piece
+
     def stop(self) -> None:
         """Shut all connections down, also those that wait for an answer, and refuse new ones."""
         self.stopped.set()
         with self._lock:
             connections = list(self._connections)
         for connection in connections:
-            with contextlib.suppress(OSError):  # it may have closed meanwhile
-                if connection.sock is not None:
-                    socket.socket.shutdown(connection.sock, socket.SHUT_RDWR)
+            _shut_down(connection.sock)
+
+
+class _Bound:
+    """When the read began that goes on (never, without one), and whether it took too long."""
+
+    since, over = math.inf, False
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[None]:
+        """One read. Raise TimeoutError if it was cut off: half a head looks like a short one."""
+        self.since = time.monotonic()
+        try:
+            yield
+        finally:
+            self.since = math.inf
+            if self.over:
+                raise TimeoutError("it took too long to begin")
+
+
+@contextlib.contextmanager
+def _time_bounded(end: socket.socket | None, seconds: float) -> Iterator[_Bound]:
+    """Shut a socket down when a read takes longer than that, for the length of a `with`."""
+    bound, finished = _Bound(), threading.Event()
+
+    def watch() -> None:
+        while not finished.wait(seconds / 4):
+            if bound.since + seconds < time.monotonic():
+                bound.over = True
+                _shut_down(end)
+
+    if end is not None:
+        threading.Thread(target=watch, name="sandwright-bound", daemon=True).start()
+    try:
+        yield bound
+    finally:
+        finished.set()
+
+
+def _shut_down(end: socket.socket | None) -> None:
+    """End reads and writes in all threads. The method of a TLS socket would go on in plain text."""
+    with contextlib.suppress(OSError):  # it may have closed meanwhile
+        if end is not None:
+            socket.socket.shutdown(end, socket.SHUT_RDWR)
 
 
 class _Session(requests.Session):
@@ -77,10 +152,16 @@ def _pools(reading: Connections) -> dict[str, type[HTTPConnectionPool]]:
             super().connect()
             reading.connected(self)
 
+        def getresponse(self) -> HTTPResponse:  # type: ignore[override]
+            return reading.answer(self)
+
     class Secure(HTTPSConnection):
         def connect(self) -> None:
             super().connect()
             reading.connected(self)
+
+        def getresponse(self) -> HTTPResponse:  # type: ignore[override]
+            return reading.answer(self)
 
     class PlainPool(HTTPConnectionPool):
         ConnectionCls = Plain

@@ -158,9 +158,9 @@ class Response:
 
     def chunks(self) -> Iterator[bytes]:
         """Yield the body in chunks of up to `CHUNK` bytes. Raise ConnectionBroken, Cancelled."""
-        raw = self._response.raw
+        pieces = self._transport.reading.pieces(self._response, CHUNK, self._transport.patience.stall)
         try:
-            while chunk := raw.read1(CHUNK, decode_content=False):
+            for chunk in pieces:
                 yield chunk
                 if self._transport.stopped.is_set():
                     raise Cancelled

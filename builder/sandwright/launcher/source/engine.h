@@ -19,6 +19,8 @@ char *most_processes(void); /* the option that bounds them, for podman */
 
 /* engine_check_features.c, launcher: refuses what the engine can't keep. */
 void engine_check_features(struct run *run);
+/* Refuses an image that is not there, with the message `missing`, and one of Podman's that steers the runtime. */
+void check_annotations(struct run *run, const char *image, const char *missing);
 bool docker_is(struct run *run, const char *what); /* whether its daemon says so of itself */
 
 enum { REQUESTS_PASSED = 3 }; /* the descriptor that Podman passes on to the first process (`--preserve-fds`) */

@@ -132,16 +132,16 @@ static bool documents_only(const char *key)
 }
 
 /* Podman hands an image's annotations on to the runtime. They steer it: crun takes another filter of system calls, a
- * handler and groups from them (crun(1), run.oci.*), and both runtimes properties of the systemd scope. */
-static void check_annotations(struct run *run)
+ * handler and groups from them (crun(1), run.oci.*), and both runtimes properties of the systemd scope. No name makes an
+ * image ours: sandwright/… may be a stranger's repository of Docker Hub. */
+void check_annotations(struct run *run, const char *image, const char *missing)
 {
-    const char *image = run->plan.engine.started.at[0];
-    if (!is_podman(run) || strncmp(image, "sandwright/", strlen("sandwright/")) == 0) /* ours, as it was built here */
-        return;
-    char *keys = ask(run, "image", "inspect", "--format", "{{range $key, $value := .Annotations}}{{println $key}}{{end}}",
-                     image, NULL);
+    char *keys = ask(run, "image", "inspect", "--format",
+                     is_podman(run) ? "{{range $key, $value := .Annotations}}{{println $key}}{{end}}" : ".", image, NULL);
     if (keys == NULL)
-        die("%s", ask_all(run, "ps", "--quiet", NULL) != NULL ? run->plan.engine.image_missing : refusal());
+        die("%s", ask_all(run, "ps", "--quiet", NULL) != NULL ? missing : refusal());
+    if (!is_podman(run))
+        return;
     char *rest = NULL;
     for (char *key = strtok_r(keys, "\n", &rest); key != NULL; key = strtok_r(NULL, "\n", &rest))
         if (!documents_only(key))
@@ -167,7 +167,8 @@ void engine_check_features(struct run *run)
         die("SANDWRIGHT_SESSION holds more than small letters, digits and hyphens");
     check_text(run, title(run));
     check_mounts_below(run);
-    check_annotations(run);
+    if (is_podman(run))
+        check_annotations(run, plan->engine.started.at[0], plan->engine.image_missing);
     if (plan->uid >= 0 && docker_is(run, "name=userns") && !docker_is(run, "name=rootless"))
         die("this Docker maps users to other numbers (userns-remap), and user.mapping is required");
     if (plan->shims.enabled) {

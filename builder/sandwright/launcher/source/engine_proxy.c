@@ -124,8 +124,7 @@ void proxy_start(struct run *run, struct strv *options)
 {
     const struct plan *plan = &run->plan;
     char *label = xasprintf("sandwright.session=%s", session_label(run));
-    if (ask(run, "image", "inspect", "--format", ".", plan->engine.proxy_image, NULL) == NULL)
-        die("%s", plan->engine.proxy_missing);
+    check_annotations(run, plan->engine.proxy_image, plan->engine.proxy_missing);
     if (ask_all(run, "network", "create", "--internal", xasprintf("--label=%s", label),
             is_podman(run) ? inside(run) : xasprintf("--opt=com.docker.network.bridge.inhibit_ipv4=true"),
             is_podman(run) ? NULL : inside(run), NULL) == NULL)
