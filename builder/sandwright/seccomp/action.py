@@ -9,9 +9,6 @@ from enum import Enum
 
 from sandwright.seccomp import tables
 
-MAX_ERRNO = 4095
-"""The kernel turns a larger one into this (kernel/seccomp.c, SECCOMP_RET_ERRNO)."""
-
 
 class ActionKind(Enum):
     """The actions; the value is the one the kernel knows (include/uapi/linux/seccomp.h)."""

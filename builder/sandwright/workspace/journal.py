@@ -175,11 +175,6 @@ class Journal:
         """The content that was kept, for reading. Raise OSError."""
         return os.open(digest, OPEN_FILE, dir_fd=self._objects)
 
-    @property
-    def is_being_undone(self) -> bool:
-        """Whether an undo was begun, and not finished."""
-        return (self.path / _UNDOING).exists()
-
     def begin_undo(self) -> None:
         """Note that parts of an undo may be in the project from now on."""
         (self.path / _UNDOING).touch()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -127,20 +126,6 @@ def children(process: int) -> list[int]:
     return [child for child in children_of(process) if _session_id(child) == session]
 
 
-def first_processes(launcher: int) -> Iterator[int]:
-    """The processes below a launcher that are process 1 of a namespace of their own."""
-    for process in _descendant_pids(launcher):
-        ids = status_numbers(process, b"NSpid")
-        if len(ids) > 1 and ids[-1] == 1:
-            yield process
-
-
-def _descendant_pids(process: int) -> Iterator[int]:
-    for child in children_of(process):
-        yield child
-        yield from _descendant_pids(child)
-
-
 def status_numbers(process: int, field: bytes) -> list[int]:
     """A line of numbers of a process's status (proc(5)): `Uid`; `NSpid`, its ids from our own inwards."""
     try:
@@ -166,19 +151,3 @@ def signal_all(processes: Iterable[int], number: int) -> Delivery:
             os.kill(process, number)
             there = "sent"
     return there
-
-
-def would_end(process: int, number: int) -> bool:
-    """Whether a signal would end a process: it neither catches nor ignores it (proc(5), SigCgt, SigIgn)."""
-    if number not in ENDING:
-        return False
-    try:
-        lines = Path(f"/proc/{process}/status").read_text().splitlines()
-    except OSError:
-        return False
-    fields = dict(line.split(":", 1) for line in lines if line.startswith(("SigCgt:", "SigIgn:")))
-    return not any(int(each, 16) >> number - 1 & 1 for each in fields.values())
-
-
-ENDING = frozenset((signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM))
-"""Signals that people end programs with."""
