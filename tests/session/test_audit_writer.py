@@ -89,6 +89,52 @@ def test_hosts_beyond_the_limit_are_counted(tmp_path: Path, monkeypatch: pytest.
     assert [each["count"] for each in lines if each["event"] == "omitted"] == [6]
 
 
+def _requested(log: Path, *requests: tuple[str, str, str]) -> None:
+    """Add lines as the inspecting proxy writes them: method, path, and reason."""
+    fields = {"time": 1.5, "milliseconds": 3, "host": "api.example:443", "state": "--", "masked": 0}
+    with log.open("a") as file:
+        for method, path, reason in requests:
+            line = {"method": method, "path": path, "reason": reason, "status": 200, "sent": 7, "received": 9}
+            file.write(f"{json.dumps({**fields, **line})}\n")
+
+
+def test_allowed_requests_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of them, also the last; refused ones once, with their count."""
+    monkeypatch.setattr(follower, "LOOK", 3600.0)
+    one = _writer(tmp_path, lambda _: None)
+    one.begin(STARTED)
+    log = tmp_path / "requests"
+    hosts = RefusedHosts(tmp_path / "log", log)
+    with follower.follow_run([one.write], lambda _: None, None, hosts):
+        _requested(log, ("GET", "/a", "-"), ("GET", "/a", "-"), ("PUT", "/a", "rule"), ("PUT", "/a", "rule"))
+    _requested(log, ("POST", "/late", "-"))
+    one.finish(RunEnded(status=0, seconds=1.0), hosts.total(), tmp_path / "none")
+    lines = [json.loads(line) for line in (tmp_path / "audit").read_bytes().splitlines()]
+    found = [(each["event"], each["method"], each["path"]) for each in lines if each.get("by") == "proxy"]
+    assert found == [
+        ("request", "GET", "/a"),
+        ("request", "GET", "/a"),
+        ("refused", "PUT", "/a"),
+        ("repeated", "PUT", "/a"),
+        ("request", "POST", "/late"),
+    ]
+    first = next(each for each in lines if each["event"] == "request")
+    assert (first["host"], first["status"], first["sent"], first["received"]) == (
+        "api.example:443",
+        200,
+        7,
+        9,
+    )
+    assert check_audit_log(tmp_path / "audit").faults == []
+
+
+def test_allowed_requests_are_not_collected_for_nobody(tmp_path: Path) -> None:
+    log = tmp_path / "requests"
+    hosts = RefusedHosts(tmp_path / "log", log)
+    _requested(log, ("GET", "/a", "-"), ("PUT", "/a", "rule"))
+    assert [type(each).__name__ for each in hosts.total()] == ["RunDenied"]
+
+
 def test_calls_of_other_sessions_are_none_of_this_one(tmp_path: Path) -> None:
     """The bridge writes one log for all; a line that is being written is read when it is whole."""
     file = tmp_path / "bridge.jsonl"

@@ -107,11 +107,11 @@ def test_the_sweep_finds_what_is_there(setup: HttpSession) -> None:
 @pytest.mark.needs("bwrap")
 def test_what_no_rule_allows_is_refused_and_reported(setup: HttpSession) -> None:
     (setup.project / "sandbox.yaml").write_text(http_policy("bwrap"))
-    denials = setup.base / "denials"
+    denials, audit = setup.base / "denials", setup.base / "audit"
     script = setup.curl(
         GOOD, OTHER, f"-d a=b {GOOD}", f"-H 'x-api-key: of-somebody-else' {GOOD}?secret=query"
     )
-    done = setup.run(script, "--denials", str(denials))
+    done = setup.run(script, "--denials", str(denials), "--audit", str(audit))
     assert ANSWER.findall(done.stdout) == ["200", "403", "403", "403"]
     assert "no rule of network.http allows this method and path" in done.stdout
     assert len(setup.upstream.arrived) == 1, done.stdout + done.stderr
@@ -120,7 +120,9 @@ def test_what_no_rule_allows_is_refused_and_reported(setup: HttpSession) -> None
     lines = [json.loads(line) for line in denials.read_text().splitlines()]
     found = [each for each in lines if each["kind"] == "request"]
     assert [each["field"] for each in found] == ["network.http", "network.http", "credentials.http"]
-    assert "query" not in denials.read_text() + done.stderr
+    assert "query" not in denials.read_text() + audit.read_text() + done.stderr
+    events = [each for each in map(json.loads, audit.read_text().splitlines()) if each.get("by") == "proxy"]
+    assert sorted(each["event"] for each in events) == ["refused", "refused", "refused", "request"]
 
 
 @pytest.mark.needs("bwrap")

@@ -19,6 +19,7 @@ from sandwright.session.events import (
     RunEvent,
     RunExecuted,
     RunOmitted,
+    RunRequested,
     RunStarted,
     read_events,
 )
@@ -84,6 +85,8 @@ class AuditWriter:
                 self._log.write("refused", by="proxy", host=host)
             case RunDenied(what=DeniedRequest() as request):
                 self._log.write("refused", by="proxy", **vars(request))
+            case RunRequested():
+                self._log.write("request", by="proxy", **vars(event))
             case RunCalled() | RunDenied(what=BridgedCall()):
                 _write_call(self._log, event)
             case RunDenied():
@@ -96,6 +99,8 @@ class AuditWriter:
         """What happened more than once, and how many requests to hosts were left out."""
         for event in (*read_events(refusals), *hosts):
             match event:
+                case RunRequested():
+                    self._write_event(event)
                 case RunDenied(what=DeniedHost(host=host), count=count) if count > 1:
                     self._log.write("repeated", by="proxy", host=host, count=count)
                 case RunDenied(what=DeniedRequest() as request, count=count) if count > 1:

@@ -126,6 +126,21 @@ class RunCalled:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RunRequested:
+    """A request to a host of network.http was allowed. `host` is HOST:PORT, `path` without a query.
+
+    `status` is the answer's, `sent` and `received` are bytes from and to the sandbox.
+    """
+
+    host: str
+    method: str
+    path: str
+    status: int
+    sent: int
+    received: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunExecuted:
     """A further command was asked for (`sandwright exec`): its program's name, cut after 64 bytes.
 
@@ -143,15 +158,17 @@ class RunEnded:
     seconds: float
 
 
-RunDenials = Sequence[RunDenied | RunOmitted]
+RunDenials = Sequence[RunDenied | RunOmitted | RunRequested]
+"""What a run's proxies saw: refusals, and the last allowed requests."""
 
-RunEvent = RunStarted | RunDenied | RunOmitted | RunCalled | RunExecuted | RunEnded
+RunEvent = RunStarted | RunDenied | RunOmitted | RunCalled | RunRequested | RunExecuted | RunEnded
 
 _NAMES: dict[str, type[RunEvent]] = {
     "started": RunStarted,
     "refused": RunDenied,
     "omitted": RunOmitted,
     "called": RunCalled,
+    "requested": RunRequested,
     "executed": RunExecuted,
     "ended": RunEnded,
 }

@@ -1,4 +1,4 @@
-"""Counts what a run's proxies refuse, by their logs, while they run: hosts, and requests to opened hosts."""
+"""Reads the logs of a run's proxies while they run: refusals by kind, and allowed requests to such hosts."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections import Counter
 from pathlib import Path
 
 from sandwright.egress.log import ProxyLog
-from sandwright.egress.request_log import RequestLog
-from sandwright.session.events import DeniedHost, DeniedRequest, RunDenied, RunOmitted
+from sandwright.egress.request_log import RequestDecision, RequestLog
+from sandwright.session.events import DeniedHost, DeniedRequest, RunDenied, RunOmitted, RunRequested
 
 _MOST_HOSTS = 1000
 """Different hosts that are distinguished; the sandbox chooses them."""
@@ -26,9 +26,20 @@ class RefusedHosts:
         self._request_counts: Counter[DeniedRequest] = Counter()
         self._listed: set[str] = set()
         self._others = 0
+        self._allowed: list[RunRequested] = []
+        self._followed = False
 
-    def new(self) -> list[RunDenied]:
-        """The hosts that were refused for the first time since the last look, with how often since then."""
+    def new(self) -> list[RunDenied | RunRequested]:
+        """Since the last look: each allowed request, and refusals of a new kind with their counts."""
+        self._followed = True
+        found = self._new_denials()
+        return [*self._taken_requests(), *found]
+
+    def _taken_requests(self) -> list[RunRequested]:
+        taken, self._allowed = self._allowed, []
+        return taken
+
+    def _new_denials(self) -> list[RunDenied]:
         before = set(self._counts)
         for each in self._log.new():
             host = f"{each.host}:{each.port}"
@@ -48,6 +59,7 @@ class RefusedHosts:
         before = set(self._request_counts)
         for each in self._requests.new() if self._requests else ():
             if not each.reason:
+                self._allow(each)
                 continue
             request = DeniedRequest(host=each.host, method=each.method, path=each.path, reason=each.reason)
             if request not in self._request_counts and len(self._request_counts) >= _MOST_HOSTS:
@@ -60,13 +72,19 @@ class RefusedHosts:
             if each not in before
         ]
 
-    def total(self) -> list[RunDenied | RunOmitted]:
-        """All refusals until now, by host; those of further hosts are counted."""
-        self.new()
+    def _allow(self, each: RequestDecision) -> None:
+        """Keep an allowed request for the next look, where anybody looks."""
+        if self._followed:
+            fields = ("host", "method", "path", "status", "sent", "received")
+            self._allowed.append(RunRequested(**{name: getattr(each, name) for name in fields}))
+
+    def total(self) -> list[RunDenied | RunOmitted | RunRequested]:
+        """All refusals, by host; those of further hosts are counted. Allowed requests since `new`."""
+        self._new_denials()
         others = [RunOmitted(count=self._others)] if self._others else []
         hosts = (self._denied_host(host) for host in sorted(self._counts))
         requests = (RunDenied(what=each, count=count) for each, count in self._request_counts.items())
-        return [*hosts, *requests, *others]
+        return [*hosts, *requests, *others, *self._taken_requests()]
 
     def _denied_host(self, host: str) -> RunDenied:
         return RunDenied(what=DeniedHost(host=host, listed=host in self._listed), count=self._counts[host])

@@ -27,7 +27,7 @@ from sandwright.session.bridged import BridgeLog
 from sandwright.session.candidate_denials import candidate_denials
 from sandwright.session.command_session import CommandSession
 from sandwright.session.denials import Denials
-from sandwright.session.events import RunDenied, RunEnded, RunOmitted, RunStarted
+from sandwright.session.events import RunDenials, RunEnded, RunStarted
 from sandwright.session.follower import follow_run
 from sandwright.session.live_denials import DenialWriter
 from sandwright.session.post_run import report_run
@@ -44,7 +44,7 @@ class _Observed:
     """The facts about a run that its launcher doesn't report. `hosts` is None without a proxy."""
 
     status: int | None = None
-    hosts: list[RunDenied | RunOmitted] | None = None
+    hosts: RunDenials | None = None
     bridge: BridgeLog | None = None
     paths: Denials = field(default_factory=list)
 
