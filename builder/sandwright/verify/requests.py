@@ -49,17 +49,40 @@ _PATHS = (
     "/allowed/%61", "/allowed/%c0%ae", "/allowed/\\x", "/allowed/%e0%80%ae", "/allowed/%zz", "/allowed/%",
     "/ALLOWED/x", "/allowed%2fx", "/acme/tool/git-receive-pack", "/acme/tool/info/refs", "*",
     "/acme/tool/info/refs?service=git-receive-pack", "/acme/other/info/refs?service=git-upload-pack",
-    "/allowed/x?_method=DELETE", "https://other.invalid/allowed/x",
+    "/allowed/x?_method=DELETE", "https://other.invalid/allowed/x", "/allowed/x?_method=put",
+    "/allowed/%2e%2e/other", "/allowed/x/..%2f..", "/allowed/%u002e", "/allowed/x#y", "/allowed/\u00e9",
+    "/./allowed/x", "/allowed/x/", "/allowed/x/.", "/allowed/..;/other", "/allowed/x%5c..",
+    "/allowed/%f8%88%80%80%80", "/allowed/x%09", "/allowed/x%1b", "/allowed/x%0d%0aHost:%20a",
+    "//other.invalid/allowed/x", "http://other.invalid/allowed/x", f"https://{HOST}:80/allowed/x",
+    "/acme/tool/../other/info/refs?service=git-upload-pack", "/acme/tool.git/git-receive-pack",
+    "/acme/tool/info/refs?service=git-upload-pack&service=git-receive-pack",
+    "/acme/tool/info/refs?service=git-receive-pack&service=git-upload-pack",
+    "/acme/tool/info/refs?service=GIT-UPLOAD-PACK", "/acme/tool/info/refs/?service=git-upload-pack",
+    "/ACME/tool/info/refs?service=git-upload-pack", "/acme/toolx/info/refs?service=git-upload-pack",
+    "/acme/tool/objects/info/packs", "/acme/tool/info/lfs/objects/batch", "/acme/tool/HEAD", "allowed/x",
+    "/allowed/x%", "/allowed/x%2", "/allowed/x?x-http-method-override=PUT", "/allowed/x|y", '/allowed/x"y',
+    "/allowed/<x>", "/allowed/{x}", "/allowed/x^",
 )  # fmt: skip
 """Targets of GET that no rule allows, or that have a second reading."""
 
-_METHODS = ("POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS", "TRACE", "CONNECT", "get", "GETX")
+_METHODS = (
+    "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS", "TRACE", "CONNECT", "get", "Get", "GETX", "GET,",
+    "PROPFIND", "MKCOL", "COPY", "MOVE", "LOCK", "LINK", "PURGE", "SEARCH", "REPORT", "PRI",
+)  # fmt: skip
 
 _HEADERS = (
     "Host: other.invalid", f"Host: {HOST}.", f"Host: {HOST}:80", f"Host: x.{HOST}",
     f"Host: {HOST}\r\nHost: other.invalid", "Upgrade: websocket\r\nConnection: upgrade",
     "Upgrade: h2c\r\nConnection: upgrade", "X-HTTP-Method-Override: DELETE", "X-Method-Override: PUT",
     "X-HTTP-Method: DELETE", "Content-Length: 1\r\nContent-Length: 2", "Transfer-Encoding: x",
+    f"Host: other.invalid\r\nHost: {HOST}", f"Host: {HOST}\r\n\tother.invalid", f"Host: {HOST}@other.invalid",
+    "Host: ", f"Host: {HOST}/", "Upgrade: websocket", "Upgrade: TLS/1.0\r\nConnection: upgrade",
+    "Upgrade: h2c, websocket\r\nConnection: upgrade", "X-Http-Method-Override: GET",
+    "X_HTTP_Method_Override: PUT", "X-Original-URL: /other", "X-Rewrite-URL: /other",
+    "X-Forwarded-Prefix: /other", "Transfer-Encoding: chunked, identity", "Transfer-Encoding : chunked",
+    "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity", "Content-Length: -1",
+    "Content-Length: +1", "Content-Length: 0x1", "Content-Length: 1, 2", "Bad Header: x", "X-A: \x00",
+    "X-A: \x01",
 )  # fmt: skip
 """Headers in the place of `Host`, or besides it."""
 
