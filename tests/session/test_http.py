@@ -18,18 +18,17 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import textwrap
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from sandwright.session.http_secrets import placeholder
 from support.canary import Canary, canary
-from support.netlab import WORLD, World, hosts_file, lab
+from support.httpsessions import Setup, make_setup
+from support.netlab import WORLD, World, lab
 from support.thorough import representative
 
 pytestmark = [
@@ -64,44 +63,6 @@ def upstream(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         yield found
 
 
-@dataclass
-class Setup:
-    """A project, directories of a user's own, and the upstream."""
-
-    project: Path
-    base: Path
-    upstream: Canary
-    environment: dict[str, str]
-
-    def command(self, words: list[str], *options: str) -> list[str]:
-        """`sandwright run` on a machine whose hosts file knows the upstream."""
-        script = 'mount --bind "$1" /etc/hosts && shift && exec "$@"'
-        run = [
-            sys.executable,
-            "-P",
-            "-c",
-            "from sandwright.cli import main; main()",
-            "run",
-            "--trust-policy",
-            *options,
-            "--",
-            *words,
-        ]
-        return ["unshare", "--mount", "sh", "-c", script, "sh", str(self.base / "hosts"), *run]
-
-    def run(self, words: list[str], *options: str) -> subprocess.CompletedProcess[str]:
-        self.upstream.arrived.clear()
-        return subprocess.run(
-            self.command(words, *options), cwd=self.project, env=self.environment, text=True,
-            stdin=subprocess.DEVNULL, capture_output=True, timeout=120, check=False,
-        )  # fmt: skip
-
-    def curl(self, *requests: str) -> list[str]:
-        """A script with requests, each as curl's words, that writes the status of each."""
-        lines = [f"curl -sS -m 20 -w '\\nstatus %{{http_code}}\\n' {each}" for each in requests]
-        return ["sh", "-c", "\n".join(lines)]
-
-
 def _policy(method: str, source: str = "env:API_KEY", more: str = "") -> str:
     gaps = ", ".join(f"{{feature: {each}, method: landlock, reason: a test}}" for each in GAPS)
     return textwrap.dedent(f"""\
@@ -119,23 +80,7 @@ def _policy(method: str, source: str = "env:API_KEY", more: str = "") -> str:
 
 @pytest.fixture
 def setup(tmp_path: Path, upstream: Canary) -> Setup:
-    project = tmp_path / "project"
-    project.mkdir()
-    for name in ("home", "cache", "state", "config"):
-        (tmp_path / name).mkdir()
-    (tmp_path / "run").mkdir(mode=0o700)
-    (tmp_path / "hosts").write_text(hosts_file({WORLD: "api.example"}))
-    bundle = tmp_path / "bundle.pem"
-    bundle.write_text(upstream.authority)
-    names = {
-        "HOME": "home",
-        "XDG_CACHE_HOME": "cache",
-        "XDG_STATE_HOME": "state",
-        "XDG_CONFIG_HOME": "config",
-    }
-    environment = {**os.environ, **{key: str(tmp_path / value) for key, value in names.items()}}
-    environment |= {"XDG_RUNTIME_DIR": str(tmp_path / "run"), "SSL_CERT_FILE": str(bundle), "API_KEY": KEY}
-    return Setup(project, tmp_path, upstream, environment)
+    return make_setup(tmp_path, upstream, {"API_KEY": KEY})
 
 
 GOOD, OTHER = "https://api.example:444/repos/acme/tool", "https://api.example:444/user"

@@ -49,7 +49,9 @@ class RefusedHosts:
         for each in self._requests.new() if self._requests else ():
             if not each.reason:
                 continue
-            request = DeniedRequest(host=each.host, method=each.method, path=each.path, reason=each.reason)
+            request = DeniedRequest(
+                host=each.host, method=each.method, path=each.path, reason=each.reason, tool=each.tool
+            )
             if request not in self._request_counts and len(self._request_counts) >= _MOST_HOSTS:
                 self._others += 1
                 continue
