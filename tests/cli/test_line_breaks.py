@@ -65,6 +65,7 @@ WRITERS = {
     "cli/__init__.py", "cli/console.py", "cli/init.py", "cli/program.py", "sandwright_kubernetes/start.py",
     "visible.py",
     "bridge/server.py",  # a byte to who started it
+    "egress/mcp_filter.py",  # a word to who started it
     "verify/smoke/in_image_checks.py",  # in an image
 }  # fmt: skip
 """The modules that write to a standard stream; what each writes goes through a function of `visible`."""

@@ -53,6 +53,7 @@ FLOORS = (
         "crossbuild",
         "launcher",
         "front",
+        "mcp",
     },
     {"policy"},
     {"seccomp"},

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from sandwright.egress.certificates import new_authority
+from support.mcpserver import McpServer
 
 _BLOCK = bytes(range(256)) * 1024
 
@@ -59,6 +60,7 @@ class Canary:
     parts: list[bytes] = field(default_factory=list)
     pause: float = 0.0
     raw: bytes = b""
+    mcp: McpServer = field(default_factory=McpServer)
 
 
 def server_context(directory: Path, names: Sequence[str]) -> tuple[ssl.SSLContext, str]:
@@ -87,8 +89,9 @@ def canary(directory: Path, names: Sequence[str], address: str, port: int = 0) -
     """Serve HTTPS for names at an address, in this thread's network namespace, for the length of a `with`.
 
     Every request is answered with 200 and a JSON object of what arrived, so that it echoes secrets, too.
-    A path that begins with `/stream` is answered in chunks, `/bytes/N` with N bytes, `/elsewhere` with a
-    redirect. A request for `websocket` becomes an echo of bytes.
+    A path that begins with `/mcp` is an MCP server's. One that begins with `/stream` is answered in chunks,
+    `/bytes/N` with N bytes, `/elsewhere` with a redirect. A request for `websocket` becomes an echo of
+    bytes.
     """
     context, text = server_context(directory, names)
     found = Canary(port, text)
@@ -160,6 +163,8 @@ class _Handler(socketserver.StreamRequestHandler):
             self._send_bytes(int(path.partition("?")[0].split("/")[2]))
         elif path.startswith("/raw"):
             self.wfile.write(self.found.raw)
+        elif path.lower().startswith("/mcp"):
+            self._answer_mcp(one)
         elif path.startswith("/elsewhere"):
             self._send(b"302 Found", b"", b"Location: https://other.example:8443/secret\r\n")
         elif path.startswith("/parts"):
@@ -181,8 +186,16 @@ class _Handler(socketserver.StreamRequestHandler):
         head = b"HTTP/1.1 %s\r\n%sContent-Length: %d\r\n\r\n" % (status, headers, len(body))
         self.wfile.write(head + body)
 
-    def _stream(self, parts: Sequence[bytes], pause: float = 0.0) -> None:
-        self.wfile.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+    def _answer_mcp(self, one: Arrived) -> None:
+        status, kind, parts = self.found.mcp.answer(one.line.split(" ")[0], one.body)
+        if kind == "text/event-stream":
+            self._stream(parts, self.found.pause, b"Content-Type: text/event-stream\r\n")
+        else:
+            typed = f"Content-Type: {kind}\r\n".encode() if kind else b""
+            self._send(status.encode(), b"".join(parts), typed)
+
+    def _stream(self, parts: Sequence[bytes], pause: float = 0.0, headers: bytes = b"") -> None:
+        self.wfile.write(b"HTTP/1.1 200 OK\r\n%sTransfer-Encoding: chunked\r\n\r\n" % headers)
         for part in parts:
             self.wfile.write(b"%x\r\n%s\r\n" % (len(part), part))
             time.sleep(pause)

@@ -22,6 +22,7 @@ from support.netlab import WORLD, World, hosts_file
 
 PORT = 8443
 API, OPEN, PART, NPM, GIT = "api.example", "open.example", "part.example", "npm.example", "git.example"
+TOOLS = "tools.example"
 TUNNEL = "other.example"
 """A host of `network.allow`, at the same address as the opened ones."""
 
@@ -41,11 +42,14 @@ network:
     - {{host: '{PART}:{PORT}', paths: ['/ws/*']}}
     - {{host: '{NPM}:{PORT}', methods: [GET], paths: ['/@acme%2f*']}}
     - {{host: '{GIT}:{PORT}', git: read, repos: ['acme/*']}}
+    - {{host: '{TOOLS}:{PORT}', mcp: {{tools: [search, fetch, 'get_*']}}}}
+    - {{host: '{TOOLS}:{PORT}', methods: [GET, POST], paths: ['/**']}}
 credentials:
   http:
     - {{host: '{API}:{PORT}', header: x-api-key, from: 'env:API_KEY'}}
+    - {{host: '{TOOLS}:{PORT}', header: x-api-key, from: 'env:API_KEY'}}
 """
-HOSTS = (API, OPEN, PART, NPM, GIT)
+HOSTS = (API, OPEN, PART, NPM, GIT, TOOLS)
 
 
 def policy_with(text: str, authority: str) -> ResolvedPolicy:
@@ -176,7 +180,7 @@ def inspected(world: World, text: str = POLICY, *, secrets: bool = True) -> Iter
         running = stack.enter_context(proxy(policy, hosts_file=names, nameservers=("45.33.32.53",)))
         found = Inspected(policy, running, upstream)
         for file, value in (("secrets.map", SECRET), ("placeholders.map", PLACEHOLDER)) if secrets else ():
-            set_values(found.folder, file, {f"{API}:{PORT}:x-api-key": value})
+            set_values(found.folder, file, {f"{host}:{PORT}:x-api-key": value for host in (API, TOOLS)})
         yield found
 
 

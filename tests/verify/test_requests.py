@@ -17,7 +17,7 @@ from sandwright.policy.facts import CERTIFICATES, HostFacts
 from sandwright.policy.load import layer, run_layer
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.haproxy import haproxy_configuration
-from sandwright.verify.requests import ALLOWED, HOST, REFUSED, SECRET, SETTINGS, request_outcomes
+from sandwright.verify.requests import ALLOWED, HOST, REFUSED, SECRET, SETTINGS, TOOLS, request_outcomes
 from sandwright.verify.verdict import Verdict
 
 pytestmark = pytest.mark.needs("squid", "haproxy", "openssl", "setpriv")
@@ -44,7 +44,7 @@ def _verdicts() -> dict[str, Verdict]:
 
 def test_the_proxy_of_this_machine_passes() -> None:
     assert any(HOST in each for each in SETTINGS)
-    assert _verdicts() == {ALLOWED: Verdict.PASS, REFUSED: Verdict.PASS, SECRET: Verdict.PASS}
+    assert _verdicts() == dict.fromkeys((ALLOWED, REFUSED, TOOLS, SECRET), Verdict.PASS)
 
 
 @pytest.mark.parametrize(
@@ -53,6 +53,8 @@ def test_the_proxy_of_this_machine_passes() -> None:
         ("acl methods_1 method -m str GET", "acl methods_1 method -m str GET DELETE", REFUSED),
         ("acl spelled path -m reg '", "acl spelled path -m reg '^/|", REFUSED),
         ("unless one_name one_host this_host", "unless one_name", REFUSED),
+        ("use_backend filter_2 if tools", "# none", TOOLS),
+        ("acl tools path -m reg -i '^/mcp(/.*)?$'", "acl tools path -m str /mcp", TOOLS),
         ("given_1 !placeholder_1", "given_1 placeholder_1 !given_1", SECRET),
     ],
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from sandwright.evaluate.boundary import CHILD, boundary_paths, boundary_requests
+from sandwright.evaluate.boundary import CHILD, boundary_calls, boundary_paths, boundary_requests
 from sandwright.policy.explain import Question
 from sandwright.policy.hosts import HostIndex
 from sandwright.policy.paths import below, parent
@@ -97,6 +97,8 @@ def _request_cases(policies: Sequence[ResolvedPolicy]) -> Iterator[str]:
         for method, target in boundary_requests(host):
             if "\\" not in target:
                 yield f"{method} https://{host.name}{target}"
+        for method, target, call in boundary_calls(host):
+            yield f"{method} https://{host.name}{target} {call}"
 
 
 def _port_cases(policies: Sequence[ResolvedPolicy]) -> Iterator[str]:

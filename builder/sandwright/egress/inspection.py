@@ -8,8 +8,10 @@ through its control socket, whose path only this user can reach, and are in its 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
+import select
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -18,13 +20,15 @@ from pathlib import Path
 from typing import Protocol
 
 from sandwright import process
+from sandwright.documents.record import encode_record
 from sandwright.egress.certificates import new_authority
 from sandwright.egress.opening import Opened, OpenedHosts
-from sandwright.egress.proxy_plan import AUTHORITIES, OUT, InspectionPlan
+from sandwright.egress.proxy_plan import AUTHORITIES, FILTER, OUT, InspectionPlan
 from sandwright.egress.request_log import LOG
 from sandwright.errors import HostError
 from sandwright.lazy import load
-from sandwright.render.proxyfacts import DIRECTORY
+from sandwright.mcp.rules import Entrance, FilteredHost, FilterSettings
+from sandwright.render.proxyfacts import DIRECTORY, FILTER_CONNECTIONS
 
 FOLDER = "http"
 TRUST = "trust"
@@ -42,18 +46,28 @@ class _Started(Protocol):
 
 @dataclass(frozen=True)
 class InspectionSettings:
-    """What the supervisor needs to start it. `opener` is what its connections say (`opening.OpenedHosts`)."""
+    """What the supervisor needs to start it. `opener` is what its connections say (`opening.OpenedHosts`).
+
+    `filtered` are the hosts whose MCP messages are read, `filter_argv` starts the process that does.
+    """
 
     argv: tuple[str, ...]
     hosts: tuple[tuple[str, int], ...]
     opener: str
+    filtered: tuple[FilteredHost, ...] = ()
+    filter_argv: tuple[str, ...] = ()
+
+    @property
+    def sockets(self) -> int:
+        """How many sockets haproxy takes requests at: one a host, and one more for each that is filtered."""
+        return len(self.hosts) + len(self.filtered)
 
     def opened(self, directory: Path) -> OpenedHosts:
         """The hosts, with their sockets below a proxy's directory."""
-        sockets = (str(directory / FOLDER / f"in-{number}.sock") for number in range(1, len(self.hosts) + 1))
-        return OpenedHosts(
-            tuple(Opened(*host, path) for host, path in zip(self.hosts, sockets, strict=True)), self.opener
-        )
+        paths = [str(directory / FOLDER / f"in-{number}.sock") for number in range(1, self.sockets + 1)]
+        inner = {each.index: path for each, path in zip(self.filtered, paths[len(self.hosts) :], strict=True)}
+        hosts = (Opened(*host, paths[at], inner.get(at, "")) for at, host in enumerate(self.hosts))
+        return OpenedHosts(tuple(hosts), self.opener)
 
 
 def write_inspection(plan: InspectionPlan, directory: Path, share: Callable[[Path, int], None]) -> None:
@@ -96,19 +110,24 @@ def running_inspection(
     """Haproxy, once it answers. Raise HostError when it does not start."""
     folder = directory / FOLDER
     with contextlib.ExitStack() as stack:
-        names = {f"SW_IN_{number}": f"in-{number}.sock" for number in range(1, len(settings.hosts) + 1)}
+        names = {f"SW_IN_{number}": f"in-{number}.sock" for number in range(1, settings.sockets + 1)}
         listeners = {name: stack.enter_context(_unix_listener(folder / file)) for name, file in names.items()}
         listeners["SW_CONTROL"] = stack.enter_context(_unix_listener(folder / CONTROL))
         environment = {name: str(listener.fileno()) for name, listener in listeners.items()}
         log = stack.enter_context((folder / LOG).open("wb"))
         errors = stack.enter_context((folder / "haproxy.err").open("wb"))
-        words = (word.replace(OUT, str(out_port)) for word in settings.argv)
+        filter_port = stack.enter_context(_running_filter(directory, settings, out_port, patience))
+        ports = {OUT: str(out_port), FILTER: str(filter_port)}
+        words = (
+            functools.reduce(lambda word, name: word.replace(name, ports[name]), ports, each)
+            for each in settings.argv
+        )
         haproxy = stack.enter_context(
             process.start(
                 *words,
                 stdout=log,
                 stderr=errors,
-                env={**environment, "SW_OUT": str(out_port), "PATH": os.defpath},
+                env={**environment, "SW_OUT": ports[OUT], "SW_FILTER": ports[FILTER], "PATH": os.defpath},
                 cwd="/",
                 pass_fds=tuple(listener.fileno() for listener in listeners.values()),
             )
@@ -119,6 +138,50 @@ def running_inspection(
         for number in range(1, len(settings.hosts) + 1):
             (folder / f"{number}.pem").unlink()
         yield haproxy
+
+
+@contextlib.contextmanager
+def _running_filter(
+    directory: Path, settings: InspectionSettings, out_port: int, patience: float
+) -> Iterator[int]:
+    """The port of the filter of MCP messages, once it is ready; 0 without one. Raise HostError."""
+    if not settings.filtered:
+        yield 0
+        return
+    opened = settings.opened(directory)
+    entrances = tuple(
+        Entrance(
+            each,
+            opened.greeting(each.index).decode(),
+            opened.greeting(each.index, filtered=True).decode(),
+        )
+        for each in settings.filtered
+    )
+    with contextlib.ExitStack() as stack:
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=FILTER_CONNECTIONS))
+        port: int = listener.getsockname()[1]
+        settings_file = stack.enter_context(os.fdopen(os.memfd_create("settings"), "w+b"))
+        settings_file.write(encode_record(FilterSettings(entrances, out_port)))
+        settings_file.seek(0)
+        errors = stack.enter_context((directory / FOLDER / "filter.err").open("wb"))
+        words = [word.replace(OUT, str(out_port)) for word in settings.filter_argv]
+        number = listener.fileno()
+        started = process.start(
+            *words,
+            str(number),
+            stdin=settings_file,
+            stderr=errors,
+            env={"PATH": os.defpath},
+            cwd="/",
+            pass_fds=(number,),
+        )
+        running = stack.enter_context(started)
+        listener.close()
+        assert running.stdout is not None
+        if not select.select([running.stdout], [], [], patience)[0] or not running.stdout.readline():
+            why = (directory / FOLDER / "filter.err").read_text(errors="replace").strip().splitlines()[-1:]
+            raise HostError(f"the filter of messages was not started: {' '.join(why) or 'it said nothing'}")
+        yield port
 
 
 def _unix_listener(path: Path) -> socket.socket:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import re
+import sys
+import sysconfig
+from pathlib import Path
 
+import sandwright
 from sandwright import process
-from sandwright.egress.proxy_plan import AUTHORITIES, OUT, InspectionPlan, SquidAccount
+from sandwright.egress.proxy_plan import AUTHORITIES, FILTER, OUT, InspectionPlan, SquidAccount
 from sandwright.errors import HostError, ToolMissing, UsageError
 from sandwright.host import collect_host
 from sandwright.launcher.restrict import Restriction
 from sandwright.policy.facts import CERTIFICATES
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.render.haproxy import haproxy_configuration, mask_program
+from sandwright.render.haproxy import filter_rules, haproxy_configuration, mask_program
 from sandwright.render.proxyfacts import DIRECTORY
 from sandwright.render.restricted import host_architecture, restricting_launcher
 from sandwright.seccomp.closing import closing_filter
@@ -36,12 +41,12 @@ def plan_inspection(policy: ResolvedPolicy, account: SquidAccount | None) -> Ins
     bundle = authorities.partition("\n")[0].removeprefix("# ")
     if policy.filesystem.tree.changes_host(bundle):
         raise UsageError(f"network.http: {bundle} may be written by the sandbox: it would say whom to trust")
-    program = _find_haproxy()
+    program, filtered = _find_haproxy(), filter_rules(policy)
     launcher, seccomp = restricting_launcher(platform.machine())
     restriction = Restriction(
         read=(f"{DIRECTORY}/http",),
         execute=(program,),
-        connect=(OUT,),
+        connect=(OUT, FILTER) if filtered else (OUT,),
         account=None if account is None else (account.uid, account.gid),
         die_with_parent=True,
     )
@@ -59,7 +64,34 @@ def plan_inspection(policy: ResolvedPolicy, account: SquidAccount | None) -> Ins
         (*words, program, "-db", "-f", f"{DIRECTORY}/http/haproxy.cfg"),
         {name: content.hex() for name, content in filters.items()},
         has_secrets=bool(policy.credentials.http),
+        filtered=filtered,
+        filter_command=_filter_command(launcher, tuple(filters)) if filtered else (),
     )
+
+
+def _filter_command(launcher: str, filters: tuple[str, ...]) -> tuple[str, ...]:
+    """The words that start the filter of MCP messages, but for its last: this Python, which may read itself.
+
+    It stays the caller's account, without capabilities: another one may not be able to read this Python.
+    """
+    package = Path(sandwright.__file__).parent
+    program = os.path.realpath(sys.executable)
+    library = sysconfig.get_path("stdlib", vars={"base": sys.base_prefix, "installed_base": sys.base_prefix})
+    restriction = Restriction(
+        read=(str(Path(library).parent), str(package)),
+        execute=(program,),
+        connect=(OUT,),
+        die_with_parent=True,
+    )
+    words = restriction.argv(launcher, *(f"{DIRECTORY}/http/{name}" for name in filters))
+    return (*words, program, "-I", "-S", "-X", "utf8", "-c", _CODE, str(package))
+
+
+_CODE = (
+    "import sys, types; sandwright = sys.modules['sandwright'] = types.ModuleType('sandwright'); "
+    "sandwright.__path__ = [sys.argv[1]]; from sandwright.egress.mcp_filter import main; main()"
+)
+"""It reads the package's directory alone, not what lies beside it."""
 
 
 def _find_haproxy() -> str:

@@ -36,11 +36,15 @@ _METHOD = b"CONNECT "
 
 @dataclass(frozen=True)
 class Opened:
-    """A host whose requests are read: the socket on which its proxy listens, and the tunnel to it."""
+    """A host whose requests are read: the socket on which its proxy listens, and the tunnel to it.
+
+    `inner` is the socket on which the proxy takes what its filter of messages lets through, or empty.
+    """
 
     host: str
     port: int
     socket: str
+    inner: str = ""
 
     @property
     def request(self) -> bytes:
@@ -60,10 +64,13 @@ class OpenedHosts:
     hosts: tuple[Opened, ...]
     opener: str
 
-    def greeting(self, index: int) -> bytes:
-        """What a connection to the proxy, or from it, begins with (PROXY protocol, version 1)."""
+    def greeting(self, index: int, *, filtered: bool = False) -> bytes:
+        """What a connection to the proxy, or from it, begins with (PROXY protocol, version 1).
+
+        `filtered`: from the filter of messages, back to the proxy.
+        """
         family, here = ("TCP6", "::1") if ":" in self.opener else ("TCP4", "127.0.0.1")
-        return f"PROXY {family} {self.opener} {here} 1 {index + 1}\r\n".encode()
+        return f"PROXY {family} {self.opener} {here} {2 if filtered else 1} {index + 1}\r\n".encode()
 
     def index(self, host: bytes, port: int) -> int | None:
         """The index of a host and port; None where it is no opened host."""
@@ -120,9 +127,13 @@ class Opening:
         return Upstream(self._opened.hosts[index].socket, self._opened.greeting(index))
 
     def _tunnel(self) -> Upstream:
-        """The tunnel that squid opens to the host that the proxy names."""
+        """The tunnel that squid opens to the host that the proxy names; the proxy itself, for its filter."""
         if len(self.ends) == 1:
-            self._request = self._tunnel_request()
+            index, filtered = self._named_host()
+            host = self._opened.hosts[index]
+            if filtered:
+                return Upstream(host.inner, self._opened.greeting(index))
+            self._request = self._opened.greeting(index) + host.request
             self.ends.append(connecting(self._squid.target))
         outside = self.ends[1]
         if self._request:
@@ -137,15 +148,17 @@ class Opening:
         take(outside, length)
         return Upstream(outside)
 
-    def _tunnel_request(self) -> bytes:
+    def _named_host(self) -> tuple[int, bool]:
+        """The host that a connection names, and whether it is the filter's."""
         data = peek(self.ends[0])
         if b"\n" not in data and len(data) < MAX_GREETING:
             raise Undecided
         for index, host in enumerate(self._opened.hosts):
-            greeting = self._opened.greeting(index)
-            if data.startswith(greeting):
-                take(self.ends[0], len(greeting))
-                return greeting + host.request
+            for filtered in (False, True)[: 2 if host.inner else 1]:
+                greeting = self._opened.greeting(index, filtered=filtered)
+                if data.startswith(greeting):
+                    take(self.ends[0], len(greeting))
+                    return index, filtered
         raise ConnectionError("it is not the proxy")
 
 

@@ -54,7 +54,7 @@ def plan_proxy(
     before, seccomp = _restricted(policy, squid, account) if relayed else _unrestricted(account)
     inspection = plan_inspection(policy, account)
     if inspection:
-        check_inspection(policy, inspection.configuration)
+        check_inspection(policy, inspection.configuration, inspection.filtered)
     if inspection and not relayed:
         raise HostError("network.http needs Linux: there is no relay to the proxy that reads requests")
     words = (*before, squid.program)

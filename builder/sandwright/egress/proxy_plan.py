@@ -3,11 +3,17 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from sandwright.mcp.rules import FilteredHost
+
 AUTHORITIES = "authorities.pem"
 """The certificates of authorities that the inspecting proxy believes, and those that the sandbox does."""
 
 OUT = "SW-OUT"
 """What stands in words for the port at which the relay takes connections of the inspecting proxy."""
+
+
+FILTER = "SW-FILTER"
+"""What stands in words for the port of the filter of MCP messages."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +32,8 @@ class InspectionPlan:
 
     `hosts` are those of `network.http`, in the order of its sockets. `authorities` are the certificates that
     it believes hosts by. `command` are the words that start it restricted, `filters` its filters of
-    system calls in hexadecimal, by file. `has_secrets`: a session has to give it some.
+    system calls in hexadecimal, by file. `has_secrets`: a session has to give it some. `filtered` are the
+    hosts whose MCP messages are read, `filter_command` the words that start the process that does.
     """
 
     configuration: str
@@ -36,6 +43,8 @@ class InspectionPlan:
     command: tuple[str, ...]
     filters: Mapping[str, str] = field(repr=False)
     has_secrets: bool
+    filtered: tuple[FilteredHost, ...] = ()
+    filter_command: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

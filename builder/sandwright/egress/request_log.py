@@ -18,8 +18,9 @@ _HANDSHAKE = "SSL handshake"
 class RequestDecision:
     """A request to a host of `network.http`, whose query is in no log.
 
-    `reason` is a key of `render.proxyfacts.REFUSALS` or `UNTRUSTED`, empty for one that was let through;
-    `status` is the answer's, `sent` and `received` bytes from and to the sandbox, `seconds` how long it took.
+    `reason` is a key of `render.proxyfacts.REFUSALS` or `TOOL_REFUSALS`, or `UNTRUSTED`, empty for one that
+    was let through; `status` is the answer's, `sent` and `received` bytes from and to the sandbox, `seconds`
+    how long it took. `tool` is that of a call at an MCP server, or the method of MCP that was refused.
     """
 
     time: float
@@ -31,6 +32,7 @@ class RequestDecision:
     sent: int
     received: int
     seconds: float
+    tool: str = ""
 
 
 class RequestLog:
@@ -80,6 +82,7 @@ def _request_decision(line: bytes) -> RequestDecision | None:
             sent=int(fields["sent"]),
             received=int(fields["received"]),
             seconds=fields["milliseconds"] / 1000,
+            tool="" if fields["tool"] == "-" else str(fields["tool"]),
         )
     except (ValueError, KeyError, TypeError):
         return None

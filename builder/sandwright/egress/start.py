@@ -225,8 +225,11 @@ def _reaching(command: tuple[str, ...], ports: tuple[int, ...]) -> tuple[str, ..
 def _inspection_settings(plan: InspectionPlan | None, location: _Place) -> InspectionSettings | None:
     if plan is None or location.opener is None:
         return None
-    argv = tuple(word.replace(DIRECTORY, str(location.directory)) for word in plan.command)
-    return InspectionSettings(argv, plan.hosts, location.opener)
+    argv, filter_argv = (
+        tuple(word.replace(DIRECTORY, str(location.directory)) for word in words)
+        for words in (plan.command, plan.filter_command)
+    )
+    return InspectionSettings(argv, plan.hosts, location.opener, plan.filtered, filter_argv)
 
 
 def _make_directory(account: SquidAccount | None) -> Path:

@@ -32,10 +32,12 @@ from typing import Any, Protocol
 
 from sandwright import process
 from sandwright.documents import strictjson
+from sandwright.documents.record import record_of
 from sandwright.egress.inspection import InspectionSettings, running_inspection
 from sandwright.egress.namespaces import listen_in
 from sandwright.egress.relay import Relay
 from sandwright.errors import HostError, SandwrightError
+from sandwright.mcp.rules import FilteredHost
 
 ASK, ANSWER = "ask", "answer"
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - squid's own names, see `_forget_memory`
@@ -70,7 +72,9 @@ class SupervisorConfiguration:
         argv, inspection = tuple(fields["argv"]), fields["inspection"]
         if inspection is not None:
             hosts = tuple((name, number) for name, number in inspection["hosts"])
-            inspection = InspectionSettings(tuple(inspection["argv"]), hosts, inspection["opener"])
+            filtered = tuple(record_of(FilteredHost, each) for each in inspection["filtered"])
+            words, filter_words = (tuple(inspection[each]) for each in ("argv", "filter_argv"))
+            inspection = InspectionSettings(words, hosts, inspection["opener"], filtered, filter_words)
         return cls(**{**fields, "argv": argv, "inside": (host, port), "inspection": inspection})
 
     def to_json(self) -> bytes:

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Iterable, Iterator
 
 from sandwright.evaluate.explain.calls import Arguments
+from sandwright.mcp.methods import CALL
 from sandwright.policy.http_rules import HttpHost
 from sandwright.policy.names import SECCOMP_PROFILES
 from sandwright.policy.paths import below
@@ -63,6 +64,16 @@ def boundary_requests(host: HttpHost) -> Iterator[tuple[str, str]]:
     methods = {method for rule in host.rules for method in rule.methods or ()} | {"DELETE", "GET", "POST"}
     for target in dict.fromkeys(_boundary_targets(host)):
         yield from ((method, target) for method in sorted(methods))
+
+
+def boundary_calls(host: HttpHost) -> Iterator[tuple[str, str, str]]:
+    """Requests to MCP servers with messages: listed tools, others, and methods that are no tool's."""
+    tools = dict.fromkeys(tool for rule in host.rules for tool in rule.tools or ())
+    names = [name for each in tools for name in (each.replace("*", "x"), f"{each.replace('*', 'x')}-{CHILD}")]
+    calls = [f"{CALL} {each}" for each in (*dict.fromkeys(names), CHILD)]
+    for pattern in sorted(host.tool_paths):
+        target = pattern.replace("**", f"{CHILD}/{CHILD}").replace("*", CHILD)
+        yield from (("POST", target, call) for call in (*calls, "tools/list", "resources/read", CHILD))
 
 
 def _boundary_targets(host: HttpHost) -> Iterator[str]:

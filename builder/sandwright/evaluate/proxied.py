@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 
 from sandwright.errors import ArtifactsTooWide
-from sandwright.evaluate.boundary import boundary_hosts, boundary_requests
+from sandwright.evaluate.boundary import boundary_calls, boundary_hosts, boundary_requests
 from sandwright.evaluate.explain.haproxy import Haproxy, HttpRequest
 from sandwright.evaluate.explain.squid import CACHE_OBJECT, GATEWAY, STRANGER, ProxyRequest, Squid
 from sandwright.evaluate.explain.verdict import ArtifactPosition, MethodVerdict
 from sandwright.evaluate.isolation import Exposure
+from sandwright.mcp.rules import FilteredHost
 from sandwright.policy.explain import Explanation, explain
 from sandwright.policy.hosts import HostPattern
 from sandwright.policy.resolved import ResolvedPolicy
@@ -46,10 +47,12 @@ def check_proxy(policy: ResolvedPolicy, configuration: str, *, client: str) -> N
         )
 
 
-def check_inspection(policy: ResolvedPolicy, configuration: str) -> None:
+def check_inspection(
+    policy: ResolvedPolicy, configuration: str, filtered: Sequence[FilteredHost] = ()
+) -> None:
     """Raise ArtifactsTooWide where the inspecting proxy would let more requests through than the policy.
 
-    Raise DocumentError for a line that is not known.
+    `filtered` are the rules of its filter of MCP messages. Raise DocumentError for a line that is not known.
     """
     haproxy = Haproxy(configuration)
     found = [
@@ -59,6 +62,7 @@ def check_inspection(policy: ResolvedPolicy, configuration: str) -> None:
         if (verdict := haproxy.answer(HttpRequest(host.host, host.port, method, target))).allowed
         and isinstance(host.decide(method, target), str)
     ]
+    found += _tool_exposures(policy, haproxy, filtered)
     unlisted = set(haproxy.hosts()) - {(each.host, each.port) for each in policy.network.http}
     for name, port in sorted(unlisted):
         verdict = MethodVerdict(True, "the inspecting proxy has this host")
@@ -71,6 +75,23 @@ def check_inspection(policy: ResolvedPolicy, configuration: str) -> None:
         raise ArtifactsTooWide(
             "the inspecting proxy would allow more than the policy, so it is not used:", *_case_lines(found)
         )
+
+
+def _tool_exposures(
+    policy: ResolvedPolicy, haproxy: Haproxy, filtered: Sequence[FilteredHost]
+) -> Iterator[Exposure]:
+    """Requests to MCP servers past the filter of messages, and tools that it lets through unlisted."""
+    by_index = {each.index: each for each in filtered}
+    for index, host in enumerate(policy.network.http):
+        for method, target, call in boundary_calls(host):
+            denied = host.decide(method, target, call)
+            subject = f"request {method} {host.name}{target} {call}"
+            if not haproxy.is_filtered(HttpRequest(host.host, host.port, method, target)):
+                verdict = MethodVerdict(True, "it does not lead through the filter of messages")
+                yield _proxy_exposure(subject, "its rules about tools", verdict)
+            elif isinstance(denied, str) and index in by_index and by_index[index].passes(target, call):
+                verdict = MethodVerdict(True, "the filter of messages lists this tool")
+                yield _proxy_exposure(subject, denied, verdict)
 
 
 def opened_exposures(policy: ResolvedPolicy, squid: Squid, configuration: str) -> Iterator[Exposure]:

@@ -258,39 +258,42 @@ def _connect_host(policy: ResolvedPolicy, host: str, port: int) -> Explanation:
     return Explanation("connect", subject, allowed=False, ground=ground, others=(_network_mode_rule(policy),))
 
 
-def parse_request(text: str) -> tuple[str, int, str, str]:
-    """Host, port, method and target (the path with its query) of `GET https://HOST/PATH`.
+def parse_request(text: str) -> tuple[str, int, str, str, str]:
+    """Host, port, method, target (the path with its query) and call of `GET https://HOST/PATH`.
 
-    Raise ValueError for anything else.
+    The call is a message of MCP behind it: `tools/call NAME`. Raise ValueError for anything else.
     """
     found = _REQUEST.fullmatch(text)
     if found is None:
         raise ValueError(f"{text!r} is no request like `GET https://api.github.com/repos/acme/tool`")
     host, port = hosts.endpoint(found[2] if found[3] else f"{found[2]}:{http_rules.PORT}")
-    return host, port, http_rules.http_method(found[1]), found[4] or "/"
+    return host, port, http_rules.http_method(found[1]), found[4] or "/", found[5] or ""
 
 
-_REQUEST = re.compile(r"([^ ]+) https://([^/:?# ]+(:[0-9]+)?)(/[^ #]*)?")
+_REQUEST = re.compile(r"([^ ]+) https://([^/:?# ]+(:[0-9]+)?)(/[^ #]*)?(?: ([A-Za-z0-9/_-]+(?: [^ ]+)?))?")
 
 
 def _explain_request(policy: ResolvedPolicy, text: str) -> Explanation:
-    host, port, method, target = parse_request(text)
-    subject = f"{method} https://{host if port == http_rules.PORT else f'{host}:{port}'}{target}"
+    host, port, method, target, call = parse_request(text)
+    name = host if port == http_rules.PORT else f"{host}:{port}"
+    subject = f"{method} https://{name}{target} {call}".rstrip()
     opened = policy.network.opened(host, port) if policy.network.mode == "proxy" else None
     if opened is None:
-        tunnel = _connect_host(policy, host, port)
-        return replace(tunnel, question="request", subject=subject)
-    decided = opened.decide(method, target)
+        return replace(_connect_host(policy, host, port), question="request", subject=subject)
+    decided = opened.decide(method, target, call)
     if not isinstance(decided, str):
         ground = RuleReason(f"http {opened.name}: {decided}", decided.source)
-        return Explanation("request", subject, allowed=True, ground=ground)
-    ground = RuleReason(f"http {opened.name}: {_REFUSED[decided]}", opened.rules[0].source)
-    return Explanation("request", subject, allowed=False, ground=ground)
+    else:
+        ground = RuleReason(f"http {opened.name}: {_REFUSED[decided]}", opened.rules[0].source)
+    return Explanation("request", subject, not isinstance(decided, str), ground)
 
 
 _REFUSED = {
     "rule": "no rule has this method and path",
     "spelling": "the path can be read in two ways",
+    "override": "it asks for another method",
+    "call": "rules about tools (mcp) allow no such method of MCP",
+    "tool": "no rule about tools (mcp) lists this tool",
 }
 
 

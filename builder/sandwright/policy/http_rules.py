@@ -13,12 +13,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from sandwright.mcp import methods as mcp_methods
+from sandwright.policy import mcp_rules
 from sandwright.policy.hosts import HostPattern, host_pattern
 from sandwright.policy.phrasing import quoted
 from sandwright.policy.provenance import PolicySource
 
-HttpReason = Literal["host", "spelling", "override", "upgrade", "rule", "credential"]
-"""Why a request is refused; `render.proxyfacts.REFUSALS` says each in a sentence."""
+HttpReason = Literal["host", "spelling", "override", "upgrade", "rule", "credential", "call", "tool"]
+"""Why a request is refused; `render.proxyfacts` says each in a sentence."""
 
 PORT = 443
 """The port of a host without one."""
@@ -108,21 +110,27 @@ class HttpRule:
     """Requests that are allowed: with one of `methods`, a path that a pattern matches, and exactly `query`.
 
     None stands for all. A WebSocket needs a rule without methods, since what follows its first request is not
-    seen. `source` is the place of the rule in the policy.
+    seen. `source` is the place of the rule in the policy. `tools` are those of an MCP server; such requests
+    are decided by their messages, too.
     """
 
     methods: frozenset[str] | None
     paths: tuple[str, ...] | None
     source: PolicySource
     query: str | None = None
+    tools: tuple[str, ...] | None = None
 
     def allows(self, method: str, path: str, query: str) -> bool:
         """Whether a request is one of these. `query` is without its `?`."""
         return (
             (method not in ECHOES if self.methods is None else method in self.methods)
             and (self.query is None or query == self.query)
-            and (self.paths is None or any(re.search(pattern_regex(each), path) for each in self.paths))
+            and self.has_path(path)
         )
+
+    def has_path(self, path: str) -> bool:
+        """Whether a pattern matches a path."""
+        return self.paths is None or any(re.search(pattern_regex(each), path) for each in self.paths)
 
     def includes(self, other: HttpRule) -> bool:
         """Whether everything that another rule allows is allowed by this one; patterns are not compared."""
@@ -130,10 +138,17 @@ class HttpRule:
             (self.methods is None or (other.methods is not None and other.methods <= self.methods))
             and (self.query is None or self.query == other.query)
             and (self.paths is None or (other.paths is not None and set(other.paths) <= set(self.paths)))
+            and (
+                self.tools is None
+                or (other.tools is not None and mcp_rules.includes_tools(self.tools, other.tools))
+            )
         )
 
     def __str__(self) -> str:
-        """As a report says it: `GET /repos/**`."""
+        """As a report says it: `GET /repos/**`, `tools search, fetch at /mcp`."""
+        if self.tools is not None:
+            names = f"tools {', '.join(self.tools)}" if self.tools else "no tool"
+            return f"{names} at {' '.join(self.paths or ()) or 'no path'}"
         methods = "any method" if self.methods is None else " ".join(sorted(self.methods)) or "no method"
         paths = "any path" if self.paths is None else " ".join(self.paths) or "no path"
         return f"{methods} {paths}{f'?{self.query}' if self.query else ''}"
@@ -154,8 +169,27 @@ class HttpHost:
         return HostPattern(self.host, frozenset({self.port}), private=self.private)
 
     def uncovered(self, limit: HttpHost) -> tuple[HttpRule, ...]:
-        """The rules that allow more than another's rules for the same host."""
-        return tuple(each for each in self.rules if not any(rule.includes(each) for rule in limit.rules))
+        """The rules that allow more than another's rules for the same host.
+
+        Where that one has rules about tools, a path of these is theirs alone.
+        """
+        held = limit.tool_paths
+        past = bool(held - self.tool_paths)
+        return tuple(
+            each
+            for each in self.rules
+            if (past and each.tools is None)
+            or not any(
+                rule.includes(each)
+                for rule in limit.rules
+                if not held or (rule.tools is None) == (each.tools is None)
+            )
+        )
+
+    @property
+    def tool_paths(self) -> frozenset[str]:
+        """The patterns of paths of rules about tools; no other rule is for these, and what is below."""
+        return frozenset(path for rule in self.rules if rule.tools is not None for path in rule.paths or ())
 
     @property
     def name(self) -> str:
@@ -178,8 +212,11 @@ class HttpHost:
         with_port = f"{self.host}:{self.port}"
         return (self.host, with_port) if self.port == PORT else (with_port,)
 
-    def decide(self, method: str, target: str) -> HttpRule | HttpReason:
-        """The rule that allows a request, or why it is refused. `target` is the path with its query."""
+    def decide(self, method: str, target: str, call: str = "") -> HttpRule | HttpReason:
+        """The rule that allows a request, or why it is refused. `target` is the path with its query.
+
+        `call` is what its message is: the method of MCP, and for `tools/call` the tool behind a space.
+        """
         path, _, query = target.partition("?")
         if not re.search(path_regex(slashes=self.slashes), path) or re.search(SEGMENTS, path):
             return "spelling"
@@ -187,7 +224,22 @@ class HttpHost:
             return "spelling"
         if re.search(OVERRIDING_QUERY, query, re.IGNORECASE):
             return "override"
-        return next((each for each in self.rules if each.allows(method, path, query)), "rule")
+        about_tools = any(re.search(tools_regex(each), path, re.IGNORECASE) for each in self.tool_paths)
+        rules = [each for each in self.rules if (each.tools is not None) is about_tools]
+        found = [each for each in rules if each.allows(method, path, query)]
+        if not found:
+            return "rule"
+        if not about_tools or not call:
+            return found[0]
+        return _decide_call(found, call)
+
+
+def _decide_call(rules: Sequence[HttpRule], call: str) -> HttpRule | HttpReason:
+    """The rule that allows a message of a client of MCP."""
+    method, _, tool = call.partition(" ")
+    if method != mcp_methods.CALL:
+        return rules[0] if method in mcp_methods.REQUESTS | mcp_methods.NOTIFICATIONS else "call"
+    return next((each for each in rules if mcp_rules.lists_tool(each.tools or (), tool)), "tool")
 
 
 def pattern_regex(pattern: str) -> str:
@@ -197,6 +249,14 @@ def pattern_regex(pattern: str) -> str:
     """
     whole = "".join(_pattern_parts(pattern))
     return f"^{whole}$"
+
+
+def tools_regex(pattern: str) -> str:
+    """The regular expression of what is a rule's about tools alone: its path, and all below. Without case.
+
+    Many servers take `/mcp/` and `/MCP` for `/mcp`.
+    """
+    return f"{pattern_regex(pattern).removesuffix('$').removesuffix('/')}(/.*)?$"
 
 
 def _pattern_parts(pattern: str) -> Iterator[str]:

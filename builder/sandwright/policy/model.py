@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from sandwright.documents.model import ValueCheck
-from sandwright.policy import field_checks, http_credentials, http_rules
+from sandwright.policy import field_checks, http_credentials, http_rules, mcp_rules
 from sandwright.policy.hosts import ListedHost
 from sandwright.policy.names import (
     CaSource,
@@ -64,6 +64,7 @@ HttpHostName = Annotated[str, ValueCheck(field_checks.http_host)]
 HttpMethod = Annotated[str, ValueCheck(http_rules.http_method)]
 HttpPath = Annotated[str, ValueCheck(http_rules.http_path)]
 GitRepository = Annotated[str, ValueCheck(http_rules.git_repository)]
+ToolPattern = Annotated[str, ValueCheck(mcp_rules.tool_pattern)]
 HeaderName = Annotated[str, ValueCheck(http_credentials.header_name)]
 SecretSource = Annotated[str, ValueCheck(http_credentials.secret_source)]
 HeaderScheme = Annotated[str, ValueCheck(http_credentials.header_scheme)]
@@ -177,6 +178,14 @@ class FilesystemSection:
 
 
 @dataclass(frozen=True, kw_only=True)
+class McpSection:
+    """What a client may do at an MCP server (Model Context Protocol)."""
+
+    tools: tuple[ToolPattern, ...]
+    """Tools that may be called, and that lists of tools show: `search`, `repos_*`. Empty: none."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class HttpRuleSection:
     """Requests that are allowed to one host, whose TLS ends in the proxy."""
 
@@ -200,6 +209,12 @@ class HttpRuleSection:
 
     repos: tuple[GitRepository, ...] | None = None
     """Repositories for `git`: `acme/tool`, `acme/*`. Absent without `git`. Empty: none."""
+
+    mcp: McpSection | None = None
+    """An MCP server at `paths`, without them `/mcp`: only its listed tools may be used. Absent: not MCP.
+
+    It excludes `methods` and `git`. Other rules for the host need `paths`, and don't hold for these.
+    """
 
     private: bool = False
     """Whether the name may resolve to a private address. Absent: it may not."""

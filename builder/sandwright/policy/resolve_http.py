@@ -5,12 +5,12 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from sandwright.policy import values
+from sandwright.policy import mcp_rules, values
 from sandwright.policy.hosts import listed_pattern
 from sandwright.policy.http_credentials import HttpCredential, default_lifetime
 from sandwright.policy.http_rules import HttpHost, HttpRule, git_rules, http_host
 from sandwright.policy.layers import MergedSettings
-from sandwright.policy.model import HttpCredentialSection, HttpRuleSection
+from sandwright.policy.model import HttpCredentialSection, HttpRuleSection, McpSection
 from sandwright.policy.provenance import Faults, Sourced
 
 
@@ -28,6 +28,8 @@ def resolve_http(settings: MergedSettings, faults: Faults) -> tuple[HttpHost, ..
             if pattern.host == host and any(each.source.file == item.source.file for each in rules):
                 message = f"{item.value} would be a tunnel, and network.http has rules for it; list it in one"
                 faults.add(item.source, message)
+    for items in found.values():
+        _check_beside_tools(items, faults)
     return tuple(
         HttpHost(
             host,
@@ -43,6 +45,9 @@ def _http_rules(item: Sourced[HttpRuleSection], faults: Faults) -> Iterator[Http
     """The rules of an item; one with a fault allows nothing."""
     section = item.value
     nothing = HttpRule(frozenset(), (), item.source)
+    if section.mcp is not None:
+        yield _mcp_rule(item, section.mcp, faults)
+        return
     others = [name for name in ("methods", "paths") if getattr(section, name) is not None]
     if section.git is not None:
         if others:
@@ -58,6 +63,25 @@ def _http_rules(item: Sourced[HttpRuleSection], faults: Faults) -> Iterator[Http
         faults.add(item.source, "repos needs git: read or write")
     methods = None if section.methods is None else frozenset(section.methods)
     yield HttpRule(methods, section.paths, item.source)
+
+
+def _mcp_rule(item: Sourced[HttpRuleSection], mcp: McpSection, faults: Faults) -> HttpRule:
+    others = [name for name in ("methods", "git", "repos") if getattr(item.value, name) is not None]
+    if others:
+        faults.add(item.source, f"mcp and {' and '.join(others)} exclude each other; write two rules")
+        return HttpRule(frozenset(), (), item.source)
+    paths = mcp_rules.PATHS if item.value.paths is None else item.value.paths
+    return HttpRule(mcp_rules.METHODS, paths, item.source, "", mcp.tools)
+
+
+def _check_beside_tools(items: list[Sourced[HttpRuleSection]], faults: Faults) -> None:
+    """A rule for the whole host of an MCP server would lead to its tools by another path."""
+    if any(item.value.mcp is not None for item in items):
+        for item in items:
+            if item.value.mcp is None and item.value.git is None and item.value.paths is None:
+                faults.add(
+                    item.source, f"{item.value.host} has a rule about tools (mcp): name paths here, too"
+                )
 
 
 def resolve_credentials(

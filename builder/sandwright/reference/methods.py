@@ -50,7 +50,7 @@ GRANTED: Mapping[str, tuple[str, ...]] = {
     "filesystem.protect": ("files/protected", "files/protected-nested", "links/move-repository"),
     "network.proxy": ("network/proxy",),
     "network.host": ("network/host",),
-    "network.http": ("network/requests-allowed", "network/requests-refused"),
+    "network.http": ("network/requests-allowed", "network/requests-refused", "network/requests-tools"),
     "environment.pass": ("environment/passed",),
     "environment.set": ("environment/set",),
     "workspace": tuple(
@@ -68,6 +68,7 @@ GRANTED: Mapping[str, tuple[str, ...]] = {
 RUNS: Mapping[str, str] = {
     "network/requests-allowed": "requests that rules allow are sent on",
     "network/requests-refused": "requests that no rule allows, or with two readings, are refused",
+    "network/requests-tools": "messages to an MCP server that call no listed tool are refused",
     "network/requests-secret": "the secret goes to requests with the placeholder or without the header",
     "workspace/project-unchanged": "programs change a copy, and no byte of the project",
     "workspace/no-names": "no name appears in the project, not even for a moment",

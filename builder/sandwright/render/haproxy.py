@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sandwright.errors import RenderError
+from sandwright.mcp.rules import FilteredHost, ToolRule
 from sandwright.policy.http_credentials import secret_key
 from sandwright.policy.http_rules import (
     ECHOES,
@@ -28,9 +29,11 @@ from sandwright.policy.http_rules import (
     lookalike_regex,
     path_regex,
     pattern_regex,
+    tools_regex,
 )
+from sandwright.policy.mcp_rules import tool_regex
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.render.proxyfacts import DIRECTORY, REFUSALS
+from sandwright.render.proxyfacts import DIRECTORY, FILTER_CONNECTIONS, REFUSALS
 from sandwright.render.quoting import Quoted
 from sandwright.render.templates import add_filter, render_template
 
@@ -61,13 +64,22 @@ class _Rule:
 
 @dataclass(frozen=True)
 class _Host:
-    """A host as the template needs it. `places` is where the policy has its rules."""
+    """A host as the template needs it. `places` is where the policy has its rules.
+
+    `inner` is the number of the socket to which the filter of messages sends what passes; 0 without one.
+    """
 
     index: int
     host: HttpHost
     rules: tuple[_Rule, ...]
     secrets: tuple[_Secret, ...]
     places: str
+    inner: int
+
+    @property
+    def tool_paths(self) -> tuple[str, ...]:
+        """Regular expressions of the paths that lead through the filter of messages."""
+        return tuple(map(tools_regex, sorted(self.host.tool_paths)))
 
 
 def quote_haproxy(word: object) -> Quoted:
@@ -119,6 +131,7 @@ def haproxy_configuration(policy: ResolvedPolicy, authorities: str) -> str:
         overriding_query=OVERRIDING_QUERY,
         echoes=ECHOES,
         refusals=REFUSALS,
+        connections=FILTER_CONNECTIONS,
         spelling={each: path_regex(slashes=each) for each in (False, True)},
     )
 
@@ -128,7 +141,25 @@ def mask_program(policy: ResolvedPolicy) -> str:
     return render_template("oci", "proxy/mask.lua") if policy.credentials.http else ""
 
 
+def filter_rules(policy: ResolvedPolicy) -> tuple[FilteredHost, ...]:
+    """The rules of the filter of MCP messages (`egress.mcp_filter`)."""
+    return tuple(
+        FilteredHost(
+            index,
+            host.name,
+            tuple(
+                ToolRule(tuple(map(pattern_regex, rule.paths or ())), tuple(map(tool_regex, rule.tools)))
+                for rule in host.rules
+                if rule.tools is not None
+            ),
+        )
+        for index, host in enumerate(policy.network.http)
+        if host.tool_paths
+    )
+
+
 def _haproxy_hosts(policy: ResolvedPolicy) -> Iterator[_Host]:
+    inner = len(policy.network.http)
     for index, host in enumerate(policy.network.http, start=1):
         secrets = tuple(
             _Secret(secret_key(each), each.header)
@@ -136,15 +167,20 @@ def _haproxy_hosts(policy: ResolvedPolicy) -> Iterator[_Host]:
             if (each.host, each.port) == (host.host, host.port)
         )
         places = ", ".join(dict.fromkeys(str(rule.source) for rule in host.rules))
-        rules = tuple(_haproxy_rule(number, rule) for number, rule in enumerate(host.rules, start=1))
-        yield _Host(index, host, tuple(each for each in rules if each), secrets, places)
+        rules = tuple(
+            _haproxy_rule(number, rule, beside_tools=bool(host.tool_paths) and rule.tools is None)
+            for number, rule in enumerate(host.rules, start=1)
+        )
+        inner += bool(host.tool_paths)
+        through = inner if host.tool_paths else 0
+        yield _Host(index, host, tuple(each for each in rules if each), secrets, places, through)
 
 
-def _haproxy_rule(number: int, rule: HttpRule) -> _Rule | None:
-    """The lines of a rule; None for one that allows nothing."""
+def _haproxy_rule(number: int, rule: HttpRule, *, beside_tools: bool) -> _Rule | None:
+    """The lines of a rule; None for one that allows nothing. `beside_tools`: other rules are about tools."""
     if not (rule.methods is None or rule.methods) or not (rule.paths is None or rule.paths):
         return None
-    lines, conditions = [], []
+    lines, conditions = [], ["!tools"] if beside_tools else []
     if rule.methods is not None:
         methods = " ".join(map(quote_haproxy, sorted(rule.methods)))
         lines.append(f"acl methods_{number} method -m str {methods}")

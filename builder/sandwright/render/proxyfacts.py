@@ -41,6 +41,16 @@ REFUSALS: Mapping[str, str] = MappingProxyType({
 })  # fmt: skip
 """Why a request is refused, in the order in which it is found, `secret` with 503 and all others with 403."""
 
+TOOL_REFUSALS: Mapping[str, str] = MappingProxyType({
+    "message": "it is no message of MCP with one reading",
+    "call": "rules about tools (mcp) allow no other method of MCP",
+    "tool": "no rule about tools (mcp) of network.http lists this tool",
+})  # fmt: skip
+"""Why the filter of MCP messages refuses a request; the keys are `mcp.messages.RefusalReason`."""
+
+FILTER_CONNECTIONS = 128
+"""How many requests the filter of MCP messages has at a time; the others wait in haproxy."""
+
 WORD = re.compile(r"[A-Za-z0-9/\[:][A-Za-z0-9._:/\[\]+-]*")
 """A word of squid's configuration, that can mean nothing more."""
 

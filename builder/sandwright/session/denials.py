@@ -27,7 +27,6 @@ escaped.
 import csv
 import errno
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
@@ -35,9 +34,8 @@ from typing import Any, Literal
 from sandwright.documents import strictjson
 from sandwright.egress.request_log import UNTRUSTED
 from sandwright.policy.hosts import ListedHost, listed_pattern
-from sandwright.policy.http_rules import GIT_READ, GIT_WRITE, git_repository, http_method, http_path
 from sandwright.policy.spelling import checked_path
-from sandwright.render.proxyfacts import REFUSALS
+from sandwright.render.proxyfacts import REFUSALS, TOOL_REFUSALS
 from sandwright.resources import data_path
 from sandwright.session.denial_context import BlamedField, DenialContext
 from sandwright.session.events import (
@@ -51,6 +49,7 @@ from sandwright.session.events import (
     RunOmitted,
     UnreachableAddress,
 )
+from sandwright.session.request_rules import request_rule, request_words
 from sandwright.visible import one_line
 
 MOST_TEXT = 256
@@ -219,35 +218,17 @@ def _host_denial(refused: DeniedHost, count: int, context: DenialContext) -> Den
     return _denial("proxy", name, count, blamed, opens)
 
 
-_GIT_REQUEST = re.compile(
-    r"(?:GET /(?P<got>.+?)(?:\.git)?/info/refs\?service=|POST /(?P<sent>.+?)(?:\.git)?/)"
-    rf"({GIT_READ}|{GIT_WRITE})"
-)
-"""What Git asks for. A rule with the path of `info/refs` would allow it for both services."""
-
-
-def _request_rule(refused: DeniedRequest, host: str) -> str | None:
-    """The rule for a request, for no other method, path, repository or service; None where none can be."""
-    git = _GIT_REQUEST.fullmatch(f"{refused.method} {refused.path}")
-    if git and _accepts(git_repository, repository := git["got"] or git["sent"]):
-        return (
-            f"{{host: '{host}', git: {'read' if git[3] == GIT_READ else 'write'}, repos: ['{repository}']}}"
-        )
-    possible = _accepts(http_path, refused.path) and _accepts(http_method, refused.method)
-    return f"{{host: '{host}', methods: [{refused.method}], paths: ['{refused.path}']}}" if possible else None
-
-
 def _denied_request(refused: DeniedRequest, count: int, context: DenialContext) -> Denial:
     """A request to an opened host: an edit allows it where the rules alone are against it."""
     host = refused.host.removesuffix(":443")
-    what = printable_line(f"{refused.method} https://{host}{refused.path}")
-    possible = refused.reason == "rule" and is_plain(refused.path)
-    rule = _request_rule(refused, host) if possible else None
+    what = printable_line(request_words(refused, host))
+    possible = refused.reason in ("rule", "tool") and is_plain(refused.path)
+    rule = request_rule(refused, host) if possible else None
     edit = f"network: {{http: [..., {rule}]}}" if rule else None
     field = "credentials.http" if refused.reason in ("credential", "secret") else "network.http"
     blamed = BlamedField(field=field, source=context.http, edit=edit)
     opens = f"such requests to {host}, to every program inside"
-    why = REFUSALS.get(refused.reason, refused.reason)
+    why = {**REFUSALS, **TOOL_REFUSALS}.get(refused.reason, refused.reason)
     if refused.reason == UNTRUSTED:
         why = "the program gave up: it may not trust the run's authority"
         advice = (

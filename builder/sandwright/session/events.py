@@ -77,13 +77,14 @@ class DeniedHost:
 class DeniedRequest:
     """A request to a host of network.http. `host` is HOST:PORT, `path` without a query.
 
-    `reason` is that of `egress.request_log.RequestDecision`.
+    `reason` and `tool` are those of `egress.request_log.RequestDecision`.
     """
 
     host: str
     method: str
     path: str
     reason: str
+    tool: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -61,7 +61,9 @@ class RefusedHosts:
             if not each.reason:
                 self._allow(each)
                 continue
-            request = DeniedRequest(host=each.host, method=each.method, path=each.path, reason=each.reason)
+            request = DeniedRequest(
+                host=each.host, method=each.method, path=each.path, reason=each.reason, tool=each.tool
+            )
             if request not in self._request_counts and len(self._request_counts) >= _MOST_HOSTS:
                 self._others += 1
                 continue

@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 import socket
 import ssl
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from sandwright.egress.inspection import FOLDER, MAPS, set_values
 from sandwright.policy.http_credentials import secret_key
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.runtime.scratch import scratch_directory
+from sandwright.verify import tool_requests
 from sandwright.verify.outcome import ProbeOutcome
 from sandwright.verify.probe import Family
 from sandwright.verify.verdict import Verdict
@@ -30,17 +32,20 @@ HOST = "verify.sandwright.invalid"
 
 SETTINGS = (
     f"network.http=[{{host: {HOST}, methods: [GET], paths: ['/allowed/*']}},"
-    f" {{host: {HOST}, git: read, repos: [acme/tool]}}]",
+    f" {{host: {HOST}, git: read, repos: [acme/tool]}}, {tool_requests.RULES}]",
     "network.allow=[]",
     f"credentials.http=[{{host: {HOST}, header: x-api-key, from: 'env:NONE', variable: NONE}}]",
 )
 """Settings of a run for the proxy that is proved."""
 
-ALLOWED, SECRET, REFUSED = (f"network/requests-{name}" for name in ("allowed", "secret", "refused"))
+ALLOWED, SECRET, REFUSED, TOOLS = (
+    f"network/requests-{name}" for name in ("allowed", "secret", "refused", "tools")
+)
 
 _SECRET, _PLACEHOLDER = "secret-of-verify", "placeholder-of-verify"
 _TIMEOUT = 20.0
 _PASSED = 503
+_AT_A_TIME = 8
 
 _PATHS = (
     "/other", "/allowed", "/allowed/x/y", "/allowed/../other", "/other/../allowed/x", "/allowed/./x",
@@ -105,7 +110,9 @@ def request_outcomes(resolve: Resolve, method: str) -> Iterator[ProbeOutcome]:
     policy = resolve(SETTINGS)
     with scratch_directory() as root:
         hosts = root / "hosts"
-        hosts.write_text(f"192.0.2.1 {HOST}\n")  # an address that squid refuses, so that nobody is asked
+        hosts.write_text(
+            f"192.0.2.1 {HOST} {tool_requests.HOST}\n"
+        )  # an address that squid refuses, so that nobody is asked
         yield from _outcomes_of(policy, method, hosts)
 
 
@@ -114,22 +121,26 @@ def _outcomes_of(policy: ResolvedPolicy, method: str, hosts: Path) -> Iterator[P
         folder, key = running.directory / FOLDER, secret_key(policy.credentials.http[0])
         for name, value in zip(MAPS, (_SECRET, _PLACEHOLDER), strict=True):
             set_values(folder, name, {key: value})
-        allowed = [
-            _send_request(running, _raw_request()),
-            _send_request(running, _raw_request("/acme/tool/info/refs?service=git-upload-pack")),
+        git = _raw_request("/acme/tool/info/refs?service=git-upload-pack")
+        allowed = _send_all(running, [_raw_request(), git])
+        refused = _send_all(running, _refused_requests())
+        keys = _send_all(running, (_raw_request(header=each) for each in _KEYS))
+        tools = [
+            _send_all(running, requests, tool_requests.HOST)
+            for requests in (tool_requests.allowed_tool_requests(), tool_requests.refused_tool_requests())
         ]
-        refused = [_send_request(running, each) for each in _refused_requests()]
-        keys = [_send_request(running, _raw_request(header=each)) for each in _KEYS]
-        allowed_key = _send_request(running, _raw_request(header=f"x-api-key: {_PLACEHOLDER}"))
-        again = _send_request(running, _raw_request())
-    works = all(each.status == _PASSED for each in (*allowed, allowed_key, again))
-    control = "control: " + "; ".join(map(str, (*allowed, allowed_key, again)))
+        allowed_key, again = _send_all(
+            running, [_raw_request(header=f"x-api-key: {_PLACEHOLDER}"), _raw_request()]
+        )
+    works = all(each.status == _PASSED for each in (*allowed, allowed_key, *tools[0], again))
+    control = "control: " + "; ".join(map(str, (*allowed, allowed_key, *tools[0], again)))
     passed = sum(each.status == _PASSED for each in (*allowed, again))
     yield _request_outcome(
         method, ALLOWED, "requests that rules allow are sent on", allowed, held=passed == 3, control=control
     )
     for name, about, attempts in (
         (REFUSED, f"{len(refused)} requests that no rule allows, or with two readings, are refused", refused),
+        (TOOLS, f"{len(tools[1])} messages to an MCP server that call no listed tool are refused", tools[1]),
         (SECRET, "the secret goes to requests with the placeholder or without the header", keys),
     ):
         held = all(each.status != _PASSED and not 200 <= each.status < 300 for each in attempts)
@@ -173,27 +184,37 @@ def _raw_request(
     return ("\r\n".join(filter(None, lines)) + "\r\n\r\n").encode()
 
 
-def _send_request(running: Proxy, request: bytes) -> _Attempted:
-    """The answer to a request through a tunnel, such as programs inside make."""
+def _send_all(running: Proxy, requests: Iterable[bytes], host: str = HOST) -> list[_Attempted]:
+    """The answers to requests, some at a time: one that is sent on takes seconds to fail."""
+    with ThreadPoolExecutor(_AT_A_TIME) as pool:
+        return list(pool.map(lambda each: _send_request(running, each, host), requests))
+
+
+def _send_request(running: Proxy, request: bytes, host: str = HOST) -> _Attempted:
+    """The answer to a request through a tunnel, such as programs inside make.
+
+    A refusal of a message in it counts as 403: its own status is 200, as clients of MCP expect it.
+    """
     first = request.decode("latin-1").split("\r\n")
-    what = " ".join(each for each in first if each != "Connection: close").strip()
+    what = " ".join(each for each in first if each != "Connection: close").strip()[:400]
     try:
-        with _open_tunnel(running) as connection:
+        with _open_tunnel(running, host) as connection:
             connection.sendall(request)
             answer = b""
-            while b"\r\n" not in answer and (data := connection.recv(65536)):
+            while data := connection.recv(65536):
                 answer += data
     except OSError:
         return _Attempted(what, 0)
     found = re.match(rb"HTTP/1\.[01] ([0-9]{3})", answer)
-    return _Attempted(what, int(found[1]) if found else 0)
+    refused = b'"error":{' in answer and b"sandwright: refused: " in answer
+    return _Attempted(what, 403 if refused else int(found[1]) if found else 0)
 
 
-def _open_tunnel(running: Proxy) -> ssl.SSLSocket:
+def _open_tunnel(running: Proxy, host: str) -> ssl.SSLSocket:
     port, _, greeting = (running.directory / "greeting").read_bytes().partition(b"\n")
     connection = socket.create_connection(("127.0.0.1", int(port)), timeout=_TIMEOUT)
     try:
-        connection.sendall(greeting + f"CONNECT {HOST}:443 HTTP/1.1\r\n\r\n".encode())
+        connection.sendall(greeting + f"CONNECT {host}:443 HTTP/1.1\r\n\r\n".encode())
         head = b""
         while not head.endswith(b"\r\n\r\n"):
             byte = connection.recv(1)
@@ -201,7 +222,7 @@ def _open_tunnel(running: Proxy) -> ssl.SSLSocket:
                 raise ConnectionError("no tunnel")
             head += byte
         context = ssl.create_default_context(cafile=str(Path(running.authorities or "") / "authorities.pem"))
-        return context.wrap_socket(connection, server_hostname=HOST)
+        return context.wrap_socket(connection, server_hostname=host)
     except OSError:
         connection.close()
         raise

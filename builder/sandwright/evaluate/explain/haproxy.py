@@ -25,6 +25,8 @@ _SERVER = re.compile(
     r"server host 127\.0\.0\.1:\$\{SW_OUT\} send-proxy ssl sni str\((\S+)\) verifyhost (\S+) ca-file \S+ "
     r"alpn h2,http/1\.1"
 )
+_FILTER = "server filter 127.0.0.1:${SW_FILTER} send-proxy maxconn "
+_USE = re.compile(r"use_backend (\S+) if tools")
 _HOST = re.compile(r"http-request set-var\(txn\.host\) str\((\S+):([0-9]+)\)")
 _HELD = re.compile(r"(!?)\{ var\(txn\.([a-z_0-9]+)\) -m found \}")
 _HARMLESS = (
@@ -35,7 +37,7 @@ _HARMLESS = (
     "http-request return status 403 ", "http-request wait-for-body ",
     "http-request set-header ", "http-request del-header ",
     "http-request set-uri %[pathq]", "http-response ", "http-error ", "filter ", "default_backend ",
-    "compression ",
+    "compression ", "no log", "http-reuse never", "http-request deny deny_status 503 unless ",
 )  # fmt: skip
 """Lines that let no request through: they name sockets and variables, or change what has been let through."""
 
@@ -69,6 +71,7 @@ class _Frontend:
     lists: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
     rules: list[tuple[str, str, bool, str, _Line]] = field(default_factory=list)
     refuses: set[str] = field(default_factory=set)
+    filter: str = ""
 
 
 class Haproxy:
@@ -79,6 +82,7 @@ class Haproxy:
         self._hosts: dict[tuple[str, int], _Frontend] = {}
         self.servers: dict[str, tuple[str, str]] = {}
         """By backend, the name that haproxy sends and the one that it checks the certificate by."""
+        self._filters: set[str] = set()
         section, current = "", _Frontend("")
         for number, line in enumerate(text.splitlines(), start=1):
             words = line.strip()
@@ -99,12 +103,23 @@ class Haproxy:
             current.refuses.add(found[1])
         elif found := _SERVER.fullmatch(line.text):
             self.servers[section] = (found[1], found[2])
+        elif found := _USE.fullmatch(line.text):
+            current.filter = found[1]
+        elif line.text.startswith(_FILTER):
+            self._filters.add(section)
         elif not line.text.startswith(_HARMLESS):
             raise DocumentError(FILE, [Problem(line.number, 1, "", f"{line.text!r} is not known")])
 
     def hosts(self) -> Iterator[tuple[str, int]]:
         """The hosts that it reads requests to."""
         yield from self._hosts
+
+    def is_filtered(self, request: HttpRequest) -> bool:
+        """Whether a request leads through the filter of MCP messages, should it pass."""
+        frontend = self._hosts.get((request.host, request.port))
+        if frontend is None or frontend.filter not in self._filters:
+            return False
+        return self._word_holds(frontend, "tools", request)
 
     def answer(self, request: HttpRequest) -> MethodVerdict:
         """What a request comes to, and by which line."""

@@ -41,9 +41,9 @@ def make_question(
             assert found is not None, subject
             return Asked(kind, subject, host=found[1].strip("[]"), port=int(found[2]))
         case "request":
-            host, port, method, target = _parsed_request(subject)
+            host, port, method, target, call = _parsed_request(subject)
             subject = own.explain(policy, kind, subject).subject
-            return Asked(kind, subject, host=host, port=port, name=method, target=target)
+            return Asked(kind, subject, host=host, port=port, name=method, target=target, call=call)
         case "listen":
             subject = own.explain(policy, kind, subject).subject
             return Asked(kind, subject, port=int(subject))
@@ -53,7 +53,7 @@ def make_question(
             return _call_question(subject, arguments)
 
 
-def _parsed_request(text: str) -> tuple[str, int, str, str]:
+def _parsed_request(text: str) -> tuple[str, int, str, str, str]:
     try:
         return own.parse_request(text)
     except ValueError as error:

@@ -23,7 +23,7 @@ from sandwright.evaluate.explain.squid_lines import BELOW, is_known_line, is_kno
 from sandwright.evaluate.explain.verdict import ArtifactPosition, Asked, MethodVerdict
 from sandwright.policy.hosts import HostIndex
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.render.haproxy import haproxy_configuration
+from sandwright.render.haproxy import filter_rules, haproxy_configuration
 from sandwright.render.proxy import ProxyPlace, squid_configuration
 
 FILE = "squid.conf"
@@ -315,9 +315,22 @@ def inspected(policy: ResolvedPolicy, question: Asked) -> MethodVerdict:
     """What the inspecting proxy of a session answers: to a request, or whether it has the host at all."""
     proxy = Haproxy(haproxy_configuration(policy, "/authorities.pem"))
     if question.kind == "request":
-        return proxy.answer(HttpRequest(question.host, question.port, question.name, question.target))
+        request = HttpRequest(question.host, question.port, question.name, question.target)
+        verdict = proxy.answer(request)
+        filtered = verdict.allowed and question.call and proxy.is_filtered(request)
+        return _filtered_verdict(policy, question, verdict) if filtered else verdict
     there = (question.host, question.port) in proxy.hosts()
     return MethodVerdict(there, "through the inspecting proxy, by its rules", ArtifactPosition(HAPROXY, ""))
+
+
+def _filtered_verdict(policy: ResolvedPolicy, question: Asked, verdict: MethodVerdict) -> MethodVerdict:
+    """What the filter of MCP messages answers to a request that the proxy lets through."""
+    opened = policy.network.opened(question.host, question.port)
+    for host in filter_rules(policy):
+        if opened and host.name == opened.name and host.passes(question.target, question.call):
+            return verdict
+    because = "the filter of messages lists no such tool or method"
+    return MethodVerdict(allowed=False, because=because, position=ArtifactPosition("mcp.json", ""))
 
 
 @functools.lru_cache(maxsize=16)

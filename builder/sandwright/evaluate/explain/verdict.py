@@ -14,7 +14,8 @@ class Asked(NamedTuple):
     `path` is the subject of read, write and exec, and of connect to a Unix socket: canonical; `links` are the
     links that lead there, and with `image` it is denied of an image's files too. `host` and `port` are those
     of connect, `port` that of listen. `name` is the variable of env and the call of syscall, `arguments` are
-    the call's, None when none were given. A request has a host and port, its method as `name`, and `target`.
+    the call's, None when none were given. A request has a host and port, its method as `name`, `target`,
+    and for an MCP server the `call` that its message is.
     """
 
     kind: Question
@@ -27,6 +28,7 @@ class Asked(NamedTuple):
     name: str = ""
     arguments: tuple[int, ...] | None = None
     target: str = ""
+    call: str = ""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,181 @@
+"""Decides on messages of MCP: what passes from a client and from a server where a policy lists tools.
+
+A message is one JSON-RPC object. Parsers differ on duplicate keys, on the case of keys and on batches. Such a
+message is refused, and what passes is written anew: the other side gets exactly what was read here.
+
+| a client sends                                         | passes                                         |
+|--------------------------------------------------------|------------------------------------------------|
+| `initialize`, `server/discover`, `ping`, `tools/list`  | yes: a client needs them                       |
+| `tools/call`                                           | if its tool is listed                          |
+| `notifications/` initialized, cancelled, progress,     | yes: they are about requests that passed       |
+| roots/list_changed                                     |                                                |
+| an answer                                              | `{}`, as to a ping, or an error                |
+| `resources/*`, `prompts/*`, `completion/complete`      | no: they read what no list of tools names      |
+| `subscriptions/listen`, `logging/setLevel`, `tasks/*`  | no: calling tools does not need them           |
+| all else                                               | no                                             |
+
+| a server sends         | passes                                                                         |
+|------------------------|--------------------------------------------------------------------------------|
+| an answer              | yes; of a list of tools in it, the listed ones                                 |
+| `notifications/*`      | yes                                                                            |
+| `ping`                 | yes                                                                            |
+| other requests         | no: sampling, elicitation and roots use the client, and no tool is listed      |
+
+Every answer may have the list, whatever it answers: on another stream, or resumed, it is the same.
+
+Sources: the specification of MCP, revisions 2025-03-26 to 2026-07-28; JSON-RPC 2.0.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sandwright.documents import strictjson
+from sandwright.documents.fields import Fields
+from sandwright.errors import ArchiveRefused
+from sandwright.mcp.methods import CALL, NOTIFICATIONS, REQUESTS
+
+Allows = Callable[[str], bool]
+"""Whether a tool is listed."""
+
+RefusalReason = Literal["message", "call", "tool"]
+"""Why a message is refused: it has not one reading, its method does not pass, its tool is not listed."""
+
+_MAX_ID = 256
+_METHOD_NOT_FOUND, _INVALID_PARAMS = -32601, -32602
+
+_CLIENT: Fields = {
+    **dict.fromkeys(("jsonrpc", "id", "method", "result", "error")),
+    "params": dict.fromkeys(("name", "arguments", "_meta")),
+}
+_SERVER: Fields = {
+    **dict.fromkeys(("jsonrpc", "id", "method", "params", "error")),
+    "result": {"tools": {"name": None}},
+}
+_SHAPES = (
+    {"jsonrpc", "id", "method"},
+    {"jsonrpc", "id", "method", "params"},
+    {"jsonrpc", "method"},
+    {"jsonrpc", "method", "params"},
+    {"jsonrpc", "id", "result"},
+    {"jsonrpc", "id", "error"},
+)
+"""The keys of a message."""
+
+
+@dataclass(frozen=True)
+class ClientMessage:
+    """A message that passes, with the `text` that is sent for it.
+
+    `method` is empty for an answer, `tool` for all but calls.
+    """
+
+    text: bytes
+    method: str
+    tool: str
+
+
+class McpRefusal(Exception):
+    """A client's message that does not pass."""
+
+    def __init__(
+        self, reason: RefusalReason, fault: str, *, number: str | int | None = None, what: str = ""
+    ) -> None:
+        """`number` is the request's id; `what` its method, or its tool where that is refused."""
+        super().__init__(fault)
+        self.reason: RefusalReason = reason
+        self.what = what
+        self._number = number
+
+    @property
+    def answer(self) -> bytes | None:
+        """The error as JSON-RPC has it, with the request's id; None for what is no request."""
+        if self._number is None:
+            return None
+        code = _INVALID_PARAMS if self.reason == "tool" else _METHOD_NOT_FOUND
+        error = {"code": code, "message": f"sandwright: refused: {self}"}
+        return _write_message({"jsonrpc": "2.0", "id": self._number, "error": error})
+
+
+def client_message(raw: bytes, allows: Allows) -> ClientMessage:
+    """What of a client's message reaches the server. Raise McpRefusal for one that does not pass."""
+    try:
+        message = _read_message(raw, _CLIENT)
+        text = _write_message(message)
+    except ValueError as fault:
+        raise McpRefusal("message", str(fault)) from None
+    if "method" not in message:
+        if "error" not in message and message["result"] != {}:
+            raise McpRefusal("call", "answers to requests of the server do not pass", what="an answer")
+        return ClientMessage(text, "", "")
+    method, number = message["method"], message.get("id")
+    passing = REQUESTS if number is not None else NOTIFICATIONS
+    if method == CALL and number is not None:
+        return ClientMessage(text, method, _listed_tool(message, allows))
+    if method not in passing:
+        raise McpRefusal("call", f"{method}: only tools pass", number=number, what=method)
+    return ClientMessage(text, method, "")
+
+
+def _listed_tool(message: dict[str, Any], allows: Allows) -> str:
+    params = message.get("params")
+    name = params.get("name") if isinstance(params, dict) else None
+    if not isinstance(name, str):
+        raise McpRefusal("message", "the call names no tool")
+    if not allows(name):
+        raise McpRefusal("tool", f"the tool {name}: no mcp rule lists it", number=message["id"], what=name)
+    return name
+
+
+def server_message(raw: bytes, allows: Allows) -> bytes | None:
+    """What of a server's message reaches the client; None for nothing. Raise ValueError for no message."""
+    message = _read_message(raw, _SERVER)
+    if "method" in message:
+        method = message["method"]
+        passes = method == "ping" if "id" in message else method.startswith("notifications/")
+        return _write_message(message) if passes else None
+    result = message.get("result")
+    if isinstance(result, dict) and "tools" in result:
+        tools = result["tools"] if isinstance(result["tools"], list) else []
+        message["result"] = {**result, "tools": [each for each in tools if _is_listed(each, allows)]}
+    return _write_message(message)
+
+
+def _is_listed(tool: object, allows: Allows) -> bool:
+    return isinstance(tool, dict) and isinstance(tool.get("name"), str) and allows(tool["name"])
+
+
+def _read_message(raw: bytes, fields: Fields) -> dict[str, Any]:
+    """One message. Raise ValueError for anything that a reader might take for another one."""
+    try:
+        message = strictjson.parse_json(raw, "message", fields)
+    except ArchiveRefused as fault:
+        raise ValueError(str(fault)) from None
+    if set(message) not in _SHAPES:
+        raise ValueError(f"message: these are no keys of one: {', '.join(message)[:200]}")
+    if message["jsonrpc"] != "2.0":
+        raise ValueError("message: jsonrpc is not 2.0")
+    if not isinstance(message.get("method", ""), str):
+        raise ValueError("message: method is no text")
+    if not isinstance(message.get("params", {}), dict):
+        raise ValueError("message: params is no object")
+    if "id" in message and not _is_id(message["id"]) and not ("error" in message and message["id"] is None):
+        raise ValueError("message: id is neither a short text nor a number")
+    return message
+
+
+def _is_id(value: object) -> bool:
+    if isinstance(value, str):
+        return len(value) <= _MAX_ID
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 63
+
+
+def _write_message(message: dict[str, Any]) -> bytes:
+    """A message's text: in one line, in ASCII. Raise ValueError for one that is nested too deep."""
+    try:
+        return json.dumps(message, separators=(",", ":"), allow_nan=False).encode()
+    except RecursionError:
+        raise ValueError("message: nested too deep") from None

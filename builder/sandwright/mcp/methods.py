@@ -1,0 +1,14 @@
+"""Which methods of MCP a client may use where a policy lists tools; `messages` has the reasons. Data."""
+
+from __future__ import annotations
+
+CALL = "tools/call"
+"""Passes if its tool is listed."""
+
+REQUESTS = frozenset(("initialize", "server/discover", "ping", "tools/list"))
+"""Requests of a client that pass whatever they say."""
+
+NOTIFICATIONS = frozenset(
+    f"notifications/{each}" for each in ("initialized", "cancelled", "progress", "roots/list_changed")
+)
+"""Notifications of a client that pass."""

@@ -1,0 +1,229 @@
+"""Rules about tools (`mcp`) in `network.http`: what may stand there, what they decide, what limits them.
+
+Tests of policy/mcp_rules.py.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+
+import pytest
+
+from sandwright.api import Policy
+from sandwright.change.compare import compare_policies
+from sandwright.errors import ArtifactsTooWide, DocumentError
+from sandwright.evaluate.proxied import check_inspection
+from sandwright.policy import load
+from sandwright.policy.explain import explain
+from sandwright.policy.facts import HostFacts
+from sandwright.policy.http_rules import HttpHost, HttpRule
+from sandwright.policy.loosening import loosenings
+from sandwright.policy.mcp_rules import includes_tools, lists_tool, tool_pattern
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.render.haproxy import filter_rules, haproxy_configuration
+
+FACTS = HostFacts(os="linux", home="/home/u", project="/home/u/p")
+MCP = "{host: m.example, mcp: {tools: [search, 'get_*']}}"
+BESIDE = "{host: m.example, paths: ['/**']}"
+
+
+def _resolve(*rules: str, floor: str = "") -> ResolvedPolicy:
+    text = f"network: {{mode: proxy, http: [{', '.join(rules)}]}}\n"
+    layers = [load.layer(floor, kind="floor", file="floor.yaml")] if floor else []
+    return Policy.from_layers([*layers, load.layer(text, kind="project", file="p.yaml")]).resolve(FACTS)
+
+
+def _host(*rules: str) -> HttpHost:
+    (host,) = _resolve(*rules).network.http
+    return host
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        ("{host: m.example, mcp: {tools: ['a b']}}", "is no tool"),
+        ("{host: m.example, mcp: {tools: ['é']}}", "is no tool"),
+        ("{host: m.example, mcp: {tools: ['']}}", "is no tool"),
+        (f"{{host: m.example, mcp: {{tools: [{'x' * 129}]}}}}", "longer than 128"),
+        ("{host: m.example, mcp: {}}", "tools: is required"),
+        ("{host: m.example, mcp: {tools: [a], deny: [b]}}", "no such key"),
+        ("{host: m.example, mcp: {tools: [a]}, methods: [GET]}", "mcp and methods exclude each other"),
+        ("{host: m.example, mcp: {tools: [a]}, git: read, repos: [a/b]}", "mcp and git and repos exclude"),
+        (f"{MCP}, {{host: m.example}}", "name paths here, too"),
+        (f"{MCP}, {{host: m.example, methods: [GET]}}", "name paths here, too"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_with_its_line(rule: str, message: str) -> None:
+    with pytest.raises(DocumentError, match=f"p.yaml:1:[0-9]+: .*{message}"):
+        _resolve(rule)
+
+
+DECIDED = {
+    "POST /mcp": True,
+    "GET /mcp": True,
+    "DELETE /mcp": True,
+    "PUT /mcp": "rule",
+    "POST /mcp?x=1": "rule",
+    "POST /mcp tools/list": True,
+    "POST /mcp initialize": True,
+    "POST /mcp notifications/initialized": True,
+    "POST /mcp tools/call search": True,
+    "POST /mcp tools/call get_issue": True,
+    "POST /mcp tools/call get_": True,
+    "POST /mcp tools/call searchx": "tool",
+    "POST /mcp tools/call Search": "tool",
+    "POST /mcp tools/call get_é": "tool",
+    f"POST /mcp tools/call get_{'x' * 125}": "tool",
+    "POST /mcp tools/call": "tool",
+    "POST /mcp resources/read": "call",
+    "POST /mcp tools/calls": "call",
+    "POST /mcp/": "rule",
+    "POST /MCP": "rule",
+    "GET /mcp/sse": "rule",
+    "PUT /mcpx": True,
+    "PUT /other": True,
+}
+
+
+@pytest.mark.parametrize("asked", DECIDED)
+def test_what_rules_decide(asked: str) -> None:
+    method, target, *call = asked.split(" ", 2)
+    decided = _host(MCP, BESIDE).decide(method, target, *call)
+    assert (True if isinstance(decided, HttpRule) else decided) == DECIDED[asked]
+    answer = explain(
+        _resolve(MCP, BESIDE), "request", " ".join((method, f"https://m.example{target}", *call))
+    )
+    assert answer.allowed is isinstance(decided, HttpRule)
+
+
+def test_other_paths_and_several_rules() -> None:
+    host = _host(
+        "{host: m.example, paths: [/a/mcp], mcp: {tools: [a]}}",
+        "{host: m.example, paths: ['/*/mcp'], mcp: {tools: [b]}}",
+        "{host: m.example, paths: [/none/mcp], mcp: {tools: []}}",
+    )
+    allowed = {
+        (path, tool)
+        for path in ("/a/mcp", "/b/mcp", "/mcp")
+        for tool in ("a", "b", "c")
+        if isinstance(host.decide("POST", path, f"tools/call {tool}"), HttpRule)
+    }
+    assert allowed == {("/a/mcp", "a"), ("/a/mcp", "b"), ("/b/mcp", "b")}
+    assert isinstance(host.decide("POST", "/none/mcp", "tools/list"), HttpRule)
+
+
+FLOOR = f"network: {{mode: proxy, http: [{MCP}, {BESIDE}]}}\n"
+
+
+@pytest.mark.parametrize(
+    ("rules", "message"),
+    [
+        ([MCP, BESIDE], ""),
+        (["{host: m.example, mcp: {tools: [search]}}"], ""),
+        (["{host: m.example, mcp: {tools: ['get_i*', get_x]}}", BESIDE], ""),
+        (["{host: m.example, mcp: {tools: []}}"], ""),
+        (["{host: m.example, mcp: {tools: [search, delete]}}"], "tools search, delete at /mcp: more than"),
+        (["{host: m.example, mcp: {tools: ['*']}}"], "more than"),
+        (["{host: m.example, mcp: {tools: ['get*']}}"], "more than"),
+        (["{host: m.example, paths: [/x], mcp: {tools: [search]}}"], "more than"),
+        ([BESIDE], "any method /\\*\\*: more than"),
+        (["{host: m.example, paths: [/mcp]}"], "more than"),
+        (["{host: m.example}"], "more than"),
+        (["{host: m.example, paths: [/x], mcp: {tools: []}}", BESIDE], "more than"),
+    ],
+)
+def test_a_floor_limits_tools(rules: list[str], message: str) -> None:
+    if not message:
+        _resolve(*rules, floor=FLOOR)
+        return
+    with pytest.raises(DocumentError, match=message):
+        _resolve(*rules, floor=FLOOR)
+
+
+def test_a_floor_without_tools_may_be_narrowed_to_some() -> None:
+    _resolve(MCP, floor="network: {mode: proxy, http: [{host: m.example}]}\n")
+    _resolve(MCP, floor="network: {mode: proxy, allow: [m.example]}\n")
+
+
+@pytest.mark.parametrize(
+    ("rules", "found"),
+    [
+        ([MCP], []),
+        (["{host: m.example, mcp: {tools: [search, delete]}}"], ["m.example: tools search, delete at /mcp"]),
+        (["{host: m.example, paths: ['/**']}"], ["m.example: any method /**"]),
+    ],
+)
+def test_more_tools_need_approval(rules: list[str], found: list[str]) -> None:
+    found_ = loosenings(_resolve(*rules), _resolve(MCP), remote=())
+    assert [str(each) for each in found_ if "requests from" in str(each)] == [
+        f"requests from {each}" for each in found
+    ]
+
+
+def test_patterns_include_what_they_match() -> None:
+    """By random names: where one list includes another, it lists every tool of it."""
+    draw = random.Random(38)
+    included = 0
+    for _ in range(4000):
+        wider, narrower = (
+            [
+                "".join(draw.choice("ab*-") for _ in range(draw.randint(1, 4)))
+                for _ in range(draw.randint(1, 2))
+            ]
+            for _ in range(2)
+        )
+        if includes_tools(wider, narrower):
+            included += 1
+            for pattern in narrower:
+                name = re.sub(r"\*", lambda _: "".join(draw.choices("ab-", k=draw.randint(0, 3))), pattern)
+                assert lists_tool(wider, name) or not name, (wider, narrower, name)
+    assert included > 300
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name"), [("a.b", "axb"), ("a*", "a b"), ("*", ""), ("a", "a\n"), ("*", "x" * 129)]
+)
+def test_a_pattern_is_narrow(pattern: str, name: str) -> None:
+    assert not lists_tool([tool_pattern(pattern)], name)
+
+
+def test_the_gate_takes_what_is_rendered() -> None:
+    policy = _resolve(MCP, BESIDE)
+    check_inspection(policy, haproxy_configuration(policy, "/a.pem"), filter_rules(policy))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("use_backend filter_1 if tools", "# none"),
+        ("server filter 127.0.0.1:${SW_FILTER}", "server host 127.0.0.1:${SW_OUT}"),
+        ("acl tools path -m reg -i '^/mcp(/.*)?$'", "acl tools path -m str /none"),
+        ("if !tools paths_2", "if paths_2"),
+    ],
+)
+def test_the_gate_refuses_a_way_past_the_filter(old: str, new: str) -> None:
+    policy = _resolve(MCP, BESIDE)
+    text = haproxy_configuration(policy, "/a.pem")
+    assert old in text
+    with pytest.raises((ArtifactsTooWide, DocumentError)):
+        check_inspection(policy, text.replace(old, new), filter_rules(policy))
+
+
+def test_the_gate_refuses_wider_rules_of_the_filter() -> None:
+    policy = _resolve(MCP)
+    text = haproxy_configuration(policy, "/a.pem")
+    for wider in (
+        "{host: m.example, mcp: {tools: ['*']}}",
+        "{host: m.example, mcp: {tools: ['get_*', 'search*']}}",
+    ):
+        with pytest.raises(ArtifactsTooWide, match="lists this tool"):
+            check_inspection(policy, text, filter_rules(_resolve(wider)))
+
+
+def test_diff_names_a_tool_more() -> None:
+    old, new = _resolve(MCP), _resolve("{host: m.example, mcp: {tools: [search, 'get_*', delete]}}")
+    difference = compare_policies(old, new, ["bwrap"])
+    found = [str(each.case.subject) for each in difference.cases if each.case.question == "request"]
+    assert found == ["POST https://m.example/mcp tools/call delete"]
+    assert all(each.widened for each in difference.cases)

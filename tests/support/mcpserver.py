@@ -1,0 +1,72 @@
+"""A server of MCP (Streamable HTTP) for the canary: it trusts everybody, and offers more than is allowed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+TOOLS = ("search", "fetch", "get_issue", "delete_repo", "admin")
+"""What it offers."""
+
+
+@dataclass
+class McpServer:
+    """`called` are the tools that were called. An answer is JSON, or events in the way that `style` says.
+
+    `stream` is what a GET answers: bytes as they are. `said`, where it is set, is the answer to every POST:
+    its type and its bytes.
+    """
+
+    called: list[str] = field(default_factory=list)
+    style: str = "json"
+    stream: Sequence[bytes] = ()
+    said: tuple[str, bytes] | None = None
+
+    def answer(self, method: str, body: bytes) -> tuple[str, str, list[bytes]]:
+        """Status, type and parts of an answer."""
+        if method == "GET":
+            return "200 OK", "text/event-stream", list(self.stream)
+        if method == "DELETE":
+            return "200 OK", "", []
+        if self.said is not None:
+            return "200 OK", self.said[0], [self.said[1]]
+        asked = json.loads(body)
+        answers = [
+            found for each in (asked if isinstance(asked, list) else [asked]) if (found := self._one(each))
+        ]
+        if not answers:
+            return "202 Accepted", "", []
+        text = json.dumps(answers if isinstance(asked, list) else answers[0]).encode()
+        if self.style == "json":
+            return "200 OK", "application/json", [text]
+        return "200 OK", "text/event-stream", [b"event: message\nid: 7\n", b"data: ", text, b"\n\n"]
+
+    def _one(self, asked: dict[str, Any]) -> dict[str, Any] | None:
+        if "id" not in asked or "method" not in asked:
+            return None
+        params = asked.get("params") or {}
+        result: dict[str, Any] = {}
+        match asked["method"]:
+            case "initialize":
+                result = {
+                    "protocolVersion": "2025-06-18",
+                    "capabilities": {"tools": {}, "resources": {}},
+                    "serverInfo": {"name": "canary", "version": "1"},
+                }
+            case "tools/list":
+                result = {"tools": catalogue()}
+            case "tools/call":
+                self.called.append(str(params.get("name")))
+                result = {"content": [{"type": "text", "text": json.dumps(params)}], "isError": False}
+            case _:
+                result = {"resources": [{"uri": "file:///etc/shadow", "name": "shadow"}]}
+        return {"jsonrpc": "2.0", "id": asked["id"], "result": result}
+
+
+def catalogue(names: Sequence[str] = TOOLS) -> list[dict[str, Any]]:
+    """Tools as a list has them."""
+    return [
+        {"name": each, "description": f"does {each}", "inputSchema": {"type": "object"}} for each in names
+    ]
