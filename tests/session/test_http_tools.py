@@ -68,7 +68,9 @@ def test_a_session_calls_listed_tools_and_reports_others(setup: HttpSession) -> 
     assert "sandwright: refused: the tool delete_repo: no mcp rule lists it" in done.stdout
     assert f"refused: the request POST {URL} tools/call delete_repo, 2 times: network.http" in done.stderr
     assert "{http: [..., {host: 'api.example:444', mcp: {tools: ['delete_repo']}}]}" in done.stderr
-    refused = [json.loads(line) for line in log.read_text().splitlines() if '"refused"' in line]
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [each["tool"] for each in lines if each["event"] == "request"] == ["search"]
+    refused = [each for each in lines if each["event"] == "refused"]
     assert [(each["reason"], each["tool"]) for each in refused] == [("tool", "delete_repo")]
 
 

@@ -77,7 +77,7 @@ class RefusedHosts:
     def _allow(self, each: RequestDecision) -> None:
         """Keep an allowed request for the next look, where anybody looks."""
         if self._followed:
-            fields = ("host", "method", "path", "status", "sent", "received")
+            fields = ("host", "method", "path", "status", "sent", "received", "tool")
             self._allowed.append(RunRequested(**{name: getattr(each, name) for name in fields}))
 
     def total(self) -> list[RunDenied | RunOmitted | RunRequested]:
