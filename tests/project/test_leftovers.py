@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import uuid
 from pathlib import Path
 
@@ -30,6 +31,19 @@ def test_a_scratch_file_is_seen() -> None:
     finally:
         scratch.unlink()
     assert f"file {scratch}" not in leftovers("")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="for root, Podman keeps no user namespace")
+@pytest.mark.needs("podman")
+def test_what_keeps_a_user_namespace_is_seen(tmp_path: Path) -> None:
+    stores = [word for name in ("root", "runroot", "tmpdir") for word in (f"--{name}", tmp_path / name)]
+    process.run("podman", *stores, "ps", timeout=60)
+    pid = (tmp_path / "tmpdir/pause.pid").read_text()
+    try:
+        assert f"process {pid}: podman pause" in leftovers("")
+    finally:
+        os.kill(int(pid), signal.SIGKILL)
+    assert f"process {pid}: podman pause" not in leftovers("")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
