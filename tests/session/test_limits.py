@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from session.conftest import Project, eventually
+from support.cgroups import has_groups, needs_groups
 
 pytestmark = pytest.mark.needs("bwrap")
 
@@ -115,19 +116,6 @@ def members(group: str) -> set[int]:
 
 def none_is_left() -> None:
     eventually(lambda: groups() == [], "a cgroup is left")
-
-
-def has_groups() -> bool:
-    """Whether this user can create cgroups with all controllers (version 1) here."""
-    own = {
-        name: path
-        for _, names, path in (
-            each.split(":", 2) for each in Path("/proc/self/cgroup").read_text().splitlines()
-        )
-        for name in names.split(",")
-    }
-    wanted = ("memory", "cpu", "pids")
-    return all(each in own and os.access(f"/sys/fs/cgroup/{each}{own[each]}", os.W_OK) for each in wanted)
 
 
 def limited(project: Project, limits: str) -> Project:
@@ -236,7 +224,7 @@ def test_processors(project: Project) -> None:
         assert (ended.returncode, b"resources.cpus needs a cgroup" in ended.stderr) == (125, True)
 
 
-@pytest.mark.skipif(not has_groups(), reason="this user can't create cgroups")
+@needs_groups
 def test_a_killed_launcher_s_group_is_removed_by_the_next(project: Project) -> None:
     limited(project, f"memory: {LIMIT}MiB, pids: 30")
     running = project.start("sh", "-c", "echo started; exec sleep 100")
@@ -254,7 +242,7 @@ def test_a_killed_launcher_s_group_is_removed_by_the_next(project: Project) -> N
     none_is_left()
 
 
-@pytest.mark.skipif(not has_groups(), reason="this user can't create cgroups")
+@needs_groups
 def test_runs_remove_no_group_of_others(project: Project) -> None:
     limited(project, f"memory: {LIMIT}MiB, pids: 30")
     assert project.run("true").returncode == 0
