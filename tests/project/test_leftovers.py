@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import tempfile
 import uuid
 from pathlib import Path
 
@@ -35,15 +36,17 @@ def test_a_scratch_file_is_seen() -> None:
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="for root, Podman keeps no user namespace")
 @pytest.mark.needs("podman")
-def test_what_keeps_a_user_namespace_is_seen(tmp_path: Path) -> None:
-    stores = [word for name in ("root", "runroot", "tmpdir") for word in (f"--{name}", tmp_path / name)]
-    process.run("podman", *stores, "ps", timeout=60)
-    pid = (tmp_path / "tmpdir/pause.pid").read_text()
-    try:
-        assert f"process {pid}: podman pause" in leftovers("")
-    finally:
-        os.kill(int(pid), signal.SIGKILL)
-    assert f"process {pid}: podman pause" not in leftovers("")
+def test_what_keeps_a_user_namespace_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)  # else Podman takes the one of the user's store
+    with tempfile.TemporaryDirectory(prefix="sw-") as folder:  # a short path: Podman takes 50 characters
+        stores = [f"--{name}={folder}/{name}" for name in ("root", "runroot", "tmpdir")]
+        process.run("podman", *stores, "ps", timeout=60)
+        pid = Path(folder, "tmpdir/pause.pid").read_text()
+        try:
+            assert f"process {pid}: podman pause" in leftovers("")
+        finally:
+            os.kill(int(pid), signal.SIGKILL)
+        assert f"process {pid}: podman pause" not in leftovers("")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
