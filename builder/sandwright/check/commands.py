@@ -68,7 +68,7 @@ def run_commands(
         started, bundles = 0, hidden_directory(scratch, "bundles")
         for name in runtimes or NAMES:
             ready = sessions.check(RUNTIMES[name], platform)
-            reason = _obstacle(ready, image, tests, folder)
+            reason = _why_not_started(ready, image, tests, folder)
             if isinstance(ready, MissingRuntime) or reason:
                 skipped.append(f"{name}: {reason}")
                 if runtimes:
@@ -111,7 +111,7 @@ def _faults(tests: StructureTests) -> tuple[list[ImageFinding], list[CommandTest
     return found, [] if any(tests.options.faults()) else ready
 
 
-def _user(image: Image, tests: StructureTests, folder: Path) -> ExecUser:
+def _commands_user(image: Image, tests: StructureTests, folder: Path) -> ExecUser:
     """Whom the commands are to run as. Raise what unpacking raises, and BuildError for an unknown user."""
     rootfs = unpacked(image, folder / "rootfs", rootless=os.geteuid() != 0)
     with Root(rootfs.path) as root:
@@ -119,12 +119,14 @@ def _user(image: Image, tests: StructureTests, folder: Path) -> ExecUser:
         return resolve_user(named, read_accounts(root))
 
 
-def _obstacle(ready: ReadyRuntime | MissingRuntime, image: Image, tests: StructureTests, folder: Path) -> str:
+def _why_not_started(
+    ready: ReadyRuntime | MissingRuntime, image: Image, tests: StructureTests, folder: Path
+) -> str:
     """Why a runtime can't start the commands; empty when it can, or each of them will say why not."""
     if isinstance(ready, MissingRuntime):
         return ready.describe()
     try:
-        return ready.variant.obstacle_for(_user(image, tests, folder).uid)
+        return ready.variant.obstacle_for(_commands_user(image, tests, folder).uid)
     except SandwrightError:
         return ""
 
@@ -141,7 +143,7 @@ def _bundle(image: Image, tests: StructureTests, test: CommandTest, folder: Path
     config["Entrypoint"] = []  # the test's command stands in for it, too
     started = replace(image, config={**image.config, "config": config})
     written = write_bundle(started, directory, store=folder / "rootfs", command=argv)
-    set_user(written.path, _user(image, tests, folder))  # without root the bundle says root
+    set_user(written.path, _commands_user(image, tests, folder))  # without root the bundle says root
     return written.path
 
 
