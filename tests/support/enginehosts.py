@@ -126,11 +126,11 @@ def _store(name: str) -> Iterator[dict[str, str]]:
         finally:
             removal = (program, "rm", "--all", "--force", "--time", "0")
             process.run(*removal, env=environment, timeout=60, check=False)
-            _end_pause(place / "tmp")
+            end_pause(place / "tmp")
             _unmount(place)
 
 
-def _end_pause(directory: Path) -> None:
+def end_pause(directory: Path) -> None:
     """End what keeps the user namespace of Podman without root, as `podman system migrate` does."""
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
         os.kill(int((directory / "pause.pid").read_text()), signal.SIGKILL)

@@ -44,7 +44,7 @@ def _processes(run: str) -> Iterator[str]:
 
 
 def _pauses() -> Iterator[str]:
-    """What keeps a user namespace for a store of Podman without root, of a test's: its environment is closed.
+    """What keeps a user namespace for a store of Podman without root, of a test's, in any environment.
 
     The user's own is not listed: it stays for the next call.
     """
@@ -79,6 +79,8 @@ def _scratch() -> Iterator[str]:
 
 
 def _engines() -> Iterator[str]:
+    """What engines have. The user's Podman may start a process that stays, which is not of this run."""
+    environment = {name: value for name, value in os.environ.items() if name != RUN_MARK}
     for engine in ENGINES:
         if process.find(engine) is None:
             continue
@@ -87,7 +89,9 @@ def _engines() -> Iterator[str]:
             ("images", "{{.Repository}}:{{.Tag}}"),
             ("network ls", "{{.Name}}"),
         ):
-            found = process.run(engine, *kind.split(), "--format", fields, check=False, timeout=30)
+            found = process.run(
+                engine, *kind.split(), "--format", fields, env=environment, check=False, timeout=30
+            )
             for name in found.text.splitlines():
                 if name.removeprefix("localhost/").startswith(PREFIX):
                     yield f"{engine} {kind.split()[0]} {name}"
