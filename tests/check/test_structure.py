@@ -39,14 +39,14 @@ CONFIG: dict[str, Any] = {
 }
 
 
-def said(path: Path, text: str, *members: bytes, **options: Any) -> list[str]:
+def said(path: Path, text: str, *members: bytes, user: str = "0", **options: Any) -> list[str]:
     """What of the tests does not hold, in an image with these members."""
     tests = path / "tests.yaml"
     path.mkdir(exist_ok=True)
     version = "" if "schemaVersion" in text else "schemaVersion: 2.0.0\n"
     tests.write_text(f"{version}{text}")
     made = layouts.Layout(path / "image")
-    image = made.image(tars.archive(*MEMBERS, *members), config=CONFIG)
+    image = made.image(tars.archive(*MEMBERS, *members), config=CONFIG | {"User": user})
     found = check_image(made.index(image), tests=[read_tests(tests)], **options).findings
     return [f"{each.where}: {each.message}" for each in found if each.rule == "structure/test"]
 
@@ -283,7 +283,6 @@ def run(path: Path, text: str, **options: Any) -> list[str]:
 
 
 @pytest.mark.needs("busybox", "runc", "bwrap")
-@pytest.mark.skipif(os.getuid() != 0, reason="these are started as root here")
 @pytest.mark.parametrize("runtime", ["runc", "bwrap"])
 def test_commands_are_run(runtime: str, tmp_path: Path) -> None:
     assert run(tmp_path / "holds", COMMANDS, runtimes=[runtime]) == []
@@ -298,7 +297,6 @@ def test_commands_are_run(runtime: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.needs("busybox", "runc")
-@pytest.mark.skipif(os.getuid() != 0, reason="these are started as root here")
 def test_a_missing_program_fails_its_test_alone(tmp_path: Path) -> None:
     """And schema 1.0.0, whose commands are lists; the report was lost before."""
     assert run(tmp_path, OLDER, runtimes=["runc"]) == [
@@ -307,7 +305,6 @@ def test_a_missing_program_fails_its_test_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.needs("busybox", "runc")
-@pytest.mark.skipif(os.getuid() != 0, reason="these are started as root here")
 def test_commands_in_an_image_a_thousand_directories_deep(tmp_path: Path) -> None:
     """What was unpacked for them was removed by a recursion, which left it behind."""
     program = file(b"bin/busybox", Path(process.which("busybox")).read_bytes(), mode=0o755)
@@ -316,10 +313,26 @@ def test_commands_in_an_image_a_thousand_directories_deep(tmp_path: Path) -> Non
     assert said(tmp_path, text, program, deep, runtimes=["runc"]) == []
 
 
-@pytest.mark.needs("busybox", "runc")
-@pytest.mark.skipif(os.getuid() != 0, reason="these are started as root here")
-def test_how_commands_are_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.needs("busybox")
+@pytest.mark.parametrize(
+    "runtime",
+    [pytest.param(name, marks=pytest.mark.needs(name)) for name in ("runc", "runsc", "bwrap")],
+)
+def test_how_commands_are_run(runtime: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the user that is asked for; without root runc can't, and that is said in place of a result."""
     monkeypatch.setenv("HERE", "it is")
     monkeypatch.delenv("NOT_HERE", raising=False)
     (tmp_path / "file").write_text("# one\nFOO=keepitsecret!\nexport BAR='quoted'\nEMPTY=\n")
-    assert run(tmp_path, OPTIONS.replace("FILE", str(tmp_path / "file")), runtimes=["runc"]) == []
+    cannot = "runc: started without root, with one id mapped it can't be the image's user, 3"
+    expected = [cannot] if runtime == "runc" and os.geteuid() != 0 else []
+    assert run(tmp_path, OPTIONS.replace("FILE", str(tmp_path / "file")), runtimes=[runtime]) == expected
+
+
+@pytest.mark.needs("busybox", "bwrap")
+def test_commands_run_as_the_image_s_user(tmp_path: Path) -> None:
+    """Also where we are not root: commands ran as root inside, who may write what the user may not."""
+    text = "commandTests: [{name: n, command: busybox, args: [id, -u], expectedOutput: ['^1000\\n']}]"
+    assert run(tmp_path, text, runtimes=["bwrap"], user="1000") == []
+    text = "commandTests: [{name: n, command: busybox, args: ['true']}]"
+    failed = run(tmp_path / "unknown", text, runtimes=["bwrap"], user="nobody")
+    assert failed == ["n (bwrap): user 'nobody': the image's /etc/passwd has no user 'nobody'"]

@@ -6,7 +6,6 @@ There is no cluster here. What is the Job's alone (the volume, the NetworkPolicy
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,12 +18,13 @@ from sandwright.api import Policy
 from sandwright.methods.registry import render
 from sandwright.policy.collect import collect_facts
 from sandwright.render.artifact import Artifact
+from support.cgroups import needs_groups
 from support.goldens import write_artifacts
 from support.pods import PodmanStore, podman_store
 
 pytestmark = [
     pytest.mark.needs("podman", "busybox"),
-    pytest.mark.skipif(os.getuid() != 0, reason="Podman is started as root here"),
+    needs_groups,  # the Pod's memory is limited
     pytest.mark.exclusive("pods"),
 ]
 

@@ -6,6 +6,7 @@ Tests of render/restricted.py.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
 from collections.abc import Iterator
@@ -50,16 +51,18 @@ def words(directory: Path, program: str, port: int = 45111) -> list[str]:
     return [each.replace(DIRECTORY, str(directory)).replace(LISTEN, str(port)) for each in replaced]
 
 
+def _statuses(word: str) -> Iterator[str]:
+    """What /proc says of processes that have a word on their command line; any may end meanwhile."""
+    for each in set(Path("/proc").glob("[0-9]*")) - {Path("/proc", str(os.getpid()))}:
+        with contextlib.suppress(OSError):
+            if word.encode() in (each / "cmdline").read_bytes().split(b"\0"):
+                yield (each / "status").read_text()
+
+
 def test_the_squid_that_runs_is_restricted() -> None:
     with proxy(policy("web.example")) as running:
         assert ask(running, get("bad.example")).verdict == (403, "host")
-        named = f"{running.directory}/squid.conf".encode()
-        status = next(
-            (each / "status").read_text()
-            for each in Path("/proc").glob("[0-9]*")
-            if each != Path("/proc", str(os.getpid()))
-            and named in (each / "cmdline").read_bytes().split(b"\0")
-        )
+        status = next(_statuses(f"{running.directory}/squid.conf"))
     fields = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
     assert fields["Name"] == "squid"
     assert (fields["NoNewPrivs"], fields["Seccomp"]) == ("1", "2")

@@ -27,7 +27,6 @@ ENGINES = [
     pytest.param("docker", marks=pytest.mark.needs("docker", "busybox")),
     pytest.param("podman", marks=pytest.mark.needs("podman", "runc", "busybox")),
 ]
-pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="these engines are started as root here")
 
 
 @pytest.fixture(scope="module", params=ENGINES)

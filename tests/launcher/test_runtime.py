@@ -28,6 +28,7 @@ from sandwright.api import Policy
 from sandwright.launcher.plan import NAME, parse_plan, plan_bytes
 from sandwright.methods.registry import render
 from sandwright.policy.collect import collect_facts
+from support.cgroups import needs_groups
 from support.goldens import write_artifacts
 from support.thorough import THOROUGH, covering
 
@@ -54,7 +55,6 @@ RUNTIMES = [
     pytest.param("gvisor", marks=pytest.mark.needs("runsc", "busybox")),
 ]
 PROGRAMS = {"oci": "runc", "gvisor": "runsc"}
-ROOT = pytest.mark.skipif(os.getuid() != 0, reason="these runtimes are started as root here")
 
 
 @dataclass
@@ -229,7 +229,8 @@ def test_what_a_runtime_would_change_is_refused(method: str, name: str, raw: byt
 
 
 @pytest.mark.parametrize(
-    ("limits", "variables"), covering(["", "resources: {memory: 1GiB}\n"], ["{}", "{A: b}"])
+    ("limits", "variables"),
+    covering(["", pytest.param("resources: {memory: 1GiB}\n", marks=needs_groups)], ["{}", "{A: b}"]),
 )
 def test_every_form_of_a_configuration_stays_json(limits: str, variables: str, make: Make) -> None:
     """With and without a cgroup, variables of the policy, and variables that are passed on."""
@@ -457,7 +458,6 @@ def test_places_in_var_that_can_not_be_made(kind: str, make: Make) -> None:
     assert launcher.runs() == []
 
 
-@ROOT
 @pytest.mark.parametrize("method", RUNTIMES)
 def test_a_project_in_var(method: str, make: Make) -> None:
     with tempfile.TemporaryDirectory(prefix="sandwright-test-", dir="/var/tmp") as place:
@@ -540,7 +540,6 @@ def _victims(launcher: Launcher, running: subprocess.Popen[bytes], who: str) -> 
     return {"launcher": [running.pid], "keeper": [keeper], "runtime": runtime}[who]
 
 
-@ROOT
 @pytest.mark.parametrize("who", ["launcher", "keeper", "runtime"])
 def test_whoever_is_killed_leaves_nothing(who: str, started: Launcher) -> None:
     running = started.start("sh", "-c", f"echo up; sleep {started.mark} & sleep {started.mark}")
@@ -552,7 +551,6 @@ def test_whoever_is_killed_leaves_nothing(who: str, started: Launcher) -> None:
     assert started.run("true").returncode == 0
 
 
-@ROOT
 @pytest.mark.parametrize(
     ("started", "who", "delay"),
     covering(covering(RUNTIMES, ["launcher", "keeper"], thorough=True), range(0, 6, 1 if THOROUGH else 2)),
@@ -575,7 +573,6 @@ def test_who_is_killed_while_it_starts(who: str, delay: int, started: Launcher) 
     assert started.run("true").returncode == 0
 
 
-@ROOT
 @pytest.mark.parametrize(
     ("started", "number"),
     covering(RUNTIMES, [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]),
@@ -591,7 +588,6 @@ def test_a_signal_ends_who_does_not_care(number: signal.Signals, started: Launch
         assert running.returncode == 128 + number
 
 
-@ROOT
 def test_a_signal_reaches_the_command_once(started: Launcher) -> None:
     script = "trap 'echo got' USR1; trap 'exit 9' TERM; echo up; while :; do sleep 0.05; done"
     running = started.start("sh", "-c", script)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.test_runtime import ROOT, WAIT, Launcher, Make, _busybox, make
+from launcher.test_runtime import WAIT, Launcher, Make, _busybox, make
 from sandwright import process
 from sandwright.launcher.run_document import RunDocument
 from sandwright.session.events import DeniedCall, RunDenied, read_events
@@ -61,6 +61,8 @@ def _run(runtime: str, launcher: Launcher, script: str) -> subprocess.CompletedP
     """crun refuses hybrid cgroups: it doesn't see the second hierarchy."""
     words = [_handed(launcher), "/bin/sh", "-c", script]
     if runtime == "crun" and os.path.ismount("/sys/fs/cgroup/unified"):
+        if os.geteuid() != 0:
+            pytest.skip("crun refuses hybrid cgroups, and only root can hide them")
         hiding = '/bin/umount /sys/fs/cgroup/unified && exec "$@"'
         words = [process.which("unshare"), "--mount", "/bin/sh", "-c", hiding, "sh", *words]
     return subprocess.run(
@@ -69,7 +71,6 @@ def _run(runtime: str, launcher: Launcher, script: str) -> subprocess.CompletedP
     )  # fmt: skip
 
 
-@ROOT
 @pytest.mark.parametrize(
     ("runtime", "policy"),
     covering(RUNTIMES, ["", "network: {mode: host}\n", "process: {sandbox_root: true}\n"]),
@@ -90,7 +91,6 @@ def test_what_the_filter_refuses_is_told(runtime: str, policy: str, make: Make) 
     assert not file.exists(), file.read_text()
 
 
-@ROOT
 @pytest.mark.needs("busybox")
 def test_nobody_else_hands_over_a_listener(make: Make) -> None:
     """A runtime waits; another process of the user connects first: what it sends counts for nothing."""
@@ -119,7 +119,6 @@ def test_nobody_else_hands_over_a_listener(make: Make) -> None:
     assert not file.exists()
 
 
-@ROOT
 @pytest.mark.parametrize(
     "runtime",
     [pytest.param(each, marks=pytest.mark.needs(each, "busybox", "cc")) for each in ("runc", "crun")],

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import tempfile
 import uuid
 from pathlib import Path
 
@@ -30,6 +32,21 @@ def test_a_scratch_file_is_seen() -> None:
     finally:
         scratch.unlink()
     assert f"file {scratch}" not in leftovers("")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="for root, Podman keeps no user namespace")
+@pytest.mark.needs("podman")
+def test_what_keeps_a_user_namespace_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)  # else Podman takes the one of the user's store
+    with tempfile.TemporaryDirectory(prefix="sw-") as folder:  # a short path: Podman takes 50 characters
+        stores = [f"--{name}={folder}/{name}" for name in ("root", "runroot", "tmpdir")]
+        process.run("podman", *stores, "ps", timeout=60)
+        pid = Path(folder, "tmpdir/pause.pid").read_text()
+        try:
+            assert f"process {pid}: podman pause" in leftovers("")
+        finally:
+            os.kill(int(pid), signal.SIGKILL)
+        assert f"process {pid}: podman pause" not in leftovers("")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")

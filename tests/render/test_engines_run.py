@@ -26,6 +26,7 @@ from sandwright import process
 from sandwright.api import Policy
 from sandwright.methods.registry import render
 from sandwright.policy.collect import collect_facts
+from support.cgroups import needs_groups
 from support.enginehosts import EngineHost, engine_host
 from support.goldens import write_artifacts
 from support.thorough import THOROUGH, covering, representative
@@ -50,8 +51,6 @@ PODMAN = pytest.mark.parametrize("host", representative(ENGINES, "podman"), indi
 """For what the launcher does the same for both; tests/session/test_run_containers.py also runs either."""
 HEARD = ("env", "--default-signal=INT")
 """What is ignored when a shell starts, it can't catch; and jobs behind `&` ignore the keys of a terminal."""
-
-pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="these engines are started as root here")
 
 
 @pytest.fixture(scope="module", params=ENGINES)
@@ -305,7 +304,10 @@ LIMITS = {
 }
 
 
-@pytest.mark.parametrize(("host", "limit"), covering(ENGINES, list(LIMITS)), indirect=["host"])
+LIMIT_PARAMETERS = [*(pytest.param(each, marks=needs_groups) for each in ("pids", "memory")), "files"]
+
+
+@pytest.mark.parametrize(("host", "limit"), covering(ENGINES, LIMIT_PARAMETERS), indirect=["host"])
 def test_limits_hold(sandbox: Sandbox, limit: str) -> None:
     tight, wide, script, said = LIMITS[limit]
     free = sandbox.sh(script, f"resources: {{{wide}}}\n")
@@ -315,6 +317,7 @@ def test_limits_hold(sandbox: Sandbox, limit: str) -> None:
     assert said in limited.stderr
 
 
+@needs_groups
 @PODMAN
 def test_a_share_of_processors(sandbox: Sandbox) -> None:
     """It is in the container's own cgroup, and what wants more is held back."""
@@ -585,6 +588,7 @@ def _yaml(text: str) -> str:
     return '"' + "".join(escapes.get(character, character) for character in text) + '"'
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts")
 @pytest.mark.needs("mount")
 def test_what_is_mounted_below_a_read_only_path(sandbox: Sandbox) -> None:
     """Docker before 25 and Podman would leave it writable: then nothing runs."""

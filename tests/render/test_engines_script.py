@@ -14,14 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from render import test_engines_run
 from render.test_engines_run import DOCKER, ENGINES, PODMAN, Sandbox, host, sandbox
 from sandwright import process
 from support.thorough import covering
 
 __all__ = ["host", "sandbox"]
 
-pytestmark = [*[test_engines_run.pytestmark], pytest.mark.needs("shasum", "iconv")]
+pytestmark = pytest.mark.needs("shasum", "iconv")
 
 
 MACHINE = """#!/bin/sh

@@ -33,6 +33,7 @@ from sandwright.methods.compare import explain
 from sandwright.methods.registry import artifacts, render
 from sandwright.policy.collect import collect_facts
 from sandwright.policy.facts import HostEntry, HostFacts
+from support.cgroups import needs_groups
 from support.goldens import CASES, case_policy, write_artifacts
 from support.thorough import examples
 
@@ -264,7 +265,6 @@ RUNTIMES = [
     pytest.param("oci", "runc", marks=pytest.mark.needs("runc", "busybox")),
     pytest.param("gvisor", "runsc", marks=pytest.mark.needs("runsc", "busybox")),
 ]
-ROOT = pytest.mark.skipif(os.getuid() != 0, reason="these runtimes are started as root here")
 Start = Callable[..., list[str]]
 
 
@@ -293,7 +293,6 @@ def _tree(folder: Path) -> set[str]:
     }
 
 
-@ROOT
 @pytest.mark.parametrize(("method", "_runtime"), RUNTIMES)
 def test_a_runtime_runs_it(method: str, _runtime: str, command: Start, project: Path, rootfs: Path) -> None:
     before, root = _tree(project), _tree(rootfs)
@@ -316,7 +315,6 @@ def test_a_runtime_runs_it(method: str, _runtime: str, command: Start, project: 
     assert _tree(rootfs) == root
 
 
-@ROOT
 @pytest.mark.parametrize(("method", "_runtime"), RUNTIMES)
 def test_somebody_listens_in_the_project(
     method: str, _runtime: str, command: Start, project: Path, monkeypatch: pytest.MonkeyPatch
@@ -330,7 +328,7 @@ def test_somebody_listens_in_the_project(
     assert (result.status, result.text) == (0, "started"), result.stderr
 
 
-@ROOT
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts")
 @pytest.mark.parametrize(("method", "_runtime"), RUNTIMES)
 def test_what_the_host_has_mounted_below_is_read_only_too(
     command: Start, tmp_path: Path, method: str, _runtime: str
@@ -353,26 +351,34 @@ def test_what_the_host_has_mounted_below_is_read_only_too(
         assert not (deep / "kept" / "mounted" / "new").exists()
 
 
-@ROOT
+def _is_hidden(mount: list[str], mounts: list[list[str]]) -> bool:
+    """Whether another mount of the table lies over this one, or over what it is mounted in."""
+    above = next((each for each in mounts if each[0] == mount[1]), None)
+    if any(each[1] == mount[0] and each[4] == mount[4] for each in mounts):
+        return True
+    over = mount[4] != (above or mount)[4]  # not what hides the one below it
+    return above is not None and over and _is_hidden(above, mounts)
+
+
 @pytest.mark.needs("runc", "busybox")
 def test_the_host_s_network_brings_nothing_else_of_its_sys(command: Start) -> None:
     """The host's /sys holds its cgroups and debug files, on mounts that root may write."""
     launch = command("oci", "network: {mode: host}\n")
-    mounts = process.run(*launch, "cat", "/proc/self/mountinfo", timeout=60).text.splitlines()
-    masked = {line.split()[4] for line in mounts if line.split()[3] == "/null"}  # by the null device
-    points = {line.split()[4]: line.split()[5].split(",") for line in mounts if line.split()[4] not in masked}
-    below = {path: options for path, options in points.items() if path.startswith("/sys")}
+    table = process.run(*launch, "cat", "/proc/self/mountinfo", timeout=60).text
+    mounts = [line.split() for line in table.splitlines()]
+    seen = [each for each in mounts if each[3] != "/null" and not _is_hidden(each, mounts)]  # masked
+    below = {each[4]: each[5].split(",") for each in seen if each[4].startswith("/sys")}
     assert "/sys" in below
     assert all("ro" in options for options in below.values()), below
     assert process.run(*launch, "ls", "/sys/fs/cgroup", timeout=60).text == ""
 
 
-@ROOT
 @pytest.mark.needs("setpriv")
 @pytest.mark.parametrize(("method", "_runtime"), RUNTIMES)
 def test_without_root(method: str, _runtime: str, rootfs: Path) -> None:
-    """Somebody else starts the runtime, is root inside, and owns what is made there."""
-    nobody = 65534
+    """Who isn't root starts the runtime, is root inside, and owns what is made there."""
+    is_root = os.geteuid() == 0
+    uid, gid = (65534, 65534) if is_root else (os.geteuid(), os.getegid())
     with tempfile.TemporaryDirectory(prefix="sandwright-") as folder:
         home = Path(folder)
         shutil.copytree(rootfs, home / "rootfs", symlinks=True)
@@ -380,25 +386,25 @@ def test_without_root(method: str, _runtime: str, rootfs: Path) -> None:
             (home / name).mkdir(parents=True)
         policy = Policy.from_text(f"schema: 1\nmethod: {method}\n")
         facts = collect_facts(policy, project=home / "p", environ={"HOME": folder})
-        resolved = policy.resolve(replace(facts, uid=nobody, gid=nobody))
+        resolved = policy.resolve(replace(facts, uid=uid, gid=gid))
         write_artifacts(home / "out", render(resolved, method).artifacts)
         for path in (home, *home.rglob("*")):
-            os.chown(path, nobody, nobody, follow_symlinks=False)
+            os.chown(path, uid, gid, follow_symlinks=False)
         home.chmod(0o755)
         env = {"PATH": os.environ["PATH"], "SANDWRIGHT_ROOTFS": f"{folder}/rootfs"}
         env["XDG_RUNTIME_DIR"] = f"{folder}/session"
-        user = ["setpriv", "--reuid", str(nobody), "--regid", str(nobody), "--clear-groups", "--"]
+        become = ["setpriv", "--reuid", str(uid), "--regid", str(gid), "--clear-groups", "--"]
+        user = become if is_root else []
         hidden = "ls -A /sys/firmware; cat /sys/kernel/notes"  # the host has them
         argv = [*user, f"{folder}/out/launch", "sh", "-c", f"id -u; {hidden}; touch file; exit 5"]
         result = process.run(*argv, env=env, timeout=60, check=False)
         assert (result.status, result.text) == (5, "0"), result.stderr
         assert process.run("sh", "-c", hidden, timeout=60).stdout
-        assert (home / "p" / "file").stat().st_uid == nobody
+        assert (home / "p" / "file").stat().st_uid == uid
         assert _tree(home / "p") == {".git", "file"}
         assert _tree(home / "session" / "sandwright" / "runs") == set()
 
 
-@ROOT
 @pytest.mark.parametrize(("method", "_runtime"), RUNTIMES)
 def test_words_and_variables_arrive_to_the_letter(
     method: str, _runtime: str, command: Start, monkeypatch: pytest.MonkeyPatch
@@ -428,7 +434,6 @@ def test_words_and_variables_arrive_to_the_letter(
     assert "PLANTED" not in variables
 
 
-@ROOT
 @pytest.mark.parametrize(("method", "_runtime"), RUNTIMES)
 def test_time_is_up(method: str, _runtime: str, command: Start, project: Path, tmp_path: Path) -> None:
     before, started = _tree(project), time.monotonic()
@@ -440,7 +445,6 @@ def test_time_is_up(method: str, _runtime: str, command: Start, project: Path, t
     assert _tree(tmp_path / "session" / "sandwright" / "runs") == set()
 
 
-@ROOT
 @pytest.mark.parametrize(("method", "_runtime"), RUNTIMES)
 def test_killed(method: str, _runtime: str, command: Start, project: Path, tmp_path: Path) -> None:
     before = _tree(project)
@@ -455,7 +459,6 @@ def test_killed(method: str, _runtime: str, command: Start, project: Path, tmp_p
             time.sleep(0.05)
 
 
-@ROOT
 @pytest.mark.needs("runc", "busybox")
 def test_nothing_is_made_in_the_image(command: Start, rootfs: Path) -> None:
     """A mount point in a directory of the image's has to be there."""
@@ -470,7 +473,6 @@ def test_nothing_is_made_in_the_image(command: Start, rootfs: Path) -> None:
     assert result.stdout == Path("/etc/passwd").read_bytes()
 
 
-@ROOT
 @pytest.mark.needs("runc", "busybox")
 def test_crun_is_not_needed_where_runc_is(command: Start, tmp_path: Path) -> None:
     argv = command("oci")
@@ -482,7 +484,7 @@ def test_crun_is_not_needed_where_runc_is(command: Start, tmp_path: Path) -> Non
     assert (result.status, result.stderr) == (125, "sandbox: neither runc nor crun is installed\n")
 
 
-@ROOT
+@needs_groups
 @pytest.mark.needs("runc", "busybox")
 def test_a_limit_of_processes_holds_and_its_group_goes(command: Start, tmp_path: Path) -> None:
     before = _groups()

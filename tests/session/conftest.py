@@ -18,6 +18,7 @@ import pytest
 
 from session.hostsockets import Host
 from support import fronts, preflights, standby
+from support.enginehosts import end_pause
 
 SANDWRIGHT = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
 POLICY = "schema: 1\nmethod: bwrap\nfilesystem:\n  write: [$PROJECT]\n  deny: [$PROJECT/secrets]\n"
@@ -151,6 +152,7 @@ def project(tmp_path: Path, request: pytest.FixtureRequest, forked: tuple[str, .
     made.runtime.mkdir(mode=0o700)
     made.policy.write_text(POLICY)
     yield made
+    end_pause(made.runtime / "libpod" / "tmp")
     eventually(lambda: not processes_with(str(tmp_path).encode()), "a process of the test still runs")
     mounted = [
         line for line in Path("/proc/self/mountinfo").read_text().splitlines() if str(tmp_path) in line

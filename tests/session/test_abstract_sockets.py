@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import socket
 import subprocess
@@ -86,7 +85,6 @@ def test_it_is_refused_where_nothing_tells_them_apart(project: Project, sockets:
 
 
 @pytest.mark.needs("runsc", "busybox", "perl", "ldd")
-@pytest.mark.skipif(os.getuid() != 0, reason="started as root here")
 def test_gvisor_reaches_the_listed_one_alone(
     project: Project, sockets: tuple[str, str], tmp_path: Path
 ) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from session.conftest import Project, eventually
+from support.cgroups import has_groups
 
 pytestmark = pytest.mark.needs("bwrap")
 
@@ -115,19 +116,6 @@ def members(group: str) -> set[int]:
 
 def none_is_left() -> None:
     eventually(lambda: groups() == [], "a cgroup is left")
-
-
-def has_groups() -> bool:
-    """Whether this user can create cgroups with all controllers (version 1) here."""
-    own = {
-        name: path
-        for _, names, path in (
-            each.split(":", 2) for each in Path("/proc/self/cgroup").read_text().splitlines()
-        )
-        for name in names.split(",")
-    }
-    wanted = ("memory", "cpu", "pids")
-    return all(each in own and os.access(f"/sys/fs/cgroup/{each}{own[each]}", os.W_OK) for each in wanted)
 
 
 def limited(project: Project, limits: str) -> Project:

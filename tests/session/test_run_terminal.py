@@ -100,7 +100,6 @@ def test_much_output_and_a_command_that_does_not_read(project: Project) -> None:
 
 
 @pytest.mark.needs("runc", "busybox")
-@pytest.mark.skipif(os.getuid() != 0, reason="started as root here")
 @pytest.mark.parametrize("method", ["oci", pytest.param("gvisor", marks=pytest.mark.needs("runsc"))])
 def test_containers_have_a_terminal(project: Project, tmp_path: Path, method: str) -> None:
     from session.test_run_containers import busybox_root  # noqa: PLC0415 - not a test of that module

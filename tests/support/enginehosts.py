@@ -6,6 +6,7 @@ import contextlib
 import io
 import os
 import shutil
+import signal
 import tarfile
 import tempfile
 import uuid
@@ -26,6 +27,10 @@ CHANGES = (
     "USER 4242:4242",
 )
 """What an image may say of itself, and a sandbox overrules, its own variables excepted."""
+
+
+PODMAN_NAMES = frozenset() if os.geteuid() == 0 else frozenset(("containers", "libpod", "runc"))
+"""What Podman without root, and its runtime, make in XDG_RUNTIME_DIR."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +126,14 @@ def _store(name: str) -> Iterator[dict[str, str]]:
         finally:
             removal = (program, "rm", "--all", "--force", "--time", "0")
             process.run(*removal, env=environment, timeout=60, check=False)
+            end_pause(place / "tmp")
             _unmount(place)
+
+
+def end_pause(directory: Path) -> None:
+    """End what keeps the user namespace of Podman without root, as `podman system migrate` does."""
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        os.kill(int((directory / "pause.pid").read_text()), signal.SIGKILL)
 
 
 def _unmount(place: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Iterator
@@ -21,7 +22,7 @@ PREFIX = "sandwright"
 
 def leftovers(run: str) -> set[str]:
     """Everything that is there now and looks like ours: one line each. `run` is the value of RUN_MARK."""
-    return {*_processes(run), *_mounts(), *_state(), *_scratch(), *_engines(), *_devices()}
+    return {*_processes(run), *_pauses(), *_mounts(), *_state(), *_scratch(), *_engines(), *_devices()}
 
 
 def _processes(run: str) -> Iterator[str]:
@@ -40,6 +41,20 @@ def _processes(run: str) -> Iterator[str]:
         named = re.search(rf"\b{PREFIX}-[0-9a-z-]*[0-9a-f]{{8}}", command)
         if mark in environment or (named and not others):
             yield f"process {entry.name}: {command[:200]}"
+
+
+def _pauses() -> Iterator[str]:
+    """What keeps a user namespace for a store of Podman without root, of a test's, in any environment.
+
+    The user's own is not listed: it stays for the next call.
+    """
+    homes = (os.environ.get("XDG_RUNTIME_DIR", "/"), f"/tmp/podman-run-{os.geteuid()}")
+    own = {path.read_text() for home in homes if (path := Path(home, "libpod/tmp/pause.pid")).is_file()}
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            is_ours = entry.stat().st_uid == os.geteuid() and (entry / "comm").read_text() == "podman pause\n"
+            if is_ours and (entry / "cmdline").read_bytes() and entry.name not in own:  # no zombie
+                yield f"process {entry.name}: podman pause"
 
 
 def _mounts() -> Iterator[str]:
@@ -64,6 +79,8 @@ def _scratch() -> Iterator[str]:
 
 
 def _engines() -> Iterator[str]:
+    """What engines have. The user's Podman may start a process that stays, which is not of this run."""
+    environment = {name: value for name, value in os.environ.items() if name != RUN_MARK}
     for engine in ENGINES:
         if process.find(engine) is None:
             continue
@@ -72,7 +89,9 @@ def _engines() -> Iterator[str]:
             ("images", "{{.Repository}}:{{.Tag}}"),
             ("network ls", "{{.Name}}"),
         ):
-            found = process.run(engine, *kind.split(), "--format", fields, check=False, timeout=30)
+            found = process.run(
+                engine, *kind.split(), "--format", fields, env=environment, check=False, timeout=30
+            )
             for name in found.text.splitlines():
                 if name.removeprefix("localhost/").startswith(PREFIX):
                     yield f"{engine} {kind.split()[0]} {name}"

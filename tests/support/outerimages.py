@@ -80,7 +80,8 @@ def unpacked_root(folder: Path) -> Path:
     """A root of busybox for the sandboxes, with the files that an engine's lie over."""
     folder.mkdir()
     with tarfile.open(fileobj=io.BytesIO(enginehosts.archive())) as tar:
-        tar.extractall(folder, filter="tar")
+        tar.extraction_filter = getattr(tarfile, "tar_filter", None)  # Debian 12's Python 3.11.2 has none
+        tar.extractall(folder)
     for name in ("hosts", "resolv.conf", "passwd", "group"):
         (folder / "etc" / name).touch()
     folder.chmod(0o755)

@@ -39,7 +39,7 @@ def script(tmp_path: Path, text: str) -> str:
     """A command of ours that takes another one's words."""
     path = tmp_path / "subject.py"
     path.write_text(f"import os, subprocess, sys\n{text}\n")
-    return f"{sys.executable} {path}"
+    return f"{sys.executable} -u {path}"
 
 
 @pytest.mark.needs("bwrap")

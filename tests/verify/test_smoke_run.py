@@ -80,28 +80,26 @@ def _row(report: ImageReport, runtime: str) -> ImageRow:
     return row
 
 
-ROOT = pytest.mark.skipif(
-    os.geteuid() != 0, reason="without root runc maps one id, and the image has another user"
-)
+RUNTIME = "runc" if os.geteuid() == 0 else "runsc"
+"""Without root runc maps one id, and the image has another user."""
 
 
-@ROOT
-@pytest.mark.needs("runc", "bwrap")
+@pytest.mark.needs(RUNTIME, "bwrap")
 def test_an_image_under_two_runtimes(target: SmokeTarget, tmp_path: Path) -> None:
     watching = Watching()
     report = smoke_images(
-        [target], output=tmp_path / "out", runtimes=["bwrap", "runc"], progress=watching, limit=120
+        [target], output=tmp_path / "out", runtimes=["bwrap", RUNTIME], progress=watching, limit=120
     )
     assert report.explain()[:-1] == []
     assert report.green
-    assert report.runtimes == ("runc", "bwrap"), "in the order of tables"
+    assert report.runtimes == (RUNTIME, "bwrap"), "in the order of tables"
     assert [(str(row.verdict), row.whole) for row in report.rows] == [("pass", True), ("pass", False)]
-    checks = {name: [each.check for each in _row(report, name).findings] for name in ("runc", "bwrap")}
+    checks = {name: [each.check for each in _row(report, name).findings] for name in (RUNTIME, "bwrap")}
     of_image = ["certificates", f"program: {PYTHON} --version", "program: greets"]
-    assert checks["runc"] == [*checks["bwrap"], *of_image], "what hangs on the image alone is tried once"
+    assert checks[RUNTIME] == [*checks["bwrap"], *of_image], "what hangs on the image alone is tried once"
     assert sorted(s for s in watching.steps if s.startswith("smoke small")) == [
         f"smoke small {target.platform} under bwrap",
-        f"smoke small {target.platform} under runc",
+        f"smoke small {target.platform} under {RUNTIME}",
     ]
     subject = report.subjects[0]
     assert (subject.digest, subject.layers) == (target.digest, 1)
@@ -109,25 +107,23 @@ def test_an_image_under_two_runtimes(target: SmokeTarget, tmp_path: Path) -> Non
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["rootfs"]
 
 
-@ROOT
-@pytest.mark.needs("runc")
+@pytest.mark.needs(RUNTIME)
 def test_what_has_not_changed_is_not_started_again(target: SmokeTarget, tmp_path: Path) -> None:
-    first = smoke_images([target], output=tmp_path / "out", runtimes=["runc"], limit=120)
+    first = smoke_images([target], output=tmp_path / "out", runtimes=[RUNTIME], limit=120)
     watching = Watching()
     again = smoke_images(
-        [target], output=tmp_path / "out", runtimes=["runc"], previous=first, progress=watching
+        [target], output=tmp_path / "out", runtimes=[RUNTIME], previous=first, progress=watching
     )
     assert watching.steps == []
     assert again.green
-    assert _row(again, "runc").reused
-    assert _row(again, "runc").findings == _row(first, "runc").findings
+    assert _row(again, RUNTIME).reused
+    assert _row(again, RUNTIME).findings == _row(first, RUNTIME).findings
 
 
-@ROOT
-@pytest.mark.needs("runc", "bwrap")
+@pytest.mark.needs(RUNTIME, "bwrap")
 def test_without_a_whole_row_nothing_of_an_image_is_taken_over(target: SmokeTarget, tmp_path: Path) -> None:
     """Else what hangs on the image alone would be shown by no row."""
-    names = ["runc", "bwrap"]
+    names = [RUNTIME, "bwrap"]
     first = smoke_images([target], output=tmp_path / "out", runtimes=names, limit=120)
     rest = replace(first, rows=(_row(first, "bwrap"),))
     assert not rest.green, "nobody has seen its programs"
@@ -139,31 +135,29 @@ def test_without_a_whole_row_nothing_of_an_image_is_taken_over(target: SmokeTarg
     assert again.green
 
 
-@ROOT
-@pytest.mark.needs("runc")
+@pytest.mark.needs(RUNTIME)
 def test_other_checks_are_another_run(target: SmokeTarget, tmp_path: Path) -> None:
-    first = smoke_images([target], output=tmp_path / "out", runtimes=["runc"], limit=120)
+    first = smoke_images([target], output=tmp_path / "out", runtimes=[RUNTIME], limit=120)
     changed = DEFINITION.replace("prints: hello", "prints: good-bye")
     other = SmokeTarget(
         "small", target.platform, target.layout, target.digest, _definition(tmp_path / "other/small", changed)
     )
-    again = smoke_images([other], output=tmp_path / "out", runtimes=["runc"], previous=first, limit=120)
-    assert not _row(again, "runc").reused
+    again = smoke_images([other], output=tmp_path / "out", runtimes=[RUNTIME], previous=first, limit=120)
+    assert not _row(again, RUNTIME).reused
     assert not again.green
     assert "program: greets: its output does not hold 'good-bye'" in again.explain()[0]
 
 
-@ROOT
-@pytest.mark.needs("runc")
+@pytest.mark.needs(RUNTIME)
 def test_what_failed_is_started_again(target: SmokeTarget, tmp_path: Path) -> None:
     broken = DEFINITION.replace("prints: hello", "prints: good-bye")
     bad = SmokeTarget(
         "small", target.platform, target.layout, target.digest, _definition(tmp_path / "b/small", broken)
     )
-    first = smoke_images([bad], output=tmp_path / "out", runtimes=["runc"], limit=120)
-    again = smoke_images([bad], output=tmp_path / "out", runtimes=["runc"], previous=first, limit=120)
-    assert not _row(again, "runc").reused
-    assert _row(again, "runc").verdict is F
+    first = smoke_images([bad], output=tmp_path / "out", runtimes=[RUNTIME], limit=120)
+    again = smoke_images([bad], output=tmp_path / "out", runtimes=[RUNTIME], previous=first, limit=120)
+    assert not _row(again, RUNTIME).reused
+    assert _row(again, RUNTIME).verdict is F
 
 
 def test_a_runtime_that_is_not_there_is_skipped_and_nothing_passes(
@@ -183,6 +177,16 @@ def test_a_required_runtime_that_is_not_there_fails(
     report = smoke_images([target], output=tmp_path / "out", runtimes=[], require=["crun"])
     assert _row(report, "crun").verdict is F
     assert "required, and: crun is not installed" in report.explain()[0]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="as root, runc starts the images of all users")
+@pytest.mark.needs("runc")
+def test_a_required_runtime_that_can_t_be_the_image_s_user_fails(target: SmokeTarget, tmp_path: Path) -> None:
+    report = smoke_images([target], output=tmp_path / "out", runtimes=[], require=["runc"])
+    reason = "started without root, with one id mapped it can't be the image's user, 65532"
+    assert (_row(report, "runc").verdict, report.green) == (F, False)
+    assert f"required, and: {reason}" in report.explain()[0]
+    assert _row(smoke_images([target], output=tmp_path / "out", runtimes=["runc"]), "runc").verdict is S
 
 
 @pytest.mark.parametrize(

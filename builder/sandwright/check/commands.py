@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -17,11 +18,15 @@ from sandwright.check.structure import RULE, CommandTest, StructureTests, enviro
 from sandwright.errors import SandwrightError, UsageError
 from sandwright.host import collect_host
 from sandwright.progress import SILENT, Progress
-from sandwright.rootfs.bundles.bundle import write_bundle
+from sandwright.rootfs.bundles import convert
+from sandwright.rootfs.bundles.bundle import unpacked, write_bundle
+from sandwright.rootfs.bundles.identity import ExecUser, read_accounts, resolve_user
 from sandwright.rootfs.images.source import Image
+from sandwright.rootfs.securejoin import Root
 from sandwright.rootfs.unpacking.store import explained, remove_tree
+from sandwright.runtime.bundles import set_user
 from sandwright.runtime.contract import Session, Start, StartableImage
-from sandwright.runtime.preflight import MissingRuntime
+from sandwright.runtime.preflight import MissingRuntime, ReadyRuntime
 from sandwright.runtime.registry import RUNTIMES
 from sandwright.runtime.scratch import hidden_directory, scratch_directory
 from sandwright.runtime.sessions import Sessions
@@ -63,10 +68,11 @@ def run_commands(
         started, bundles = 0, hidden_directory(scratch, "bundles")
         for name in runtimes or NAMES:
             ready = sessions.check(RUNTIMES[name], platform)
-            if isinstance(ready, MissingRuntime):
-                skipped.append(f"{name}: {ready.describe()}")
+            reason = _why_not_started(ready, image, tests, folder)
+            if isinstance(ready, MissingRuntime) or reason:
+                skipped.append(f"{name}: {reason}")
                 if runtimes:
-                    found.append(ImageFinding(RULE, name, ready.describe()))
+                    found.append(ImageFinding(RULE, name, reason))
                 continue
             started += 1
             session = sessions.session(ready)
@@ -105,6 +111,26 @@ def _faults(tests: StructureTests) -> tuple[list[ImageFinding], list[CommandTest
     return found, [] if any(tests.options.faults()) else ready
 
 
+def _commands_user(image: Image, tests: StructureTests, folder: Path) -> ExecUser:
+    """Whom the commands are to run as. Raise what unpacking raises, and BuildError for an unknown user."""
+    rootfs = unpacked(image, folder / "rootfs", rootless=os.geteuid() != 0)
+    with Root(rootfs.path) as root:
+        named = tests.options.user or convert.user(convert.image_section(image.config))
+        return resolve_user(named, read_accounts(root))
+
+
+def _why_not_started(
+    ready: ReadyRuntime | MissingRuntime, image: Image, tests: StructureTests, folder: Path
+) -> str:
+    """Why a runtime can't start the commands; empty when it can, or each of them will say why not."""
+    if isinstance(ready, MissingRuntime):
+        return ready.describe()
+    try:
+        return ready.variant.obstacle_for(_commands_user(image, tests, folder).uid)
+    except SandwrightError:
+        return ""
+
+
 def _bundle(image: Image, tests: StructureTests, test: CommandTest, folder: Path, directory: Path) -> Path:
     """A bundle in `directory` that runs the command, over a root in `folder` that all of them share."""
     config = dict(image.config.get("config") or {})
@@ -117,6 +143,7 @@ def _bundle(image: Image, tests: StructureTests, test: CommandTest, folder: Path
     config["Entrypoint"] = []  # the test's command stands in for it, too
     started = replace(image, config={**image.config, "config": config})
     written = write_bundle(started, directory, store=folder / "rootfs", command=argv)
+    set_user(written.path, _commands_user(image, tests, folder))  # without root the bundle says root
     return written.path
 
 

@@ -12,6 +12,8 @@ from typing import Any
 from sandwright.documents.fields import RUNTIME
 from sandwright.documents.strictjson import parse_json
 from sandwright.errors import ArchiveRefused, BuildError
+from sandwright.rootfs.bundles.identity import ExecUser
+from sandwright.rootfs.unpacking.store import encode
 from sandwright.runtime.contract import RunAs, Start
 from sandwright.runtime.scratch import PREFIX
 
@@ -79,6 +81,15 @@ def read_config(bundle: Path) -> Config:
     if not {"root", "process"} <= config.keys():
         raise BuildError(f"{path}: not a runtime configuration with root and process")
     return config
+
+
+def set_user(bundle: Path, user: ExecUser) -> None:
+    """Have a bundle run as a user of its image. One made without root says root, all that runc can give."""
+    config = read_config(bundle)
+    config["process"]["user"] = {"uid": user.uid, "gid": user.gid}
+    if user.groups:
+        config["process"]["user"]["additionalGids"] = list(user.groups)
+    (bundle / "config.json").write_bytes(encode(config))
 
 
 def root_of(bundle: Path, config: Mapping[str, Any]) -> Path:

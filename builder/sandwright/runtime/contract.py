@@ -78,6 +78,12 @@ class Variant:
     options: tuple[str, ...] = ()
     only_root: bool = False
 
+    def obstacle_for(self, uid: int) -> str:
+        """Why no process can be this user of an image when it is started in this way; empty when one can."""
+        if not self.only_root or uid == 0:
+            return ""
+        return f"started {self.note} it can't be the image's user, {uid}"
+
 
 class Session(Protocol):
     """A runtime that is ready to start subjects, from any thread. What it made is gone when it is closed."""

@@ -149,10 +149,10 @@ class _Work:
     def _start_target(self, row: ImageRow, target: SmokeTarget, runtime: SandboxRuntime) -> ImageRow:
         ready = self.sessions.check(runtime, target.platform)
         if isinstance(ready, MissingRuntime):
-            return replace(row, findings=(self._missing_finding(ready, target),))
+            return replace(row, findings=(self._missing_finding(runtime, target, ready.describe()),))
         prepared = self._prepare_once(target)
-        if reason := _cannot(ready, prepared):
-            return replace(row, findings=(ProbeFinding("starts", Verdict.SKIPPED, reason),))
+        if reason := ready.variant.obstacle_for(prepared.expected.uid):
+            return replace(row, findings=(self._missing_finding(runtime, target, reason),))
         whole = (target.name, target.platform) not in self.settings.proved and self._is_first(runtime, target)
         judged = smoke_test(
             self.sessions.session(ready),
@@ -171,14 +171,16 @@ class _Work:
             if each.name == runtime.name:
                 return True
             ready = self.sessions.check(each, target.platform)
-            if isinstance(ready, ReadyRuntime) and not _cannot(ready, self._prepare_once(target)):
-                return False
+            if isinstance(ready, ReadyRuntime):
+                uid = self._prepare_once(target).expected.uid
+                if not ready.variant.obstacle_for(uid):
+                    return False
         return True
 
-    def _missing_finding(self, missing: MissingRuntime, target: SmokeTarget) -> ProbeFinding:
-        if missing.runtime.name in self.settings.require and target.platform == self.settings.host.platform:
-            return ProbeFinding("starts", Verdict.FAIL, f"required, and: {missing.describe()}")
-        return ProbeFinding("starts", Verdict.SKIPPED, missing.describe())
+    def _missing_finding(self, runtime: SandboxRuntime, target: SmokeTarget, reason: str) -> ProbeFinding:
+        if runtime.name in self.settings.require and target.platform == self.settings.host.platform:
+            return ProbeFinding("starts", Verdict.FAIL, f"required, and: {reason}")
+        return ProbeFinding("starts", Verdict.SKIPPED, reason)
 
     def _prepare_once(self, target: SmokeTarget) -> PreparedImage:
         def make() -> PreparedImage:
@@ -187,13 +189,6 @@ class _Work:
             return prepare(target, directory, store=self.settings.store, host=self.settings.host)
 
         return self.prepared.get((target.name, target.platform), make)
-
-
-def _cannot(ready: ReadyRuntime, prepared: PreparedImage) -> str:
-    """Why a runtime that is ready can't start an image; empty when it can."""
-    if not ready.variant.only_root or prepared.expected.uid == 0:
-        return ""
-    return f"started {ready.variant.note} it can't be the image's user, {prepared.expected.uid}"
 
 
 def _run_pairs(pairs: Sequence[tuple[SmokeTarget, SandboxRuntime]], settings: _Settings) -> list[ImageRow]:

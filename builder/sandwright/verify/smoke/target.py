@@ -15,12 +15,11 @@ from sandwright.image.documents import split_entrypoint
 from sandwright.image.export import write_archive as write
 from sandwright.render.baseline import load_baseline
 from sandwright.rootfs.bundles import bundle, convert
-from sandwright.rootfs.bundles.identity import ExecUser, read_accounts, resolve_user
+from sandwright.rootfs.bundles.identity import read_accounts, resolve_user
 from sandwright.rootfs.bundles.program import find_program, search_path
 from sandwright.rootfs.images.source import Image, open_image
 from sandwright.rootfs.securejoin import Root
-from sandwright.rootfs.unpacking.store import encode
-from sandwright.runtime import contract
+from sandwright.runtime import bundles, contract
 from sandwright.verify.smoke.expected import GuestExpectation, ImageProgram, Outside
 
 _PYTHONS = ("python3", "python")
@@ -76,7 +75,7 @@ def prepare(target: SmokeTarget, directory: Path, *, store: Path, host: MachineF
     with Root(rootfs.path) as root:
         accounts = read_accounts(root)
     identity = resolve_user(convert.user(config), accounts)
-    _set_user(identity, directory, written.config)
+    bundles.set_user(directory, identity)
     account = accounts.account(identity.uid)
     expected = GuestExpectation(
         platform=target.platform,
@@ -118,15 +117,6 @@ def _image_programs(definition: ImageDefinition, entrypoint: tuple[str, ...]) ->
         for check in definition.smoke.checks
     ]
     return (*plain, *checks)
-
-
-def _set_user(identity: ExecUser, directory: Path, config: Mapping[str, Any]) -> None:
-    """Have a bundle run as the image's user. One for use without root says root, all that runc can give."""
-    user: dict[str, Any] = {"uid": identity.uid, "gid": identity.gid}
-    if identity.groups:
-        user["additionalGids"] = list(identity.groups)
-    changed = {**config, "process": {**config["process"], "user": user}}
-    (directory / "config.json").write_bytes(encode(changed))
 
 
 def _has_authorities(target: SmokeTarget) -> bool:
