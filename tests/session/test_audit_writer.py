@@ -91,9 +91,10 @@ def test_hosts_beyond_the_limit_are_counted(tmp_path: Path, monkeypatch: pytest.
 
 def _requested(log: Path, *requests: tuple[str, str, str]) -> None:
     """Add lines as the inspecting proxy writes them: method, path, and reason."""
-    fields = {"time": 1.5, "milliseconds": 3, "host": "api.example:443", "state": "--", "masked": 0, "tool": "-"}
+    fields = {"time": 1.5, "milliseconds": 3, "host": "api.example:443", "state": "--", "masked": 0}
     with log.open("a") as file:
         for method, path, reason in requests:
+            fields["tool"] = "-"
             line = {"method": method, "path": path, "reason": reason, "status": 200, "sent": 7, "received": 9}
             file.write(f"{json.dumps({**fields, **line})}\n")
 

@@ -130,7 +130,8 @@ class RunCalled:
 class RunRequested:
     """A request to a host of network.http was allowed. `host` is HOST:PORT, `path` without a query.
 
-    `tool` is that of a call at an MCP server. `status` is the answer's, `sent` and `received` are bytes from and to the sandbox.
+    `tool` is that of a call at an MCP server. `status` is the answer's, `sent` and `received` are bytes from
+    and to the sandbox.
     """
 
     host: str
