@@ -40,10 +40,10 @@ pytestmark = [
 CELLS = [
     pytest.param(method, uid, marks=METHODS[method], id=f"{method}-{'user' if uid else 'root'}")
     for uid in (0, NOBODY)
-    for method in ("bwrap", "oci", "podman")
-    if not uid or method != "podman"
+    for method in ("bwrap", "oci", "podman", "docker", "landlock")
+    if not uid or method not in ("podman", "docker")
 ]
-EACH = representative(CELLS, "bwrap-root", "oci-user")
+EACH = representative(CELLS, "bwrap-root", "oci-user", "landlock-user", "docker-root")
 PYTHON = "/usr/bin/python3"
 ATTACKS = Path(__file__).with_name("executed.py")
 WALLS = (

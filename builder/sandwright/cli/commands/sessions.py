@@ -38,6 +38,23 @@ COMMANDS = (
         example="sandwright shell web",
     ),
     Command(
+        "attach",
+        GROUP,
+        "Join the terminal of a detached run.",
+        positional=(Option("session", "SESSION", "name or ID of the run", required=True),),
+        options=(
+            Option(
+                "detach-keys",
+                "KEYS",
+                "keys that leave it while it goes on (default: ctrl-p,ctrl-q; an empty word for none)",
+            ),
+        ),
+        details="Exits with the command's status; 0 if you leave before; 125 if the terminal can't be joined."
+        " Several may be attached: all see the same, and the window has the size of whoever came or changed"
+        " it last. Of a run without a terminal (`run --detach --tty`) it shows the output only.",
+        example="sandwright attach web",
+    ),
+    Command(
         "status",
         GROUP,
         "List this user's running sessions and what each enforces.",

@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 
 #include "launch.h"
 #include "ports.h"
@@ -64,19 +65,19 @@ static _Noreturn void begin(char *at, size_t length)
 }
 
 /* Make a terminal in the sandbox's own devpts, so that its path resolves inside. The client gets the master, and answers once
- * it has set the terminal up. `streams` has a bit for each standard stream that becomes the terminal. */
+ * it has set the terminal up; it sends one where none can be made (landlock). `streams` has a bit for each standard stream that becomes the terminal. */
 static void take_terminal(int streams)
 {
-    struct message message = {0};
-    int slave, master = terminal_pair(&slave);
-    for (int number = 0; number < 3; number++)
-        if (slave >= 0 && (streams & 1 << number) != 0)
-            dup2(slave, number);
-    if (master < 0)
-        die_errno("no terminal can be made");
-    if (pass_files(connection, (struct iovec){&message, sizeof message}, &master, 1) < 0 ||
-        recv(connection, &message, sizeof message, 0) != sizeof message)
+    int files[PASSED], slave, master = terminal_pair(&slave);
+    struct message message = {.value = master < 0 ? NO_TERMINAL : 0};
+    if (pass_files(connection, (struct iovec){&message, sizeof message}, &master, master >= 0) < 0)
         _exit(NOT_RUN);
+    int got = take_files(connection, (struct iovec){&message, sizeof message}, files);
+    if (got < 0 || (got == 0 && slave < 0))
+        _exit(NOT_RUN);
+    for (int number = 0; number < 3; number++)
+        if ((streams & 1 << number) != 0)
+            dup2(slave < 0 ? files[0] : slave, number);
 }
 
 static _Noreturn void lead_request(int socket)
@@ -116,8 +117,21 @@ static void take_requests(pid_t job, bool *stopped)
     }
 }
 
+int requests_connect(const char *path)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int made = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
+    if (connect(made, (const struct sockaddr *)&address, sizeof address) == 0)
+        return made;
+    close(made);
+    return -1;
+}
+
 void requests_take(int file)
 {
+    if (file < 0)
+        return;
     channel = file;
     if (fcntl(channel, F_SETFD, FD_CLOEXEC) != 0)
         die_errno("commands can't be received");
