@@ -60,8 +60,9 @@ def terminal_of(session: str) -> str:
 
 
 def forget(session: str) -> None:
-    """Remove the record of a session, and its socket. That of its terminal is removed by who holds it."""
-    Path(requests_of(session)).unlink(missing_ok=True)
+    """Remove the record of a session, and its sockets."""
+    for path in (requests_of(session), terminal_of(session)):
+        Path(path).unlink(missing_ok=True)
     Path(file_of(session)).unlink(missing_ok=True)
 
 
