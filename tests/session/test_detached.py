@@ -295,7 +295,7 @@ def test_cleanup_finds_what_a_killed_launcher_and_its_monitor_left(detached: Pro
             os.kill(pid, number)
     eventually(lambda: _sessions(detached) == [], "it does not end")
     assert detached.tree() != before, "they were killed too late"
-    assert b"placeholder" in detached.sandwright("cleanup").stdout
+    assert b".bash_login" in detached.sandwright("cleanup").stdout
     assert detached.tree() == before
     assert detached.records() == []
 
