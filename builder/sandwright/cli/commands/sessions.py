@@ -23,7 +23,7 @@ COMMANDS = (
             ),
         ),
         details="Exits with the command's status; 125 if nothing was run. The command has the session's"
-        " environment and ends with it. For bwrap, oci and podman.",
+        " environment and ends with it. For bwrap, oci, podman, docker, landlock and user.",
         takes_command=True,
         example="sandwright exec web -- ps aux",
     ),

@@ -27,6 +27,9 @@ void requests_end(const struct run *run); /* monitor or launcher */
 
 /* First process: commands come by this descriptor, which no program that it starts gets. */
 void requests_take(int file);
+/* Instead, of `user`, whose first process is root: the process that executes the command starts another one, behind every wall and with
+ * the command's variables, which the first process becomes the parent of. */
+void requests_serve(int file, char **variables);
 int requests_connect(const char *path); /* -1: the command runs without */
 
 /* Launcher of `launch --exec SOCKET DIRECTORY COMMAND ...`, a connection, on which it was asked for;

@@ -5,6 +5,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 
 #include "launch.h"
 #include "ports.h"
@@ -138,4 +139,42 @@ void requests_take(int file)
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* so that no program inside can copy the descriptor */
     request_sigio(channel);
     init_outside(take_requests, NULL);
+}
+
+static _Noreturn void serve(int file, char **variables)
+{
+    int files[PASSED], nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+    struct message message;
+    setsid();
+    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+    prctl(PR_SET_NAME, "init");
+    signal(SIGCHLD, SIG_IGN); /* nobody waits for a leader */
+    for (int number = 0; number < 3; number++)
+        dup2(nothing, number);
+    close_others(&file, 1);
+    environ = variables;
+    if (fcntl(file, F_SETFL, O_RDWR) != 0) /* it waits */
+        _exit(NOT_RUN);
+    for (int got; (got = take_files(file, (struct iovec){&message, sizeof message}, files)) >= 0;) {
+        if (got == 1 && fork() == 0)
+            lead_request(files[0]);
+        while (got > 0)
+            close(files[--got]);
+    }
+    _exit(0);
+}
+
+void requests_serve(int file, char **variables)
+{
+    if (file < 0)
+        return;
+    pid_t between = fork();
+    if (between == 0) {
+        if (fork() == 0)
+            serve(file, variables);
+        _exit(0);
+    }
+    if (between < 0 || waitpid(between, NULL, 0) != between)
+        die_errno("no process can be made");
+    close(file);
 }
