@@ -131,7 +131,7 @@ class _Point:
         assert self.project.tree() == before
 
     def left(self) -> list[str]:
-        """Records, sockets, directories of runs and mounts. The next run removes cgroups (docs/launcher.md)."""
+        """Records, sockets, directories of runs, mounts. The next run removes cgroups (docs/launcher.md)."""
         runtime = self.project.runtime / "sandwright"
         found = [*(runtime / "sessions").glob("*"), *(runtime / "runs").glob("sandwright-*")]
         mounts = Path("/proc/self/mountinfo").read_text().splitlines()
