@@ -42,10 +42,10 @@ def execute(*, session: str, words: Sequence[str], workdir: str = "") -> int:
 
 def attach(*, session: str, detach_keys: str | None = None) -> int:
     """Join the terminal of a detached run; give the run's exit status, 0 where it goes on."""
-    return with_status(lambda: _attach(session, detach_keys))
+    return with_status(lambda: _join_terminal(session, detach_keys))
 
 
-def _attach(session: str, detach_keys: str | None) -> int:
+def _join_terminal(session: str, detach_keys: str | None) -> int:
     default, parse, join = (load(f"sandwright.session.attaching:{name}") for name in _ATTACHING)
     return int(join(session, parse(default if detach_keys is None else detach_keys), notify))
 

@@ -34,8 +34,8 @@ def _run(words: Sequence[str], **options: str | bool | list[str]) -> int:
         from sandwright.cli.detaching import detach  # noqa: PLC0415 - few runs are detached
 
         return detach(request, lambda: with_status(partial(run_request, request, notify=notify)))
-    for given, what in ((request.name, "--name names"), (request.tty, "--tty gives a terminal to")):
-        if given:
+    for value, what in ((request.name, "--name names"), (request.tty, "--tty gives a terminal to")):
+        if value:
             raise UsageError(f"{what} a detached run: add --detach")
     return run_request(request, notify=notify)
 

@@ -149,7 +149,7 @@ class _Holder:
     def copy_until(self, ended: int) -> None:
         """Until a process (pidfd) has ended, and what it has written last was read."""
         while True:
-            ready, writable = self._wait(ended)
+            ready, writable = self._poll_ends(ended)
             if self._listener.fileno() in ready:
                 self._accept()
             for each in tuple(self._clients):
@@ -158,7 +158,7 @@ class _Holder:
                 with contextlib.suppress(BlockingIOError):
                     self._keys = self._keys[os.write(self._master, self._keys) :]
             if self._master in ready:
-                self._show()
+                self._copy_output()
             elif ended in ready:
                 return
 
@@ -170,7 +170,7 @@ class _Holder:
                 each.end.send(STATUS + str(status).encode())
             each.end.close()
 
-    def _wait(self, ended: int) -> tuple[set[int], set[int]]:
+    def _poll_ends(self, ended: int) -> tuple[set[int], set[int]]:
         behind = [each.end.fileno() for each in self._clients if each.pending]
         reads = [self._listener.fileno()] + [ended] * (not behind)
         reads += [self._master] * (self._open and not behind)
@@ -224,7 +224,7 @@ class _Holder:
             fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns + 1, *rest))
         fcntl.ioctl(self._master, termios.TIOCSWINSZ, size)
 
-    def _show(self) -> None:
+    def _copy_output(self) -> None:
         try:
             block = os.read(self._master, BLOCK)
         except BlockingIOError:

@@ -112,7 +112,7 @@ def _run_supervised(
         document = replace(document, shims=str(bridge.public), channel=bridge.channel)
         observed.bridge = BridgeLog(bridge.audit, bridge.session)
     state.write(session.record)
-    stack.callback(_forget, session, observed)
+    stack.callback(_forget_cleaned, session, observed)
     if session.request.started >= 0 and not session.prepared.has_plan:
         os.write(session.request.started, b"\0")  # such a launcher doesn't tell
     if audit is not None:
@@ -126,10 +126,10 @@ def _run_supervised(
     return status
 
 
-def _forget(session: CommandSession, observed: _Observed) -> None:
+def _forget_cleaned(session: CommandSession, observed: _Observed) -> None:
     """Remove the record, by which `cleanup` finds what a launcher and a monitor that were killed left."""
     was_killed = observed.status is None or observed.status > _SIGNALLED
-    if not (was_killed and load("sandwright.session.stale:may_be_left")(session.record)):
+    if not (was_killed and load("sandwright.session.stale:has_placeholders")(session.record)):
         state.forget(session.id)
 
 

@@ -245,10 +245,8 @@ static _Noreturn void become(struct run *run)
     notify_confine(false);
     if (kernel != NULL)
         vm_here(run, stop_word(run, xasprintf("%d", stop_fd[1])), vm_ports_channel(), kernel, temporary(run), all);
-    environ = (char **)all; /* of further commands, too */
-    if (requests >= 0)
-        requests_take(requests);
-    if (is_reported(run) || requests >= 0)
+    requests_serve(requests, (char **)all);
+    if (is_reported(run))
         init_here(stop_word(run, xasprintf("%d", stop_fd[1])), run->command, all);
     exec_command(run->command, all);
 }

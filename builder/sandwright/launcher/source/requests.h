@@ -27,8 +27,8 @@ void requests_end(const struct run *run); /* monitor or launcher */
 
 /* First process: commands come by this descriptor, which no program that it starts gets. */
 void requests_take(int file);
-/* Instead, of `user`, whose first process is root: the process that executes the command starts another one, behind every wall and with
- * the command's variables, which the first process becomes the parent of. */
+/* Instead, where there is no first process behind the walls (`user`, landlock): the process that executes the command starts another one
+ * for it, with the command's variables. Programs inside can end that one. */
 void requests_serve(int file, char **variables);
 int requests_connect(const char *path); /* -1: the command runs without */
 
