@@ -128,6 +128,9 @@ def test_keys_leave_it(detached: Project) -> None:
 def test_several_see_the_same(detached: Project) -> None:
     _start(detached, "while read word; do echo got $word; done")
     with _attached(detached) as one, _attached(detached, size=(10, 30)) as two:
+        for number, each in enumerate((one, two)):
+            each.type(b"%d\r" % number)
+            each.read_until(b"got %d\r\n" % number)
         for typing in (one, two):
             typing.type(b"word\r")
             for each in (one, two):
@@ -162,9 +165,9 @@ def test_a_program_that_reads_nothing_stops_nobody(detached: Project) -> None:
 
 
 def test_who_is_attached_is_told_of_the_end(detached: Project) -> None:
-    _start(detached, "echo up; exec sleep 300")
+    _start(detached, "exec cat")
     with _attached(detached) as shown:
-        time.sleep(0.3)
+        _joined(shown)
         assert detached.sandwright("stop", "web").returncode == 0
         assert shown.end() == 128 + signal.SIGTERM
         assert shown.settings == shown.before

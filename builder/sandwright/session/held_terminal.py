@@ -34,6 +34,8 @@ DEFAULT_SIZE = struct.pack("HHHH", 24, 80, 0, 0)
 _WINDOW = len(DEFAULT_SIZE)
 _PATIENCE = 5.0
 """Seconds in which a client has to take something; the run waits for it meanwhile, as for any terminal."""
+_NOTICED = 0.1
+"""Seconds until a launcher has passed a size on."""
 _MOST_CLIENTS = 64
 _CREDENTIALS = struct.Struct("iII")
 
@@ -222,6 +224,7 @@ class _Holder:
         if self._open and size == window_size(self._master):
             rows, columns, *rest = struct.unpack("HHHH", size)
             fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns + 1, *rest))
+            time.sleep(_NOTICED)
         fcntl.ioctl(self._master, termios.TIOCSWINSZ, size)
 
     def _copy_output(self) -> None:
