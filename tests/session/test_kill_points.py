@@ -19,8 +19,9 @@ import pytest
 from session.conftest import WAIT, Project, eventually
 from support.thorough import THOROUGH
 
-POINTS = 250 if THOROUGH else 5
-"""For each kind of session."""
+POINTS = 25 if THOROUGH else 5
+PARTS = 10 if THOROUGH else 1
+"""For each of four kinds of sessions: 1,000 points, or 20."""
 GAPS = ("filesystem.protect", "filesystem.attributes", "process.kernel")
 LANDLOCK = (
     "accept_gaps: [" + ", ".join(f"{{feature: {each}, method: landlock, reason: a}}" for each in GAPS) + "]"
@@ -138,14 +139,15 @@ class _Point:
         return [*map(str, found), *(each for each in mounts if str(self.project.home) in each)]
 
 
+@pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("tty", [False, True], ids=["plain", "tty"])
 @pytest.mark.parametrize("method", [pytest.param("bwrap", marks=pytest.mark.needs("bwrap")), "landlock"])
-def test_killed_at_random_points_nothing_is_left(project: Project, method: str, tty: bool) -> None:
+def test_killed_at_random_points_nothing_is_left(project: Project, method: str, tty: bool, part: int) -> None:
     gaps = LANDLOCK if method == "landlock" else ""
     project.policy.write_text(f"schema: 1\nmethod: {method}\nfilesystem: {{write: [$PROJECT]}}\n{gaps}\n")
     assert project.run("true", options=("--trust-policy",)).returncode == 0
     before = project.tree()
-    seed = int(os.environ.get("SANDWRIGHT_SEED") or random.randrange(1 << 30))
+    seed = int(os.environ.get("SANDWRIGHT_SEED") or random.randrange(1 << 30)) + part
     chosen, faults = random.Random(seed), []
     for number in range(int(os.environ.get("SANDWRIGHT_POINTS") or POINTS)):
         point = _Point(project, chosen, f"{seed}-{number}", tty)
