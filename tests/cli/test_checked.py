@@ -34,6 +34,7 @@ CHECK_NOTHING = {
         "stop",
         "exec",
         "shell",
+        "attach",
         "cleanup",
         "setup",
         "changes",

@@ -87,12 +87,18 @@ class Terminal:
         """How the terminal is set now (termios(3))."""
         return list(termios.tcgetattr(self.slave))
 
+    def hang_up(self) -> None:
+        """Close it, as a window or sshd does: the kernel sends SIGHUP to the session's leader."""
+        os.close(self.master)
+        os.close(self.slave)
+        self.master = self.slave = -1
+
     def close(self) -> None:
         if self.pid:
             os.kill(self.pid, signal.SIGKILL)
             os.waitpid(self.pid, 0)
-        os.close(self.master)
-        os.close(self.slave)
+        if self.master >= 0:
+            self.hang_up()
 
 
 @contextmanager

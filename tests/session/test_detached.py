@@ -21,6 +21,7 @@ import pytest
 
 from sandwright.session import detached as detached_runs
 from sandwright.session.request import RunRequest
+from sandwright.signalling import children_of
 from session.conftest import WAIT, Project, eventually
 
 TRAPPING = "trap '' TERM; echo up; while :; do sleep 0.1; done"
@@ -279,6 +280,24 @@ def test_a_killed_supervisor_leaves_nothing(detached: Project) -> None:
     assert detached.run("true").returncode == 0
     eventually(lambda: detached.tree() == before, "something is left in the project")
     eventually(lambda: detached.records() == [], "a record is left")
+
+
+@pytest.mark.needs("bwrap")
+def test_cleanup_finds_what_a_killed_launcher_and_its_monitor_left(detached: Project) -> None:
+    """The process that waited for them removed the record, by which placeholders are found."""
+    before = detached.tree()
+    _start(detached, "sleep 300")
+    (found,) = _sessions(detached)
+    (launcher,) = children_of(int(str(found["pid"])))
+    (monitor,) = children_of(launcher)
+    for number in (signal.SIGSTOP, signal.SIGKILL):
+        for pid in (monitor, launcher):
+            os.kill(pid, number)
+    eventually(lambda: _sessions(detached) == [], "it does not end")
+    assert detached.tree() != before, "they were killed too late"
+    assert b".bash_login" in detached.sandwright("cleanup").stdout
+    assert detached.tree() == before
+    assert detached.records() == []
 
 
 @pytest.mark.needs("bwrap")

@@ -1,4 +1,4 @@
-"""`sandwright exec` and `sandwright shell`."""
+"""`sandwright exec`, `sandwright shell` and `sandwright attach`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from collections.abc import Sequence
 
 from sandwright.cli.running import run, with_status
 from sandwright.errors import UsageError
+from sandwright.lazy import load
 from sandwright.session.executing import become_exec
+from sandwright.visible import notify
 
 _SCRIPT = """\
 shell=$2
@@ -30,9 +32,22 @@ bash takes it from `PROMPT_COMMAND` (bash(1)), or Debian's settings for it from 
 """
 
 
+_ATTACHING = ("DETACH_KEYS", "parse_keys", "attach")
+
+
 def execute(*, session: str, words: Sequence[str], workdir: str = "") -> int:
     """Become a command in a running session; give an exit status where nothing was run."""
     return with_status(lambda: _exec_in_session(session, words, workdir))
+
+
+def attach(*, session: str, detach_keys: str | None = None) -> int:
+    """Join the terminal of a detached run; give the run's exit status, 0 where it goes on."""
+    return with_status(lambda: _join_terminal(session, detach_keys))
+
+
+def _join_terminal(session: str, detach_keys: str | None) -> int:
+    default, parse, join = (load(f"sandwright.session.attaching:{name}") for name in _ATTACHING)
+    return int(join(session, parse(default if detach_keys is None else detach_keys), notify))
 
 
 def _exec_in_session(session: str, words: Sequence[str], workdir: str) -> int:

@@ -41,6 +41,7 @@ FUNCTIONS: Mapping[str, str] = {
     "workspaces": ".review:workspaces",
     "exec": ".executing:execute",
     "shell": ".executing:shell",
+    "attach": ".executing:attach",
     "fleet": ".fleet:fleet",
     "learn": ".learn:learn",
     "trust": ".trust:trust",

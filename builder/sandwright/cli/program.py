@@ -20,7 +20,7 @@ from sandwright.visible import one_line
 RUNNING = ("run", "shell", "fleet", "learn", "changes", "apply", "discard", "undo")
 """Commands that look for a policy themselves, as none has to be there."""
 
-OWN_SIGNALS = ("run", "exec", "shell")
+OWN_SIGNALS = ("run", "exec", "shell", "attach")
 """Commands that handle their errors and signals themselves."""
 
 NOTHING_RUN = 125

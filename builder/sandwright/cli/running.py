@@ -34,8 +34,9 @@ def _run(words: Sequence[str], **options: str | bool | list[str]) -> int:
         from sandwright.cli.detaching import detach  # noqa: PLC0415 - few runs are detached
 
         return detach(request, lambda: with_status(partial(run_request, request, notify=notify)))
-    if request.name:
-        raise UsageError("--name names a detached run: add --detach")
+    for value, what in ((request.name, "--name names"), (request.tty, "--tty gives a terminal to")):
+        if value:
+            raise UsageError(f"{what} a detached run: add --detach")
     return run_request(request, notify=notify)
 
 
@@ -82,6 +83,7 @@ def request_of(
     rendered: bool = False,
     build: bool = False,
     detach: bool = False,
+    tty: bool = False,
     name: str = "",
     review: bool = False,
     workspace: str = "",
@@ -109,6 +111,7 @@ def request_of(
         rendered=rendered,
         build=build,
         detach=detach,
+        tty=tty,
         name=name,
         workspace=workspace,
     )

@@ -3,6 +3,7 @@
 A detached run is a child in a new session (setsid(2)), which supervises its launcher. Its output goes
 to a file in the cache, which no sandbox sees: `logs/NAME.SESSION`. What it was refused goes to
 `logs/NAME.SESSION.denials`. The files stay when the run has ended, for at most a week.
+With `--tty` the command has a terminal (`session.held_terminal`).
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import BinaryIO, TextIO
 
 from sandwright import user_dirs
 from sandwright.errors import UsageError
+from sandwright.lazy import load
 from sandwright.locking import exclusive, lock_within
 from sandwright.session import state
 from sandwright.session.live_denials import DenialReader
@@ -40,6 +43,7 @@ _DENIALS = ".denials"
 _ENDING = (signal.SIGINT, signal.SIGTERM)
 _REPORTS = b"sandwright: "
 _ENDED = "the command ended with status"
+_TERMINAL = "sandwright.session.held_terminal"
 
 
 def start(request: RunRequest, run: Callable[[], int], write: Callable[[str], None]) -> int:
@@ -62,12 +66,22 @@ def start(request: RunRequest, run: Callable[[], int], write: Callable[[str], No
         log = Path(_logs(), f"{address}.{request.session}")
         request.denials_log = str(_denials_of(log))
         started, request.started = os.pipe()
+        run = _on_terminal(run, request.session) if request.tty else run
         status = _fork(started, request.started, run, log)
     if status == 0:
         write(address)
     else:
         _remove_log(log)
     return status
+
+
+def _on_terminal(run: Callable[[], int], session: str) -> Callable[[], int]:
+    """A function that runs it on a terminal as large as this one. Raise UsageError on other systems."""
+    if sys.platform != "linux":
+        raise UsageError("--tty: only Linux tells who is at the other end of a socket (SO_PEERCRED)")
+    hold, size_of = map(load, (f"{_TERMINAL}:run_on_terminal", f"{_TERMINAL}:window_size"))
+    size = next(filter(None, map(size_of, range(3))), b"")
+    return partial(hold, run, state.terminal_of(session), size)
 
 
 def _fork(started: int, starts: int, run: Callable[[], int], log: Path) -> int:
@@ -150,7 +164,7 @@ def _wait_for_start(child: int, started: BinaryIO, log: BinaryIO) -> int | None:
         ended, status = (0, 0) if begun else os.waitpid(child, os.WNOHANG)
         begun = begun or (bool(ended) and bool(started.read(1)))  # it has ended since
         *lines, rest = (rest + log.read()).split(b"\n")
-        for line in lines:
+        for line in (each.removesuffix(b"\r") for each in lines):
             _show(line) if line.startswith(_REPORTS) else held.append(line)
         if begun:
             return None
@@ -204,7 +218,7 @@ def copy_log(address: str, output: BinaryIO, *, follow: bool) -> None:
 
     Raise UsageError where there is no log.
     """
-    log = _find_log(address)
+    log = find_log(address)
     with log.open("rb") as file:
         while True:
             ended = _is_written(log)
@@ -222,7 +236,7 @@ def copy_denials(address: str, output: TextIO, *, follow: bool) -> None:
     An empty address means the newest run. Raise UsageError where there is no log, HostError for a damaged
     one.
     """
-    log = _find_log(address)
+    log = find_log(address)
     reader = DenialReader(_denials_of(log))
     while True:
         ended = _is_written(log)
@@ -234,8 +248,8 @@ def copy_denials(address: str, output: TextIO, *, follow: bool) -> None:
         time.sleep(_POLL * 5)
 
 
-def _find_log(address: str) -> Path:
-    """The newest log of a name or an ID; without one, of all."""
+def find_log(address: str) -> Path:
+    """The newest log of a name or an ID; without one, of all. Raise UsageError where there is none."""
     found = [each for each in _all_logs() if not address or address in each.name.split(".")]
     if not found and any(address in (each.session, each.name) for each in _running()):
         raise UsageError(

@@ -30,11 +30,11 @@ class RunRequest:
     `explained` refused paths are reported. `rendered` requires that the project holds the artifacts
     that the policy renders to. With `build` missing images are built first. With `detach` the run goes on in
     the background, by a `name` if it has one, and with the ID that `session` is given;
-    `denials_log` is a second file for denials, empty for none. `started` is the
-    descriptor of a pipe that gets a byte when the command has been executed, -1 for none. `workspace` is the
-    name of the review workspace, empty for none. `session.review` sets `copies`, the copy by the project,
-    `creatable`, protected names that the project does not have and that can be made in the copy, and
-    `plan`, the digest of what decided that.
+    with `tty` its command has a terminal. `denials_log` is a second file for denials, empty for none.
+    `started` is the descriptor of a pipe that gets a byte when the command has been executed, -1 for none.
+    `workspace` is the name of the review workspace, empty for none. `session.review` sets `copies`, the copy
+    by the project, `creatable`, protected names that the project does not have and that can be made in the
+    copy, and `plan`, the digest of what decided that.
     """
 
     __slots__ = (
@@ -52,7 +52,18 @@ class RunRequest:
             "settings",
             "telemetry",
         ),
-        *("build", "detach", "explained", "name", "quiet", "recording", "rendered", "session", "started"),
+        *(
+            "build",
+            "detach",
+            "explained",
+            "name",
+            "quiet",
+            "recording",
+            "rendered",
+            "session",
+            "started",
+            "tty",
+        ),
         *("copies", "creatable", "plan", "trusted", "workspace"),
     )
 
@@ -77,6 +88,7 @@ class RunRequest:
         rendered: bool = False,
         build: bool = False,
         detach: bool = False,
+        tty: bool = False,
         name: str = "",
         workspace: str = "",
         recording: Recording | None = None,
@@ -105,6 +117,7 @@ class RunRequest:
         self.recording = recording
         self.build = build
         self.detach = detach
+        self.tty = tty
         self.name = name
         self.workspace = workspace
         self.copies: dict[str, str] = {}

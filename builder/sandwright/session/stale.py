@@ -71,10 +71,7 @@ def forget(session: str, *, within: float = _LOOKING, notify: Callable[[str], No
     with locked(session, within=within) as record:
         if any(each == session for each in processes().values()):
             return False
-        try:
-            if record is not None and present(record.placeholders, within=within):
-                return False
-        except UnresponsiveFilesystem:
+        if record is not None and has_placeholders(record, within=within):
             return False
         if record is not None:
             since = Clock(*record.clock).since()
@@ -116,6 +113,14 @@ def present(placeholders: Sequence[str], *, within: float = _LOOKING) -> list[st
     if not placeholders:
         return []
     return run_in_child(lambda _: list(filter(_is_placeholder, placeholders)), within)
+
+
+def has_placeholders(record: SessionRecord, *, within: float = _LOOKING) -> bool:
+    """Whether placeholders of a session are still there, or their file system doesn't answer."""
+    try:
+        return bool(present(record.placeholders, within=within))
+    except UnresponsiveFilesystem:
+        return True
 
 
 def _is_placeholder(path: str) -> bool:

@@ -54,9 +54,15 @@ def requests_of(session: str) -> str:
     return str(Path(directory(), f"{session}.exec"))
 
 
+def terminal_of(session: str) -> str:
+    """The socket of its terminal, of a detached run that has one (`sandwright attach`)."""
+    return str(Path(directory(), f"{session}.attach"))
+
+
 def forget(session: str) -> None:
-    """Remove the record of a session, and its socket."""
-    Path(requests_of(session)).unlink(missing_ok=True)
+    """Remove the record of a session, and its sockets."""
+    for path in (requests_of(session), terminal_of(session)):
+        Path(path).unlink(missing_ok=True)
     Path(file_of(session)).unlink(missing_ok=True)
 
 
@@ -78,9 +84,9 @@ def read(session: str) -> SessionRecord | None:
 def half_written() -> list[str]:
     """Files that a process had begun to write as records (`user_dirs.write`) when it was killed.
 
-    So are refusals (`denials`), recordings (`recording`) and sockets (`exec`) that were not used for a
-    minute, of sessions without a record; and damaged records, or those of other versions, whose process has
-    ended.
+    So are refusals (`denials`), recordings (`recording`) and sockets (`exec`, `attach`) that were not used
+    for a minute, of sessions without a record; and damaged records, or those of other versions, whose process
+    has ended.
     """
     return [str(path) for path in Path(directory()).iterdir() if _is_left(path)]
 
@@ -95,7 +101,7 @@ def _is_left(path: Path) -> bool:
             return (is_old or is_visible) and pid.isdigit() and not started(int(pid))
         case _ if not is_old:
             return False
-        case [session, "denials" | "record" | "exec"]:
+        case [session, "denials" | "record" | "exec" | "attach"]:
             return not Path(file_of(session)).exists()
         case [session, "json"]:
             return read(session) is None and _has_ended(path)

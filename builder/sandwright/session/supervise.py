@@ -39,6 +39,10 @@ if TYPE_CHECKING:
     from sandwright.session.http_secrets import HttpSecrets
 
 
+_SIGNALLED = 128
+"""Exit statuses above name a signal."""
+
+
 @dataclass
 class _Observed:
     """The facts about a run that its launcher doesn't report. `hosts` is None without a proxy."""
@@ -108,16 +112,25 @@ def _run_supervised(
         document = replace(document, shims=str(bridge.public), channel=bridge.channel)
         observed.bridge = BridgeLog(bridge.audit, bridge.session)
     state.write(session.record)
-    stack.callback(state.forget, session.id)
+    stack.callback(_forget_cleaned, session, observed)
     if session.request.started >= 0 and not session.prepared.has_plan:
         os.write(session.request.started, b"\0")  # such a launcher doesn't tell
     if audit is not None:
         audit.begin(_started_event(session))
     hosts = RefusedHosts(proxy.log, proxy.requests) if proxy else None
     with follow(observed.bridge, hosts) as journal:
-        status = _start_launcher(session, environment, replace(document, journal=journal), passed)
+        status = observed.status = _start_launcher(
+            session, environment, replace(document, journal=journal), passed
+        )
     observed.hosts = hosts.total() if hosts else None
     return status
+
+
+def _forget_cleaned(session: CommandSession, observed: _Observed) -> None:
+    """Remove the record, by which `cleanup` finds what a launcher and a monitor that were killed left."""
+    was_killed = observed.status is None or observed.status > _SIGNALLED
+    if not (was_killed and load("sandwright.session.stale:has_placeholders")(session.record)):
+        state.forget(session.id)
 
 
 def _started_event(session: CommandSession) -> RunStarted:

@@ -23,7 +23,7 @@ COMMANDS = (
             ),
         ),
         details="Exits with the command's status; 125 if nothing was run. The command has the session's"
-        " environment and ends with it. For bwrap, oci and podman.",
+        " environment and ends with it. For bwrap, oci, podman, docker, landlock and user.",
         takes_command=True,
         example="sandwright exec web -- ps aux",
     ),
@@ -36,6 +36,23 @@ COMMANDS = (
         details="Its prompt shows that it is inside. The options choose the sandbox as for `run`; with a"
         " session they are errors.",
         example="sandwright shell web",
+    ),
+    Command(
+        "attach",
+        GROUP,
+        "Join the terminal of a detached run.",
+        positional=(Option("session", "SESSION", "name or ID of the run", required=True),),
+        options=(
+            Option(
+                "detach-keys",
+                "KEYS",
+                "keys that leave it while it goes on (default: ctrl-p,ctrl-q; an empty word for none)",
+            ),
+        ),
+        details="Exits with the command's status; 0 if you leave before; 125 if the terminal can't be joined."
+        " Several may be attached: all see the same, and the window has the size of whoever came or changed"
+        " it last. Of a run without a terminal (`run --detach --tty`) it shows the output only.",
+        example="sandwright attach web",
     ),
     Command(
         "status",

@@ -45,7 +45,7 @@ void open_gate(const char *gate)
 
 const char *stop_word(const struct run *run, const char *stop)
 {
-    return run->terminal ? stop : is_reported(run) ? xasprintf("+%s", stop) : "-";
+    return run->document.started >= 0 ? xasprintf("+%s", stop) : is_reported(run) ? stop : "-";
 }
 
 int make_stop_file(const char *path)

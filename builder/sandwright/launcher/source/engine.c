@@ -115,7 +115,9 @@ static void engine_prepare(struct run *run)
             die("cannot start the mount watch");
         check_there_still(run);
     }
-    if (is_podman(run) && !is_remote() && plan->image.root == NULL) /* runsc passes no socket on */
+    if (plan->image.root == NULL && !is_podman(run))
+        requests_await(run, xasprintf("%s/requests", run->state));
+    else if (plan->image.root == NULL && !is_remote()) /* runsc passes no socket on */
         requests = requests_pair(run);
     words = engine_words(run, cid, requests >= 0);
     gone = false;

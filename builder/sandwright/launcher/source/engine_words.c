@@ -191,12 +191,17 @@ static void add_init(struct run *run, bool requests)
     }
     if (run->gate != NULL)
         add_file(run->gate, xasprintf("dst=%s", GATE_INSIDE));
+    const char *awaited = xasprintf("%s/requests", run->state);
+    if (access(awaited, F_OK) == 0)
+        add_file(awaited, "dst=/.sandwright-requests");
     strv_push(&words, run->plan.engine.started.at[0]);
     strv_push(&words, first[0]);
     if (run->gate != NULL)
         strv_extend(&words, &(struct strv){(char *[]){"--gate", (char *)GATE_INSIDE}, 2});
     if (requests)
         strv_extend(&words, &(struct strv){(char *[]){"--requests", xasprintf("%d", REQUESTS_PASSED)}, 2});
+    if (access(awaited, F_OK) == 0)
+        strv_extend(&words, &(struct strv){(char *[]){"--requests", "/.sandwright-requests"}, 2});
     strv_push(&words, first[1]);
     strv_push(&words, (char *)stop_word(run, first[2]));
     for (size_t index = 1; index < run->plan.engine.started.count; index++)

@@ -9,7 +9,7 @@
  *
  * STOP_FD is how it tells outside that the command has stopped: a descriptor that it writes a byte to, or a file that it
  * reads, which is seen there by inotify(7); `-` without. With `+` before it, it tells that the command was executed
- * instead. The command doesn't get the descriptor.
+ * instead: the run is detached, so that what stops on its terminal is continued. The command doesn't get the descriptor.
  */
 #define _GNU_SOURCE
 #include <poll.h>
@@ -128,7 +128,7 @@ static void tell_stop(pid_t job, bool *stopped)
     *stopped = true;
     if (tell_outside != NULL)
         tell_outside(STOPPED, 0);
-    else if (stop_fd == NULL && controls())
+    else if ((stop_fd == NULL && controls()) || (tells_execution && isatty(0))) /* nobody continues a detached run */
         job_signal(job, SIGCONT, stopped);
     else if (!tells_execution)
         ring();

@@ -16,12 +16,14 @@
 #include "landlock.h"
 #include "launch.h"
 #include "paths.h"
+#include "requests.h"
 #include "vm_ports.h"
 
 enum { PATIENCE = 5000 }; /* milliseconds */
 
 static int ours = -1, enders = -1; /* the ends of the ender's socket */
 static int stop_fd[2] = {-1, -1};     /* a pipe: init writes when the command stops */
+static int requests = -1;              /* the first process's end (requests.h) */
 static struct strv variables;
 static const char *kernel; /* the program of a kernel of the command's own (vm.c), which is what runs under the rules then */
 
@@ -68,6 +70,8 @@ static void landlock_prepare(struct run *run)
     if (is_reported(run) && pipe2(stop_fd, O_CLOEXEC | O_NONBLOCK) != 0)
         die_errno("no pipe can be made");
     run->stop_fd = stop_fd[0];
+    if (kernel == NULL)
+        requests = requests_pair(run);
     if (!run->plan.sockets.supervised) /* else the command's parent does it */
         notify_start(run);
     rundir_make(run, "landlock");
@@ -83,6 +87,7 @@ static void landlock_started(struct run *run)
     close(enders);
     enders = -1;
     close(stop_fd[1]);
+    close(requests);
     notify_started();
 }
 
@@ -240,6 +245,7 @@ static _Noreturn void become(struct run *run)
     notify_confine(false);
     if (kernel != NULL)
         vm_here(run, stop_word(run, xasprintf("%d", stop_fd[1])), vm_ports_channel(), kernel, temporary(run), all);
+    requests_serve(requests, (char **)all);
     if (is_reported(run))
         init_here(stop_word(run, xasprintf("%d", stop_fd[1])), run->command, all);
     exec_command(run->command, all);
@@ -281,7 +287,7 @@ static void landlock_start(struct run *run)
     landlock_enter(rules);
     if (chdir(kernel != NULL ? "/" : run->plan.landlock.start_directory) != 0)
         die_errno("%s can't be entered", run->plan.landlock.start_directory);
-    close_others((int[]){stop_fd[1], notify_channel(), vm_ports_channel()}, 3);
+    close_others((int[]){stop_fd[1], notify_channel(), vm_ports_channel(), requests}, 4);
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != above)
         _exit(NOT_RUN);
     become(run);

@@ -65,7 +65,8 @@ static inline bool has_kernel(const struct run *run) /* a kernel of the command'
     return OWN_KERNELS && run->plan.vm.kernel != NULL;
 }
 
-/* Whether the first process reports by STOP: with a terminal that the command has stopped, else that it was executed. */
+/* Whether the first process reports by STOP: of a detached run that the command was executed, else, with a terminal, that it has
+ * stopped. */
 static inline bool is_reported(const struct run *run)
 {
     return run->terminal || run->document.started >= 0;

@@ -40,8 +40,10 @@ void tell_executed(void)
 /* Once until the launcher goes on: a command could fill the socket, and the last message is the status. */
 void tell_stopped(void)
 {
-    if (!current->terminal)
+    if (current->document.started >= 0) {
         tell_executed();
+        return;
+    }
     if (!stop_sent && current->terminal)
         tell(STOPPED, 0);
     stop_sent = true;

@@ -11,6 +11,7 @@
 enum { WAITING = 16, ASKING = 1000 /* milliseconds */ };
 
 static int listener = -1;
+static int awaited = -1; /* where the first process connects, which inherits nothing */
 
 /* Through /proc/self/fd, so that a path of any length fits. */
 static struct sockaddr_un address_of(const char *path, int *directory)
@@ -22,17 +23,60 @@ static struct sockaddr_un address_of(const char *path, int *directory)
     return address;
 }
 
-void requests_listen(const struct run *run)
+/* -1 where that fails: the run goes on without `exec`. */
+static int listen_at(const char *path)
 {
     _cleanup_close_ int directory = -1;
-    if (run->requests < 0)
+    const struct sockaddr_un address = address_of(path, &directory);
+    int made = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (bind(made, (const struct sockaddr *)&address, sizeof address) == 0 && listen(made, WAITING) == 0)
+        return made;
+    close(made);
+    return -1;
+}
+
+void requests_listen(const struct run *run)
+{
+    if (run->requests >= 0 || awaited >= 0)
+        listener = listen_at(run->document.requests);
+}
+
+void requests_await(const struct run *run, const char *path)
+{
+    if (run->document.requests == NULL)
         return;
-    const struct sockaddr_un address = address_of(run->document.requests, &directory);
-    listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (bind(listener, (const struct sockaddr *)&address, sizeof address) != 0 || listen(listener, WAITING) != 0) {
-        close(listener);
-        listener = -1; /* the run goes on without `exec` */
-    }
+    awaited = listen_at(path);
+    chmod(path, 0666); /* another user's number may be the command's; nobody else gets to this directory */
+}
+
+/* Process 1 of a namespace below ours, and of none further below: programs inside can make such ones. */
+static bool is_first(int client)
+{
+    struct ucred peer;
+    socklen_t length = sizeof peer;
+    if (getsockopt(client, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 || peer.pid <= 0)
+        return false;
+    char *status = read_file(AT_FDCWD, xasprintf("/proc/%d/status", (int)peer.pid), 1 << 16, NULL);
+    char *line = status == NULL ? NULL : strstr(status, "\nNSpid:\t"), *rest = NULL;
+    if (line == NULL)
+        return false;
+    line = strtok_r(line + strlen("\nNSpid:\t"), "\n", &rest);
+    char *inside = line == NULL ? NULL : strchr(line, '\t');
+    return inside != NULL && strcmp(inside, "\t1") == 0;
+}
+
+/* It has connected before it started anything, so that it is the first in the queue. */
+static void take_awaited(struct run *run)
+{
+    int first = accept4(awaited, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (first < 0)
+        return; /* not yet */
+    if (is_first(first))
+        run->requests = first;
+    else
+        close(first);
+    close(awaited);
+    awaited = -1;
 }
 
 int requests_socket(void)
@@ -85,11 +129,13 @@ static bool is_journaled(const struct run *run, int client)
     return written;
 }
 
-void requests_pass(const struct run *run)
+void requests_pass(struct run *run)
 {
     struct message message = {0};
+    if (run->requests < 0 && awaited >= 0)
+        take_awaited(run);
     for (int client; (client = accept4(listener, NULL, NULL, SOCK_CLOEXEC)) >= 0; close(client))
-        if (is_ours(client) && is_journaled(run, client))
+        if (run->requests >= 0 && is_ours(client) && is_journaled(run, client))
             (void)!pass_files(run->requests, (struct iovec){&message, sizeof message}, &client, 1);
 }
 
@@ -99,13 +145,16 @@ void requests_end(const struct run *run)
         unlink(run->document.requests);
 }
 
-/* Receive the master of the sandbox's terminal; refuse any other descriptor, as a program inside might send one. */
-static int take_terminal(int session)
+/* Receive the master of the sandbox's terminal; refuse any other descriptor, as a program inside might send one. Where none can be made
+ * inside, it is made here, and `slave` goes there. */
+static int take_terminal(int session, int *slave)
 {
     int files[PASSED];
     struct message message;
     struct stat status;
     int got = take_files(session, (struct iovec){&message, sizeof message}, files);
+    if (got == 0 && message.value == NO_TERMINAL)
+        return terminal_pair(slave);
     if (got != 1 || fstat(files[0], &status) != 0 || !S_ISCHR(status.st_mode) || status.st_rdev != makedev(5, 2))
         die("the session makes no terminal");
     return files[0];
@@ -134,9 +183,11 @@ int requests_ask(const struct run *run, const char *path, char *const *words, co
         sigprocmask(SIG_BLOCK, set, NULL);
     bool asked = pass_files(session, (struct iovec){&request, sizeof request}, files, REQUEST_FILES) == sizeof request;
     if (asked && request.terminal != 0) {
-        terminal_take(take_terminal(session));
+        int slave = -1;
+        terminal_take(take_terminal(session, &slave));
         sigprocmask(SIG_BLOCK, set, NULL);
-        asked = send(session, &(struct message){0}, sizeof(struct message), MSG_NOSIGNAL) == sizeof(struct message);
+        asked = pass_files(session, (struct iovec){&(struct message){0}, sizeof(struct message)}, &slave, slave >= 0) > 0;
+        close(slave);
     }
     if (!asked || fcntl(session, F_SETFL, O_NONBLOCK) != 0)
         die_errno("the session accepts no commands");

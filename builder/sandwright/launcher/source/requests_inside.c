@@ -4,6 +4,8 @@
 #define _GNU_SOURCE
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
 
 #include "launch.h"
 #include "ports.h"
@@ -64,19 +66,19 @@ static _Noreturn void begin(char *at, size_t length)
 }
 
 /* Make a terminal in the sandbox's own devpts, so that its path resolves inside. The client gets the master, and answers once
- * it has set the terminal up. `streams` has a bit for each standard stream that becomes the terminal. */
+ * it has set the terminal up; it sends one where none can be made (landlock). `streams` has a bit for each standard stream that becomes the terminal. */
 static void take_terminal(int streams)
 {
-    struct message message = {0};
-    int slave, master = terminal_pair(&slave);
-    for (int number = 0; number < 3; number++)
-        if (slave >= 0 && (streams & 1 << number) != 0)
-            dup2(slave, number);
-    if (master < 0)
-        die_errno("no terminal can be made");
-    if (pass_files(connection, (struct iovec){&message, sizeof message}, &master, 1) < 0 ||
-        recv(connection, &message, sizeof message, 0) != sizeof message)
+    int files[PASSED], slave, master = terminal_pair(&slave);
+    struct message message = {.value = master < 0 ? NO_TERMINAL : 0};
+    if (pass_files(connection, (struct iovec){&message, sizeof message}, &master, master >= 0) < 0)
         _exit(NOT_RUN);
+    int got = take_files(connection, (struct iovec){&message, sizeof message}, files);
+    if (got < 0 || (got == 0 && slave < 0))
+        _exit(NOT_RUN);
+    for (int number = 0; number < 3; number++)
+        if ((streams & 1 << number) != 0)
+            dup2(slave < 0 ? files[0] : slave, number);
 }
 
 static _Noreturn void lead_request(int socket)
@@ -116,12 +118,63 @@ static void take_requests(pid_t job, bool *stopped)
     }
 }
 
+int requests_connect(const char *path)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int made = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
+    if (connect(made, (const struct sockaddr *)&address, sizeof address) == 0)
+        return made;
+    close(made);
+    return -1;
+}
+
 void requests_take(int file)
 {
+    if (file < 0)
+        return;
     channel = file;
     if (fcntl(channel, F_SETFD, FD_CLOEXEC) != 0)
         die_errno("commands can't be received");
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* so that no program inside can copy the descriptor */
     request_sigio(channel);
     init_outside(take_requests, NULL);
+}
+
+static _Noreturn void serve(int file, char **variables)
+{
+    int files[PASSED], nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+    struct message message;
+    setsid();
+    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+    prctl(PR_SET_NAME, "init");
+    signal(SIGCHLD, SIG_IGN); /* nobody waits for a leader */
+    for (int number = 0; number < 3; number++)
+        dup2(nothing, number);
+    close_others(&file, 1);
+    environ = variables;
+    if (fcntl(file, F_SETFL, O_RDWR) != 0) /* it waits */
+        _exit(NOT_RUN);
+    for (int got; (got = take_files(file, (struct iovec){&message, sizeof message}, files)) >= 0;) {
+        if (got == 1 && fork() == 0)
+            lead_request(files[0]);
+        while (got > 0)
+            close(files[--got]);
+    }
+    _exit(0);
+}
+
+void requests_serve(int file, char **variables)
+{
+    if (file < 0)
+        return;
+    pid_t between = fork();
+    if (between == 0) {
+        if (fork() == 0)
+            serve(file, variables);
+        _exit(0);
+    }
+    if (between < 0 || waitpid(between, NULL, 0) != between)
+        die_errno("no process can be made");
+    close(file);
 }

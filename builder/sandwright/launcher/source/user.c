@@ -3,8 +3,9 @@
  * is root already: it makes namespaces, and in them a first process, which mounts the root of the run, becomes the
  * account in a child and runs the command there. What ends the first process ends all.
  *
- * Root's half takes four things from its caller: the command, which gets no right but the account's; its
- * environment, which only the command gets; a socket; and memory for refusals. These come from the monitor, of which nothing is trusted
+ * Root's half takes five things from its caller: the command, which gets no right but the account's; its
+ * environment, which only the command gets; a socket; memory for refusals; and a socket for further commands, which it hands on unread
+ * to a process that has become the account. These come from the monitor, of which nothing is trusted
  * but that it runs this same program and that we descend from it. What is mounted and who is become is read again, from
  * beside the program that sudo was allowed to start.
  */
@@ -17,12 +18,14 @@
 #include <sys/syscall.h>
 
 #include "refusals.h"
+#include "requests.h"
 #include "user.h"
 
 enum { OURS, THEIRS, MOST = 1 << 26, SUDO_ASKS = 10 };
 
 static int ends[2] = {-1, -1};   /* a socket: signals go to root's half; a byte comes when the command runs, and when it stops */
-static int environment = -1;     /* what root's half reads: three descriptors' numbers, and the environment */
+static int environment = -1;     /* what root's half reads: four descriptors' numbers, and the environment */
+static int requests = -1;        /* the end for further commands inside (requests.h) */
 static const char *sudo;         /* NULL when we are root */
 static bool running;
 
@@ -70,6 +73,7 @@ static void user_prepare(struct run *run)
     tell_word(xasprintf("%d", ends[THEIRS]));
     tell_word(xasprintf("%d", run->lock));
     tell_word(xasprintf("%d", refusals_memory()));
+    tell_word(xasprintf("%d", requests = requests_pair(run)));
     for (size_t index = 0; index < run->passed.count; index++)
         tell_word(run->passed.at[index]);
 }
@@ -82,8 +86,11 @@ static bool hear(void)
     while ((got = recv(ends[OURS], &word, 1, MSG_DONTWAIT)) == 1) {
         if (word == HAS_STOPPED)
             tell_stopped();
-        if (word == IS_EXECUTED)
+        if (word == IS_EXECUTED) {
+            close(requests); /* root's half has it */
+            requests = -1;
             tell_executed();
+        }
         running = true;
     }
     return got == 0;
@@ -166,7 +173,7 @@ void user_as_root(struct run *run, char **words)
         strv_push(&all, content + at);
         at += (ssize_t)strlen(content + at) + 1;
     }
-    int socket = all.count < 3 ? -1 : (int)syscall(SYS_pidfd_getfd, handle, number(all.at[0]), 0);
+    int socket = all.count < 4 ? -1 : (int)syscall(SYS_pidfd_getfd, handle, number(all.at[0]), 0);
     if (socket < 0)
         die_errno("the launcher is gone");
     if (number(all.at[1]) >= 0) /* it is held until nothing runs here any more */
@@ -174,7 +181,8 @@ void user_as_root(struct run *run, char **words)
     notify_filter(run, "seccomp.bpf");
     if (!refusals_take((int)syscall(SYS_pidfd_getfd, handle, number(all.at[2]), 0)))
         die("cannot report denials");
-    for (size_t index = 3; index < all.count; index++)
+    run->requests = number(all.at[3]) < 0 ? -1 : (int)syscall(SYS_pidfd_getfd, handle, number(all.at[3]), 0);
+    for (size_t index = 4; index < all.count; index++)
         strv_push(&given, all.at[index]);
     root_half(run, socket, &given);
 }
@@ -191,6 +199,7 @@ static void user_start(struct run *run)
             die("nothing was run");
         run->plan.user.network = run->plan.user.network && !apart;
         close(ends[OURS]);
+        run->requests = requests;
         caught_signals(&set);
         root_half(run, ends[THEIRS], &run->passed);
     }

@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 
 #include "landlock.h"
+#include "requests.h"
 #include "user.h"
 
 /* ---- the command */
@@ -45,9 +46,10 @@ static _Noreturn void begin_command(struct run *run, int report)
         landlock_enter(wall);
     if (chdir(run->plan.user.start_directory) != 0)
         die_errno("%s can't be entered", run->plan.user.start_directory);
-    close_others((int[]){notify_channel(), report}, 2);
+    close_others((int[]){notify_channel(), report, run->requests}, 3);
     exec_reports(report);
     notify_confine(run->plan.repositories.count > 0);
+    requests_serve(run->requests, variables.at);
     exec_command(run->command, variables.at);
 }
 

@@ -34,7 +34,7 @@ static struct machine machine = {.init = VM_GUEST, .directory = MEMORY, .line = 
 static struct bytes in, out, outputs[2];
 static struct file_beside beside;
 static size_t ahead, on_line; /* of the input, what the command hasn't taken yet; of the line, what hasn't been read */
-static bool terminal, one_output, ready, ended, input_ended, exited, gone; /* gone: nothing more comes from it */
+static bool terminal, tells_execution, one_output, ready, ended, input_ended, exited, gone; /* gone: nothing more comes from it */
 static int status, last; /* last: how the kernel's process ended, as wait(2) has it */
 
 /* ---- ways out and in */
@@ -115,8 +115,10 @@ static void take_frame(enum frame frame, unsigned char *content, size_t length)
         break;
     case HALTED:
     case EXECUTED_COMMAND:
-        if (stop_fd >= 0 && terminal == (frame == HALTED))
+        if (stop_fd >= 0 && tells_execution == (frame == EXECUTED_COMMAND))
             (void)!write(stop_fd, "", 1);
+        else if (frame == HALTED && tells_execution && terminal) /* as init does (init.c) */
+            send_signal(SIGCONT);
         break;
     case REFUSED:
         die("%.*s", (int)length, (char *)content);
@@ -274,7 +276,8 @@ _Noreturn void vm_relay(const struct vm_plan *plan, char **words)
         machine.directory = plan->own;
     } else /* else the supervisor reads which files it asks for */
         prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-    terminal = *words[0] >= '0' && *words[0] <= '9';
+    tells_execution = *words[0] == '+';
+    terminal = tells_execution ? isatty(0) : *words[0] >= '0' && *words[0] <= '9';
     stop_fd = strcmp(words[0], "-") == 0 ? -1 : atoi(words[0]); /* a sign, too */
     ways = strcmp(words[2], "-") == 0 ? -1 : atoi(words[2]);
     tunnels.reach = ask_outside;

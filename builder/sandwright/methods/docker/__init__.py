@@ -8,7 +8,7 @@ from sandwright.methods.properties import Properties
 METHOD = Method(
     properties=Properties(
         runs_elsewhere=True,
-        exec_unsupported="the daemon hands no descriptor on, by which the first process could be asked",
+        exec_unsupported="",
         root="image",
         needs_image=True,
         engine=True,

@@ -7,7 +7,7 @@ from sandwright.methods.properties import Properties
 
 METHOD = Method(
     properties=Properties(
-        exec_unsupported="no process of the session is out of reach of signals from the programs inside",
+        exec_unsupported="",
         verifiable=True,
         proposed={"linux": 6},
         last_resort=True,

@@ -7,7 +7,7 @@ from sandwright.methods.properties import Properties
 
 METHOD = Method(
     properties=Properties(
-        exec_unsupported="its first process is root, outside the walls of the command",
+        exec_unsupported="",
         own_account=True,
         placeholders=True,
         verifiable=True,

@@ -5,7 +5,8 @@
  *   --confine MODE CHANNEL FILTER    loads the filter; its listener goes to the supervisor (confine.c): connects or counts, and
  *                                    `,links` behind it where that makes links; descriptors
  *   --gate FILE                      is for init: the command starts when that file is not empty
- *   --requests CHANNEL               is for init: further commands come by that descriptor (requests_inside.c)
+ *   --requests CHANNEL               is for init: further commands come by that descriptor, or by the socket at that path
+ *                                    (requests_inside.c)
  *   --init STOP COMMAND ...          becomes the sandbox's init (init.c)
  *   --init-named STOP COMMAND ...    the same, once questions for names are answered inside
  *   COMMAND ...                      becomes it: what brings the bridge in, before init
@@ -48,7 +49,7 @@ int main(int count, char **words)
         words += 2;
     }
     if (*words != NULL && strcmp(*words, "--requests") == 0 && words[1] != NULL) {
-        requests_take(atoi(words[1]));
+        requests_take(*words[1] == '/' ? requests_connect(words[1]) : atoi(words[1]));
         words += 2;
     }
     if (*words == NULL)

@@ -1,0 +1,173 @@
+"""`sandwright attach`: a person's terminal at that of a detached run (`session.held_terminal`)."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import select
+import signal
+import socket
+import sys
+import termios
+import tty
+from collections.abc import Callable, Iterator
+
+from sandwright import user_dirs
+from sandwright.errors import UsageError
+from sandwright.session import state
+from sandwright.session.detached import copy_log, find_log, find_running
+from sandwright.session.held_terminal import (
+    BLOCK,
+    KEYS,
+    SHOWN,
+    SIZE,
+    STATUS,
+    is_ours,
+    socket_name,
+    window_size,
+)
+from sandwright.streams import write_all
+
+DETACH_KEYS = "ctrl-p,ctrl-q"
+_KEY = re.compile(r"ctrl-([a-z@\[\\\]^_])|([!-+\--~])")
+
+
+def parse_keys(text: str) -> bytes:
+    """The bytes of a sequence such as `ctrl-p,ctrl-q`; nothing for an empty one. Raise UsageError."""
+    found = [_KEY.fullmatch(each) for each in text.split(",")] if text else []
+    if not all(found):
+        raise UsageError(
+            f"--detach-keys {text}: list characters and ctrl-X (a-z @ [ \\ ] ^ _), comma-separated"
+        )
+    return b"".join(
+        bytes([ord(each[1].upper()) & 0x1F]) if each[1] else each[2].encode() for each in found if each
+    )
+
+
+class KeyFilter:
+    """Finds a sequence among keys, which are typed one by one, and holds back what may begin it."""
+
+    def __init__(self, sequence: bytes) -> None:
+        self._sequence, self._held = sequence, b""
+
+    def pass_on(self, keys: bytes) -> tuple[bytes, bool]:
+        """The keys that are for the program, and whether the sequence was typed, behind which none is."""
+        keys, self._held = self._held + keys, b""
+        at = keys.find(self._sequence) if self._sequence else -1
+        if at >= 0:
+            return keys[:at], True
+        for length in range(min(len(self._sequence) - 1, len(keys)), 0, -1):
+            if keys.endswith(self._sequence[:length]):
+                self._held = keys[-length:]
+                return keys[:-length], False
+        return keys, False
+
+
+def attach(address: str, keys: bytes, notify: Callable[[str], None]) -> int:
+    """Join the terminal of a detached run until it ends, or `keys` are typed; give an exit status.
+
+    That is the run's, and 0 if it goes on. Of a run without a terminal the output is shown. Raise UsageError
+    where no such session runs, or it is in the foreground; HostError where its terminal can't be joined.
+    """
+    record = find_running(address)
+    path = state.terminal_of(record.session)
+    if not os.path.lexists(path):
+        find_log(address)  # or it is in the foreground
+        notify(f"session {address} has no terminal (`run --detach --tty`): only its output is shown")
+        copy_log(record.session, sys.stdout.buffer, follow=True)
+        return 0
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as end:
+        try:
+            with socket_name(path) as name:
+                end.connect(name)
+        except OSError as error:
+            raise user_dirs.error(f"the terminal of {address} can't be joined: {error.strerror}") from error
+        if not is_ours(end):
+            raise user_dirs.error(f"the terminal of {address} is held by another user")
+        with _raw_terminal(lambda: _send_size(end)):
+            _send_size(end)
+            status = _relay(end, KeyFilter(keys))
+    if status is None:
+        raise user_dirs.error(f"the terminal of {address} was closed")
+    if status < 0:
+        notify(f"detached; session {address} goes on")
+    return max(status, 0)
+
+
+def _send_size(end: socket.socket) -> None:
+    if size := window_size(0):
+        with contextlib.suppress(OSError):  # its end is read
+            end.send(SIZE + size)
+
+
+def _relay(end: socket.socket, filtered: KeyFilter) -> int | None:
+    """Copy in both directions. Give the run's status; -1 when the keys were typed, None without either."""
+    reads = [end.fileno(), 0]
+    while True:
+        ready, _, _ = select.select(reads, [], [])
+        if 0 in ready:
+            typed = _read_keys()
+            passed, leaves = filtered.pass_on(typed)
+            try:
+                if passed:
+                    end.send(KEYS + passed)
+            except OSError:  # what came before is read below
+                reads = reads[:1]
+            if leaves:
+                return -1
+            reads = reads if typed else reads[:1]
+        if reads[0] in ready:
+            try:
+                message = end.recv(BLOCK + 1)
+            except ConnectionResetError:
+                message = b""
+            if message[:1] == SHOWN:
+                write_all(1, message[1:])
+            elif message[:1] == STATUS:
+                return int(message[1:])
+            elif not message:
+                return None
+
+
+def _read_keys() -> bytes:
+    try:
+        return os.read(0, BLOCK)
+    except OSError:  # its other side is closed
+        return b""
+
+
+@contextlib.contextmanager
+def _raw_terminal(resize: Callable[[], None]) -> Iterator[None]:
+    """Have each key come as it is typed, where standard input is a terminal; as before at the end.
+
+    `resize` is called when the window has another size, or the process was continued.
+    """
+    if not os.isatty(0):
+        yield
+        return
+    before = termios.tcgetattr(0)
+
+    def go_on(*_: object) -> None:
+        tty.setraw(0, termios.TCSANOW)
+        resize()
+
+    handlers = {
+        signal.SIGWINCH: lambda *_: resize(),
+        signal.SIGCONT: go_on,
+        signal.SIGTERM: _end,
+        signal.SIGHUP: _end,
+    }
+    saved = {number: signal.signal(number, each) for number, each in handlers.items()}
+    try:
+        tty.setraw(0, termios.TCSANOW)
+        yield
+    finally:
+        for number, handler in saved.items():
+            signal.signal(number, handler)
+        with contextlib.suppress(termios.error):  # it is gone
+            termios.tcsetattr(0, termios.TCSADRAIN, before)
+
+
+def _end(number: int, _frame: object) -> None:
+    raise SystemExit(128 + number)
