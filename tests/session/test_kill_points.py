@@ -22,6 +22,8 @@ from support.thorough import THOROUGH
 POINTS = 25 if THOROUGH else 5
 PARTS = 10 if THOROUGH else 1
 """For each of four kinds of sessions: 1,000 points, or 20."""
+AT_ONCE = (1, 1, 1, 2, 3) if THOROUGH else (1,)
+"""How many processes are killed at a point."""
 GAPS = ("filesystem.protect", "filesystem.attributes", "process.kernel")
 LANDLOCK = (
     "accept_gaps: [" + ", ".join(f"{{feature: {each}, method: landlock, reason: a}}" for each in GAPS) + "]"
@@ -50,10 +52,10 @@ def _inside(marker: str) -> list[int]:
 
 
 def _kill_some(chosen: random.Random, mark: str) -> list[str]:
-    """Kill one to three of them; give their names."""
+    """Kill some of them; give their names."""
     there = _processes(mark)
     killed = []
-    for pid in chosen.sample(there, min(len(there), chosen.choice((1, 1, 1, 2, 3)))):
+    for pid in chosen.sample(there, min(len(there), chosen.choice(AT_ONCE))):
         with suppress(OSError):
             killed.append(Path(f"/proc/{pid}/comm").read_text().strip())
             os.kill(pid, signal.SIGKILL)
@@ -118,9 +120,12 @@ class _Point:
             assert ended.returncode == 0 or gone, ended.stderr
         assert self.sessions() == []
         eventually(lambda: not _processes(self.mark) + _inside(self.seconds), "a process is left", within=20)
-        for path in (self.project.runtime / "sandwright/sessions").glob("*"):
-            if not path.with_suffix(".json").exists():
-                os.utime(path, (0, 0))  # without a record it may belong to a start, for a minute
+        runtime = self.project.runtime / "sandwright"
+        records = [
+            path for path in (runtime / "sessions").glob("*") if not path.with_suffix(".json").exists()
+        ]
+        for path in (*records, *(runtime / "runs").glob("sandwright-*")):
+            os.utime(path, (0, 0))  # without a record or owner they may belong to a start, for a while
         cleaned = self.project.sandwright("cleanup", "--json")
         assert cleaned.returncode == 0, cleaned.stderr
         assert json.loads(cleaned.stdout)["stays"] == []

@@ -209,7 +209,7 @@ _Noreturn void init_lead(char **command, char *const *variables)
         die_errno("no process can be made");
     job_begin(job);
     if (job == 0) {
-        if (tell_outside != NULL)
+        if (tell_outside != NULL || getppid() != 1) /* no PID namespace ends with init */
             prctl(PR_SET_PDEATHSIG, SIGKILL);
         exec_reports(reports[1]);
         sigprocmask(SIG_SETMASK, &given, NULL);
