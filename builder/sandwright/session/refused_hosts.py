@@ -32,14 +32,14 @@ class RefusedHosts:
     def new(self) -> list[RunDenied | RunRequested]:
         """Since the last look: each allowed request, and refusals of a new kind with their counts."""
         self._followed = True
-        found = self._new_denials()
+        found = self._read_denials()
         return [*self._taken_requests(), *found]
 
     def _taken_requests(self) -> list[RunRequested]:
         taken, self._allowed = self._allowed, []
         return taken
 
-    def _new_denials(self) -> list[RunDenied]:
+    def _read_denials(self) -> list[RunDenied]:
         before = set(self._counts)
         for each in self._log.new():
             host = f"{each.host}:{each.port}"
@@ -82,7 +82,7 @@ class RefusedHosts:
 
     def total(self) -> list[RunDenied | RunOmitted | RunRequested]:
         """All refusals, by host; those of further hosts are counted. Allowed requests since `new`."""
-        self._new_denials()
+        self._read_denials()
         others = [RunOmitted(count=self._others)] if self._others else []
         hosts = (self._denied_host(host) for host in sorted(self._counts))
         requests = (RunDenied(what=each, count=count) for each, count in self._request_counts.items())
