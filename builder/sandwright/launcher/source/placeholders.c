@@ -303,7 +303,7 @@ static const char *digest_of(const char *content, size_t length)
 
 const char *project_digest(const struct plan *plan)
 {
-    return digest_of(plan->project, strlen(plan->project));
+    return plan->project == NULL ? "-" : digest_of(plan->project, strlen(plan->project));
 }
 
 /* Where they are, as the run's directory is in `runs` beside it; -1 without. */
@@ -509,7 +509,7 @@ bool remove_placeholders(struct run *run, bool wait)
         warn("the file system of %s does not answer: the next run, or \"sandwright cleanup\", removes this run's files there",
             run->plan.project);
     if (status == ORPHANED)
-        warn("a run in %s was killed, and its container may go on: \"sandwright cleanup\" removes it, and then this run's files there",
-            run->plan.project);
+        warn("an earlier run in this project was killed, and its container may go on: what keeps it from creating protected names "
+            "stays; \"sandwright cleanup\" removes the container, and the next run what stays");
     return status == REMOVED;
 }
