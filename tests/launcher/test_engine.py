@@ -117,6 +117,34 @@ def test_whoever_is_killed(
     assert (again.status, again.text) == (3, "again"), again.stderr
 
 
+def test_a_container_of_a_killed_run_creates_nothing_later(
+    host: EngineHost, launch: str, tmp_path: Path
+) -> None:
+    """The next run in the project leaves the files that keep it from that, as long as it goes on."""
+    environment, project = _environment(host, tmp_path), tmp_path / "home" / "p"
+    loop = "echo up; while :; do echo x > .envrc; mkdir .husky; sleep 0.1; done 2>/dev/null"
+    with process.start(launch, "sh", "-c", f"cd {project}; {loop}", env=environment) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline() == b"up\n"
+        both = [running.pid, *_named(running.pid, "keeper")]
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            for each in both:
+                os.kill(each, number)
+        running.wait(timeout=60)
+    (left,) = host.containers()
+    try:
+        again = process.run(launch, "echo", "again", env=environment, timeout=60)
+        assert again.text == "again"
+        time.sleep(0.5)
+        assert host.containers() == [left], "it goes on"
+        assert (project / ".envrc").is_dir(), "what stands there is still ours"
+        assert not any((project / ".envrc").iterdir())
+    finally:
+        host.run("rm", "--force", left)
+    process.run(launch, "echo", "again", env=environment, timeout=60)
+    assert [path.name for path in project.iterdir()] == [".git"]
+
+
 @pytest.mark.parametrize(
     ("annotation", "starts"),
     [

@@ -255,11 +255,12 @@ def test_a_run_has_a_directory_of_this_user(tmp_path: Path, drive: Drive) -> Non
     assert made.parent == tmp_path / "state/sandwright/runs"
     for path in (made, made.parent, made.parents[1]):
         assert path.stat().st_mode & 0o7777 == 0o700
-    method, launcher, keeper, where = (made / "owner").read_text().splitlines()
+    method, launcher, keeper, where, project = (made / "owner").read_text().splitlines()
     own = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
     assert (method, launcher) == ("bwrap", f"{os.getpid()} {own}")
     assert re.fullmatch(r"\d+ \d+", keeper)
     assert where == f"{boot()} {pid_namespace()} {machine()}"
+    assert re.fullmatch(r"[0-9a-f]{16}|-", project)
 
 
 def test_what_others_could_have_made_is_no_place(tmp_path: Path, drive: Drive) -> None:

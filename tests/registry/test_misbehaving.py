@@ -862,7 +862,13 @@ def test_a_chunk_that_no_number_has(registry: StandIn) -> None:
     assert registry.content.blobs == {digest_of(BLOB): BLOB}
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]", "localhost", "a.localhost", "[::ffff:127.0.0.1]"])
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("127.0.0.1", "[::1]", "localhost", "a.localhost", "[::ffff:127.0.0.1]"),
+        *("127.1", "2130706433", "0x7f.1", "0177.0.0.1", "0", "0.0.0.0", "[::]"),
+    ],
+)
 @pytest.mark.parametrize("scheme", ["http", "https"])
 def test_a_registry_of_elsewhere_sends_nobody_to_this_machine(scheme: str, host: str) -> None:
     """Neither by redirects nor by the places where uploads and lists go on."""

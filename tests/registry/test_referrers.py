@@ -118,6 +118,17 @@ def test_a_list_without_an_end(registry: StandIn) -> None:
         use(registry, lambda it: referrers(it, DIGEST))
 
 
+def test_the_pages_of_a_list_are_bounded_together(registry: StandIn) -> None:
+    """As the list under the fallback tag is: 50 pages of 4 MiB took more than a gigabyte of memory."""
+    entry = {"mediaType": MANIFEST, "digest": DIGEST, "size": 1, "annotations": {"a": "x" * (3 << 20)}}
+    body = json.dumps({"schemaVersion": 2, "mediaType": INDEX, "manifests": [entry]}).encode()
+    link = f'</v2/a/b/referrers/{DIGEST}?n=2>; rel="next"'
+    registry.fault("/referrers/.*n=2", answer(200, body, Content_Type=INDEX))
+    registry.fault("/referrers/", answer(200, body, Content_Type=INDEX, Link=link))
+    with pytest.raises(RegistryError, match=r"referrers of .*: the list is longer than 4 MiB"):
+        use(registry, lambda it: referrers(it, DIGEST))
+
+
 def test_what_was_attached_is_never_listed(registry: StandIn) -> None:
     body = json.dumps({"schemaVersion": 2, "mediaType": INDEX, "manifests": []}).encode()
     registry.fault("/referrers/", answer(200, body, Content_Type=INDEX))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+import socket
 from dataclasses import dataclass, replace
 
 from sandwright.errors import ArchiveRefused, UsageError
@@ -117,9 +118,13 @@ def is_loopback(name: str) -> bool:
     try:
         address = ipaddress.ip_address(name)
     except ValueError:
-        return False
+        try:  # what resolvers take for an address, too: 127.1, 2130706433, 0x7f.1 (inet_aton(3))
+            address = ipaddress.ip_address(socket.inet_aton(name))
+        except (OSError, ValueError):
+            return False
     mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
-    return (mapped or address).is_loopback
+    found = mapped or address
+    return found.is_loopback or found.is_unspecified  # a connection to 0.0.0.0 or :: reaches this machine
 
 
 def _split(text: str) -> tuple[str, str]:

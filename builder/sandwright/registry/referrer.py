@@ -15,7 +15,7 @@ from sandwright.documents.fields import INDEX
 from sandwright.documents.strictjson import parse_json
 from sandwright.registry.failure import NotFound, RegistryError, WrongContent
 from sandwright.registry.graph import sha256_descriptor
-from sandwright.registry.repository import RawManifest, Repository, read
+from sandwright.registry.repository import LARGEST_DOCUMENT, RawManifest, Repository, read
 from sandwright.registry.upload import Source
 from sandwright.rootfs.descriptor import (
     OCI_INDEX,
@@ -126,7 +126,7 @@ def artifact_manifest(
 def _referrers_by_api(repository: Repository, digest: str) -> list[Referrer] | None:
     """The list of the registry's API; None without the API."""
     operation = repository.operation(f"referrers of {digest}")
-    path, found = f"referrers/{digest}", []
+    path, found, size = f"referrers/{digest}", [], 0
     for _ in range(MOST_PAGES):
         try:
             with repository.send("GET", path, operation.what, headers={"Accept": OCI_INDEX}) as answer:
@@ -139,6 +139,9 @@ def _referrers_by_api(repository: Repository, digest: str) -> list[Referrer] | N
             if error.status in _NO_API:
                 return None
             raise
+        size += len(body)
+        if size > LARGEST_DOCUMENT:  # as the list under the fallback tag, which is one document
+            raise RegistryError(f"{operation}: the list is longer than {LARGEST_DOCUMENT >> 20} MiB")
         found += read_list(body, str(operation))
         if 'rel="next"' not in following:
             return found

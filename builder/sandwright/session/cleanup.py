@@ -44,13 +44,14 @@ def leftovers() -> list[Leftover]:
 
     A session that begins meanwhile may be among them: `remove_leftover` asks again.
     """
-    found = [*_processes(), *_stale_placeholders()]
+    found = [*_processes()]
     going_on = {each.session for each in state.read_all() if liveness(each.process) != "ended"}
     for name in registry.names():
         with contextlib.suppress(
             SandwrightError
         ):  # an engine that does not answer holds nothing that we can see
             found += registry.backend(name).leftovers(going_on)
+    found += _stale_placeholders()  # last: a container that goes on could create what they stand for
     found += [Leftover(OURS, "directory", str(path)) for path in stale_directories()]
     found += [Leftover(OURS, "run's directory", str(path)) for path in rundirs.unowned_directories()]
     found += [Leftover(OURS, "bridge", str(path)) for path in stale(bridges_directory(os.environ))]

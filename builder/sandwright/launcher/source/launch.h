@@ -154,6 +154,7 @@ void rundir_choose(struct run *run); /* launcher: run->name, run->state; makes t
 int rundir_locks(const char *name); /* launcher: opens a file there for locks between runs; -1 without a place */
 void rundir_make(struct run *run, const char *method); /* monitor: with `owner`, who looks after it */
 int open_without_links(int directory, const char *path, int flags, unsigned long resolve); /* by openat2(2), through no link */
+bool rundir_orphaned(const struct run *run); /* whether a container of a killed run may go on in this project */
 const char *rundir_make_ignored(const struct run *run); /* in that: a directory that Git passes over */
 void remove_tree(const char *path);  /* never follows links, crosses no mounts */
 
@@ -165,6 +166,7 @@ void lock_project(struct run *run);       /* launcher: shared; run->lock; waits 
 void make_placeholders(struct run *run);  /* launcher or monitor, after the monitor is there */
 /* False: others still run in the project, and the last of them removes ours, too. `wait`: for a second, as one may be ending. */
 bool remove_placeholders(struct run *run, bool wait);
+const char *project_digest(const struct plan *plan); /* names the project in the files of runs */
 
 /* ---- command.c: the words before the command */
 void put_before(struct run *run, char *const *words, size_t count);

@@ -301,6 +301,11 @@ static const char *digest_of(const char *content, size_t length)
     return xasprintf("%016lx", first);
 }
 
+const char *project_digest(const struct plan *plan)
+{
+    return plan->project == NULL ? "-" : digest_of(plan->project, strlen(plan->project));
+}
+
 /* Where they are, as the run's directory is in `runs` beside it; -1 without. */
 static int open_lists(const struct run *run)
 {
@@ -318,7 +323,7 @@ static void write_list(const struct run *run)
     struct stat status;
     size_t length;
     char *content = written(&own, &length);
-    const char *name = xasprintf("%s-%s", digest_of(run->plan.project, strlen(run->plan.project)), digest_of(content, length));
+    const char *name = xasprintf("%s-%s", project_digest(&run->plan), digest_of(content, length));
     _cleanup_close_ int lists = open_lists(run);
     if (lists < 0)
         return;
@@ -331,7 +336,7 @@ static void write_list(const struct run *run)
 /* ---- the created files, in one file for a project: device, inode and path of each, and NUL */
 static const char *made_name(const struct run *run)
 {
-    return xasprintf("%s+made", digest_of(run->plan.project, strlen(run->plan.project)));
+    return xasprintf("%s+made", project_digest(&run->plan));
 }
 
 static void record_made(const struct run *run, const struct bytes *lines)
@@ -366,7 +371,7 @@ static void discard_lists(const struct run *run)
 {
     int directory = open_lists(run);
     DIR *lists = directory < 0 ? NULL : fdopendir(directory);
-    const char *project = digest_of(run->plan.project, strlen(run->plan.project));
+    const char *project = project_digest(&run->plan);
     for (struct dirent *entry; (entry = next_entry(lists)) != NULL;) {
         size_t length;
         if (strncmp(entry->d_name, project, strlen(project)) != 0)
@@ -455,16 +460,22 @@ void make_placeholders(struct run *run)
     record_made(run, &done);
 }
 
-static bool remove_here(struct run *run, bool wait)
+enum { REMOVED, STAYS, ORPHANED };
+
+/* What is removed here is no mount there any more (rmdir(2) detaches mounts of other namespaces): a container whose launcher and
+ * monitor were killed could then create it. */
+static int remove_here(struct run *run, bool wait)
 {
     struct list own = own_list(&run->plan);
     if (!open_project(run) || !lock(run, LOCK_EX, wait ? ENDING : 0))
-        return false;
+        return STAYS;
+    if (rundir_orphaned(run))
+        return ORPHANED;
     read_made(run);
     discard_all(&run->plan, &own);
     discard_lists(run);
     flock(run->lock, LOCK_UN);
-    return true;
+    return REMOVED;
 }
 
 /* Who reads what the run writes doesn't wait for this process. */
@@ -491,11 +502,14 @@ bool remove_placeholders(struct run *run, bool wait)
     if (child == 0) {
         ignore_signals();
         keep_places(run);
-        _exit(remove_here(run, wait) ? 0 : 1);
+        _exit(remove_here(run, wait));
     }
-    int status = child < 0 ? 1 : wait_for(child, handle, REMOVING);
+    int status = child < 0 ? STAYS : wait_for(child, handle, REMOVING);
     if (status < 0)
         warn("the file system of %s does not answer: the next run, or \"sandwright cleanup\", removes this run's files there",
             run->plan.project);
-    return status == 0;
+    if (status == ORPHANED)
+        warn("an earlier run in this project was killed, and its container may go on: what keeps it from creating protected names "
+            "stays; \"sandwright cleanup\" removes the container, and the next run what stays");
+    return status == REMOVED;
 }

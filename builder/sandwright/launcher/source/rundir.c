@@ -8,6 +8,8 @@
 
 #include "launch.h"
 
+enum { OWNER = 4096 }; /* bytes of an owner's file, at most */
+
 int open_without_links(int directory, const char *path, int flags, unsigned long resolve)
 {
     struct open_how how = {.flags = (unsigned)flags | O_NOFOLLOW | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS | resolve};
@@ -114,15 +116,48 @@ static const char *counted_in(void)
                 machine == NULL || *machine == '\0' ? system.nodename : machine);
 }
 
-/* Writes the owner's file, for `sandwright cleanup`: the method, the processes in charge, and their namespace. */
+/* Writes the owner's file, for `sandwright cleanup` and later runs: the method, the processes in charge, their namespace, and the
+ * project. */
 void rundir_make(struct run *run, const char *method)
 {
-    const char *owner = xasprintf("%s\n%s%s%s", method, signed_by(run->launcher), signed_by(getpid()), counted_in());
+    const char *owner = xasprintf("%s\n%s%s%s%s\n", method, signed_by(run->launcher), signed_by(getpid()), counted_in(),
+                             project_digest(&run->plan));
     mode_t mask = umask(077);
     if (mkdir(run->state, 0700) != 0 ||
         write_file(AT_FDCWD, xasprintf("%s/owner", run->state), owner, strlen(owner), 0600) != 0)
         die_errno("no directory can be made for the run");
     umask(mask);
+}
+
+static bool is_there(const char *signature)
+{
+    const char *start = strchr(signature, ' ');
+    return start != NULL && strcmp(process_start(xasprintf("%.*s", (int)(start - signature), signature)), start + 1) == 0;
+}
+
+/* Whether a directory is that of a run in this project whose processes in charge were killed, and whose container may go on. */
+static bool is_orphan(const struct run *run, const char *directory)
+{
+    char *owner = read_file(AT_FDCWD, xasprintf("%s/owner", directory), OWNER, NULL), *lines[5];
+    for (size_t index = 0; index < sizeof lines / sizeof *lines; index++)
+        if (owner == NULL || (lines[index] = strsep(&owner, "\n")) == NULL)
+            return false;
+    if (strcmp(lines[4], project_digest(&run->plan)) != 0 || strcmp(xasprintf("%s\n", lines[3]), counted_in()) != 0 ||
+        is_there(lines[1]) || is_there(lines[2]))
+        return false;
+    long first = number_in(xasprintf("%s/pid", directory)); /* where it is known */
+    return first <= 0 || *process_start(xasprintf("%ld", first)) != '\0';
+}
+
+bool rundir_orphaned(const struct run *run)
+{
+    const char *name = run->state == NULL ? NULL : base_name(run->state);
+    const char *runs = name == NULL ? NULL : xasprintf("%.*s", (int)(name - run->state), run->state);
+    DIR *entries = runs == NULL ? NULL : open_directory(AT_FDCWD, runs);
+    bool found = false;
+    for (struct dirent *each; (each = next_entry(entries)) != NULL;) /* the last one closes it */
+        found |= strcmp(each->d_name, name) != 0 && is_orphan(run, xasprintf("%s%s", runs, each->d_name));
+    return found;
 }
 
 const char *rundir_make_ignored(const struct run *run)
