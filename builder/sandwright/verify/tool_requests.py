@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 
 HOST = "tools.verify.sandwright.invalid"
@@ -95,7 +94,7 @@ def refused_tool_requests() -> Iterator[bytes]:
     yield from (raw_message(_CALL, each, typed="Content-Type" not in each) for each in _FORMS)
     yield from (raw_message(_CALL, target=each) for each in _TARGETS)
     yield from (raw_message(_CALL, method=each) for each in ("PUT", "PATCH", "GET", "DELETE", "HEAD"))
-    yield raw_message(json.dumps({**json.loads(_CALL), "id": "x" * 300}))
+    yield raw_message(_CALL.replace('"id":1', f'"id":"{"x" * 300}"'))
     yield raw_message(_CALL.replace('"search"', '"search","arguments":' + "[" * 100_000))
 
 
