@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import socket
 import sys
@@ -65,9 +66,19 @@ def processes(directory: Path) -> dict[str, int]:
     return found
 
 
-def memory() -> set[str]:
-    """The names of the memory that squids of ours share."""
-    return {path.name for path in Path("/dev/shm").iterdir() if path.name.startswith("sandwright")}
+def memory(own: Path) -> set[str]:
+    """The names of the memory that squids share, but for those that run for tests beside this one.
+
+    `own` is the directory of this test's proxy.
+    """
+    names = [path.name for path in Path("/dev/shm").iterdir()]
+    others = set()
+    for each in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            words = each.read_text(errors="replace")
+            if f"{own}/squid.conf" not in words:
+                others.update(re.findall(r"-n\0(sandwright[0-9a-f]{12})\0", words))
+    return {name for name in names if name.startswith("sandwright") and name.partition("-")[0] not in others}
 
 
 def refused(running: Proxy) -> bool:
@@ -84,12 +95,12 @@ def gone(directory: Path) -> bool:
 
 
 def test_it_is_there_and_then_it_is_not(tmp_path: Path) -> None:
-    before, log = memory(), tmp_path / "egress.jsonl"
+    before, log = memory(tmp_path), tmp_path / "egress.jsonl"
     with proxy(policy(), log=log) as running:
         assert running.url == f"http://127.0.0.1:{running.port}"
         assert running.environment == {"SANDWRIGHT_PROXY_PORT": str(running.port)}
         assert set(processes(running.directory)) == {"squid", "supervisor"}
-        assert memory() <= before, "what squid shares has no name that could be left"
+        assert memory(running.directory) <= before, "what squid shares has no name that could be left"
         assert refused(running)
         assert running.alive
         until = time.monotonic() + PATIENCE
@@ -215,7 +226,7 @@ SESSION = textwrap.dedent("""
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_the_session_is_killed(number: signal.Signals, tmp_path: Path) -> None:
     """Nobody is left to clear up but the supervisor, which puts the log where it is kept, too."""
-    before, log = memory(), tmp_path / "egress.jsonl"
+    before, log = memory(tmp_path), tmp_path / "egress.jsonl"
     with process.start(sys.executable, "-c", SESSION, log) as session:
         assert session.stdout is not None
         directory = Path(session.stdout.readline().decode().strip())
@@ -223,7 +234,7 @@ def test_the_session_is_killed(number: signal.Signals, tmp_path: Path) -> None:
         os.kill(session.pid, number)
         session.wait(PATIENCE)
         assert eventually(lambda: gone(directory)), processes(directory)
-    assert memory() <= before
+    assert memory(directory) <= before
     assert log.read_bytes() == b""
 
 

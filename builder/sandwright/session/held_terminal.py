@@ -89,9 +89,9 @@ def run_on_terminal(run: Callable[[], int], path: str, size: bytes) -> int:
             holder.copy_until(ended)
             status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
             status = status if status >= 0 else 128 - status
-            holder.finish(status)
         finally:
-            Path(path).unlink(missing_ok=True)
+            Path(path).unlink(missing_ok=True)  # before clients hear of the end, and look
+        holder.finish(status)
     return status
 
 
