@@ -48,7 +48,7 @@ class _Started(Protocol):
 class InspectionSettings:
     """What the supervisor needs to start it. `opener` is what its connections say (`opening.OpenedHosts`).
 
-    `filtered` are the hosts whose MCP messages are read, `filter_argv` starts the process that does.
+    `filtered` are the hosts with rules about MCP tools; `filter_argv` is the command of the message filter.
     """
 
     argv: tuple[str, ...]
@@ -106,8 +106,8 @@ def write_inspection(plan: InspectionPlan, directory: Path, share: Callable[[Pat
 @contextlib.contextmanager
 def running_inspection(
     directory: Path, settings: InspectionSettings, out_port: int, patience: float
-) -> Iterator[_Started]:
-    """Haproxy, once it answers. Raise HostError when it does not start."""
+) -> Iterator[tuple[_Started, ...]]:
+    """Haproxy once it answers, and its filter of messages, if it has one. Raise HostError if one fails."""
     folder = directory / FOLDER
     with contextlib.ExitStack() as stack:
         names = {f"SW_IN_{number}": f"in-{number}.sock" for number in range(1, settings.sockets + 1)}
@@ -116,7 +116,7 @@ def running_inspection(
         environment = {name: str(listener.fileno()) for name, listener in listeners.items()}
         log = stack.enter_context((folder / LOG).open("wb"))
         errors = stack.enter_context((folder / "haproxy.err").open("wb"))
-        filter_port = stack.enter_context(_running_filter(directory, settings, out_port, patience))
+        filter_port, filters = stack.enter_context(_running_filter(directory, settings, out_port, patience))
         ports = {OUT: str(out_port), FILTER: str(filter_port)}
         words = (
             functools.reduce(lambda word, name: word.replace(name, ports[name]), ports, each)
@@ -137,16 +137,20 @@ def running_inspection(
         _await_answer(folder, haproxy, patience)
         for number in range(1, len(settings.hosts) + 1):
             (folder / f"{number}.pem").unlink()
-        yield haproxy
+        yield haproxy, *filters
 
 
 @contextlib.contextmanager
 def _running_filter(
     directory: Path, settings: InspectionSettings, out_port: int, patience: float
-) -> Iterator[int]:
-    """The port of the filter of MCP messages, once it is ready; 0 without one. Raise HostError."""
+) -> Iterator[tuple[int, tuple[_Started, ...]]]:
+    """The port of the filter of MCP messages, and its process, once it is ready. Raise HostError.
+
+    The port is 0 without one. It stays ours after the filter's death, since haproxy sends its greeting to
+    whoever listens there.
+    """
     if not settings.filtered:
-        yield 0
+        yield 0, ()
         return
     opened = settings.opened(directory)
     entrances = tuple(
@@ -176,12 +180,11 @@ def _running_filter(
             pass_fds=(number,),
         )
         running = stack.enter_context(started)
-        listener.close()
         assert running.stdout is not None
         if not select.select([running.stdout], [], [], patience)[0] or not running.stdout.readline():
             why = (directory / FOLDER / "filter.err").read_text(errors="replace").strip().splitlines()[-1:]
             raise HostError(f"the filter of messages was not started: {' '.join(why) or 'it said nothing'}")
-        yield port
+        yield port, (running,)
 
 
 def _unix_listener(path: Path) -> socket.socket:

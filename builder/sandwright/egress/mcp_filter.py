@@ -1,12 +1,12 @@
 """The process that reads MCP messages: between haproxy's two sides, for the paths of `mcp` rules.
 
 haproxy has checked the request and sends it here; what passes goes back to haproxy by way of the relay, which
-puts the secret in, masks it in the answer, and speaks TLS with the host. So no secret comes here. Every
-request has a connection of its own, which says by its first line (PROXY protocol) for which host it is; who
-does not know that line is not haproxy. What is refused is sent to haproxy in two headers, for its log.
+adds the secret, masks it in the answer, and speaks TLS with the host. The filter never has a secret. Each
+request has a separate connection. Its first line (PROXY protocol) names the host and proves that haproxy
+sent it, because only haproxy knows the line. Two headers report a refusal to haproxy, for its log.
 
-It is a program of its own, restricted as haproxy is: it reads Python's files, writes nothing, and connects
-to the relay's port alone. Its settings are on its standard input.
+The filter is a separate program, restricted as haproxy is: it can read Python's files, write nothing, and
+connect only to the relay's port. It reads its settings from standard input.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _DECIDING = threading.Lock()
 
 
 def main() -> None:
-    """Serve the listening socket whose descriptor is the last word, until the parent ends."""
+    """Serve the listening socket (its descriptor is the last argument) until the parent ends."""
     settings = decode_record(FilterSettings, sys.stdin.buffer.read())
     listener = socket.socket(fileno=int(sys.argv[-1]))
     listener.setblocking(True)

@@ -96,7 +96,7 @@ class Wire:
             size = int(found[1], 16)
             if size == 0:
                 while self.line():
-                    """A trailer, which nobody gets."""
+                    """Trailers are discarded."""
                 return
             yield from self._read_length(size)
             if self.line():
@@ -119,7 +119,7 @@ class Wire:
         if self._other is not None:
             ready, _, _ = select.select([self._connection, self._other], [], [])
             if self._connection not in ready:
-                raise WireFault("who wants it has gone")
+                raise WireFault("the other side closed its connection")
         data = self._connection.recv(_BLOCK)
         if not data and not end:
             raise WireFault("it ended early")

@@ -33,7 +33,7 @@ class InspectionPlan:
     `hosts` are those of `network.http`, in the order of its sockets. `authorities` are the certificates that
     it believes hosts by. `command` are the words that start it restricted, `filters` its filters of
     system calls in hexadecimal, by file. `has_secrets`: a session has to give it some. `filtered` are the
-    hosts whose MCP messages are read, `filter_command` the words that start the process that does.
+    hosts with rules about MCP tools, `filter_command` the words that start the message filter.
     """
 
     configuration: str

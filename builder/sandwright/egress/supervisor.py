@@ -241,8 +241,8 @@ class _Supervisor:
         greeting = f"{from_launchers.getsockname()[1]}\n{self._settings.greeting}"
         (self._directory / "greeting").write_text(greeting)
         port = from_proxy.getsockname()[1]
-        with running_inspection(self._directory, settings, port, self._settings.patience) as haproxy:
-            yield (haproxy,)
+        with running_inspection(self._directory, settings, port, self._settings.patience) as programs:
+            yield programs
 
     def keep(self, *programs: _Started) -> None:
         """Serve until the session or one of the programs ends."""

@@ -21,7 +21,7 @@ _DIRECT = ("no_proxy", "NO_PROXY")
 """The variables in the order in which curl reads them; the first that is not empty counts."""
 
 _PORT = 80
-"""The port of a proxy whose URL has none, as Go and Python take it."""
+"""The default port of a proxy URL, as in Go and Python."""
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9_-]*[a-z0-9])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9])?)*")
 
@@ -55,7 +55,7 @@ class UpstreamProxy:
 
 @dataclass(frozen=True)
 class HostProxies:
-    """The host's proxies for tunnels and for plain requests, and what is reached without them.
+    """The host's proxies for tunnels and for plain requests, and the hosts that bypass them.
 
     `direct` has a tuple of host, or network, and port (None: all) for each item of NO_PROXY, `unknown` those
     items that are neither.

@@ -50,8 +50,8 @@ COMMANDS = (
             ),
         ),
         details="Exits with the command's status; 0 if you leave before; 125 if the terminal can't be joined."
-        " Several may be attached: all see the same, and the window has the size of whoever came or changed"
-        " it last. Of a run without a terminal (`run --detach --tty`) it shows the output only.",
+        " Several clients can be attached and see the same output; the window has the size of the client that"
+        " attached or changed it last. Without a terminal (`run --detach --tty`) it shows only output.",
         example="sandwright attach web",
     ),
     Command(

@@ -1,0 +1,44 @@
+"""The filter of MCP messages is killed: nobody else gets its port, and the proxy ends.
+
+Tests of egress/inspection.py: what is left when the filter dies.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+
+from egress.test_mcp import parent, processes
+from support.inspecting import inspected
+from support.netlab import World
+from support.ports import until
+
+pytestmark = pytest.mark.needs("squid", "haproxy", "openssl", "ip", "setpriv")
+
+
+def state(process: Path) -> str:
+    return (process / "stat").read_text().rpartition(")")[2].split()[0]
+
+
+def test_nobody_takes_the_port_of_a_filter_that_died(world: World) -> None:
+    """haproxy says there first what the relay takes for the filter: the supervisor is stopped meanwhile."""
+    with inspected(world) as opened:
+        found = processes(opened)
+        environment = (found["haproxy"] / "environ").read_bytes()
+        port = int(environment.partition(b"SW_FILTER=")[2].partition(b"\0")[0])
+        supervisor = int(parent(found["haproxy"]))
+        os.kill(supervisor, signal.SIGSTOP)
+        try:
+            os.kill(int(found["filter"].name), signal.SIGKILL)
+            until(lambda: state(found["filter"]) == "Z", "the filter goes on")
+            with socket.socket() as neighbour, pytest.raises(OSError) as caught:  # noqa: PT011
+                neighbour.bind(("127.0.0.1", port))
+        finally:
+            os.kill(supervisor, signal.SIGCONT)
+        assert caught.value.errno == errno.EADDRINUSE
+        until(lambda: not opened.proxy.alive, "the proxy goes on without its filter")
