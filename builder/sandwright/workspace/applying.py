@@ -19,6 +19,7 @@ from sandwright.workspace.below import (
     closing,
     copied_mode,
     kind_of,
+    may_be_replaced,
     parents,
     status_at,
 )
@@ -196,7 +197,7 @@ class _Applying:
         """
         slot = self._destination.slot(path, b"")
         status = None if slot is None else status_at(slot.parent, slot.name)
-        if slot is not None and before is not None and status is not None and self._keeps(slot, before):
+        if slot and before and status and self._keeps(slot, status, before):
             return status.st_size, status.st_mtime_ns
         found = None if status is None else self._destination.find(path)
         if self._destination.rules.is_same(found, final):
@@ -214,15 +215,16 @@ class _Applying:
             self._destination.applied.conflicts.append((path, reason_of(found, before, after)))
         return None
 
-    def _keeps(self, slot: Slot, before: PathState) -> bool:
+    def _keeps(self, slot: Slot, status: os.stat_result, before: PathState) -> bool:
         """Whether a path is as before, and its content is in the journal now."""
-        status = os.stat(slot.name, dir_fd=slot.parent, follow_symlinks=False)
         state = PathState(kind_of(status.st_mode), stat.S_IMODE(status.st_mode), before.digest)
         if not self._destination.rules.is_same(state, before):
             return False
         try:
             return state.kind == "directory" or self._journal.keep_content(slot, state)
-        except (PermissionError, FileNotFoundError, NotADirectoryError):
+        except OSError as error:
+            if not may_be_replaced(error):
+                raise
             return False
 
     def _update_base(self, chosen: Sequence[Change]) -> None:

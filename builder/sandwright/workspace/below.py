@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import stat
@@ -22,6 +23,10 @@ LARGEST = 1 << 36
 
 CHUNK = 1 << 20
 _NO_NAMES = (b"", b".", b"..")
+_REPLACED = (
+    errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.EINVAL, errno.EEXIST, errno.ENOTEMPTY,
+    errno.ENXIO, errno.EACCES, errno.EPERM,
+)  # fmt: skip
 _LOOK = getattr(os, "O_PATH", 0) | os.O_NOFOLLOW | os.O_CLOEXEC
 _KINDS: dict[int, EntryKind] = {
     stat.S_IFREG: "file",
@@ -70,6 +75,14 @@ def status_at(parent: int, name: bytes | str) -> os.stat_result | None:
         return os.stat(name, dir_fd=parent, follow_symlinks=False)
     except FileNotFoundError:
         return None
+
+
+def may_be_replaced(error: OSError) -> bool:
+    """Whether an error can mean that a path is not what it was a moment ago, and not that the disk fails.
+
+    ELOOP: it is a link now. EINVAL: it is no link any more. ENXIO: it is a socket.
+    """
+    return error.errno in _REPLACED
 
 
 def try_open(directory: int, name: bytes | str, flags: int) -> int:

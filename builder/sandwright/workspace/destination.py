@@ -16,7 +16,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from sandwright.rootfs.unpacking.removal import OPEN_DIRECTORY
-from sandwright.workspace.below import OpenFolders, PathState, closing, state_at, status_at, try_open
+from sandwright.workspace.below import (
+    OpenFolders,
+    PathState,
+    closing,
+    may_be_replaced,
+    state_at,
+    status_at,
+    try_open,
+)
 from sandwright.workspace.exchange import Unsupported, rename_new
 from sandwright.workspace.replacing import CHANGED, MADE, ChangeRules, Replacing, Slot, Source
 
@@ -170,7 +178,9 @@ class Destination:
         reasons: list[str] = []
         try:
             yield reasons
-        except (PermissionError, FileNotFoundError, NotADirectoryError, FileExistsError) as error:
+        except OSError as error:
+            if not may_be_replaced(error):
+                raise
             reasons.append(f"it can't be changed in the project: {error.strerror}")
         self.applied.changed += reasons == [""]
         self.applied.conflicts += [(path, reason) for reason in reasons if reason]
