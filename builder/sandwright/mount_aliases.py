@@ -50,7 +50,7 @@ class MountTable:
             self._of_device.setdefault(each.device, []).append(each)
 
     def aliases(self, path: str) -> list[str]:
-        """The other paths of a directory, and the mount points that show a directory in it.
+        """The other paths of a directory, and the mount points that show a directory in it elsewhere.
 
         Later mounts may hide some of them.
         """
@@ -60,13 +60,13 @@ class MountTable:
         shown_path = _join_path(mount.root, _relative(path, mount.point))
         found = []
         for other in self._of_device[mount.device]:
-            if other is mount:
-                continue
             if _is_inside(shown_path, other.root):
-                found.append(_join_path(other.point, _relative(shown_path, other.root)))
+                alias = _join_path(other.point, _relative(shown_path, other.root))
+                found += [alias] * (alias != path)
             elif _is_inside(other.root, shown_path):
-                found.append(other.point)
-        return [alias for alias in found if alias != path]
+                own_place = _join_path(mount.point, _relative(other.root, mount.root))
+                found += [other.point] * (other.point != own_place)
+        return found
 
     def _showing(self, path: str) -> MountEntry | None:
         """The mount that shows a path: the last of those at it or above it."""

@@ -380,6 +380,32 @@ def _least(front: Front, *words: str) -> list[str]:
     return min(found, key=len)
 
 
+@pytest.mark.needs("unshare")
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
+def test_a_mount_at_its_own_place(front: Front) -> None:
+    """Engines mount their storage on itself, and take it away again. It shows nothing at another path."""
+    (_root(front) / "secrets/below").mkdir()
+    front.warm()
+    for other, started in (("secrets/below", []), ("elsewhere", ["start"])):
+        (_root(front) / other).mkdir(exist_ok=True)
+        mounting = f'mount --bind secrets/below {other} && exec "$@"'
+        words = [
+            "unshare",
+            "--mount",
+            "sh",
+            "-c",
+            mounting,
+            "sh",
+            *front.project.command,
+            "run",
+            "--",
+            "true",
+        ]
+        front.log.write_text("")
+        subprocess.run(words, cwd=_root(front), env=front.project.environ, timeout=WAIT, check=True)
+        assert front.log.read_text().split() == started
+
+
 def test_a_socket_that_is_shown(front: Front) -> None:
     front.warm()
     with socket.socket(socket.AF_UNIX) as listening:

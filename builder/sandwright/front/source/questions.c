@@ -261,8 +261,9 @@ static char *aliases(const char *path, const struct mount *mounts, size_t count)
         bool shows = is_inside(place, other->root);
         if (other == mount || strcmp(other->device, mount->device) != 0 || (!shows && !is_inside(other->root, place)))
             continue;
-        char *alias = shows ? moved_path(place, other->root, other->point) : xasprintf("%s", other->point);
-        if (strcmp(alias, path) != 0)
+        const char *alias = shows ? moved_path(place, other->root, other->point) : other->point;
+        const char *own_place = shows ? path : moved_path(other->root, mount->root, mount->point);
+        if (strcmp(alias, own_place) != 0)
             found = xasprintf("%s%s%s", found, *found == '\0' ? "" : "\n", alias);
     }
     return found;
