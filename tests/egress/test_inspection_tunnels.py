@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import socket
 import ssl
 import time
@@ -14,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from sandwright.egress.inspection import control
+from sandwright.egress.request_log import RequestLog
 from support.inspecting import (
     API,
     OPEN,
@@ -27,6 +30,7 @@ from support.inspecting import (
 )
 from support.netlab import WORLD
 from support.ports import until
+from support.processtrees import held_up
 
 pytestmark = pytest.mark.needs("squid", "haproxy", "openssl", "ip", "setpriv")
 
@@ -240,6 +244,20 @@ def test_the_keys_are_gone(opened: Inspected) -> None:
     files = [each for each in Path(opened.proxy.directory).rglob("*") if each.is_file()]
     assert files
     assert not [each for each in files if b"PRIVATE KEY" in each.read_bytes()]
+
+
+def test_requests_of_a_sandbox_that_ended_are_in_the_log(opened: Inspected) -> None:
+    """Also where haproxy is slow to write them."""
+    log = RequestLog(opened.folder / "requests.log")
+    assert opened.proxy.requests
+    list(log.new())
+    haproxy = int(re.search(r"Pid: ([0-9]+)", control(opened.folder, "show info\n"))[1])  # type: ignore[index]
+    with opened.tunnel() as connection, held_up(haproxy):
+        connection.sendall(request("/late", method="DELETE"))
+        connection.close()
+        assert not list(log.new()), "the control: it is not there yet"
+        opened.proxy.settle()
+        assert [each.path for each in log.new()] == ["/late"]
 
 
 def errors(opened: Inspected) -> list[dict[str, object]]:

@@ -31,6 +31,7 @@ from sandwright.errors import HostError, ToolMissing, UsageError
 from sandwright.methods import METHODS
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.resolved import ResolvedPolicy
+from support.processtrees import held_up
 
 pytestmark = pytest.mark.needs("squid", "setpriv")
 
@@ -88,6 +89,17 @@ def refused(running: Proxy) -> bool:
             running.greeting + b"CONNECT other.example:443 HTTP/1.1\r\nHost: other.example:443\r\n\r\n"
         )
         return connection.recv(12) == b"HTTP/1.1 403"
+
+
+def test_requests_of_a_sandbox_that_ended_are_in_the_log(tmp_path: Path) -> None:
+    """Also where squid is slow to write them."""
+    with proxy(policy()) as running, held_up(processes(running.directory)["squid"]):
+        asks = running.greeting + b"CONNECT other.example:443 HTTP/1.1\r\nHost: other.example:443\r\n\r\n"
+        with socket.create_connection((running.host, running.port), timeout=PATIENCE) as connection:
+            connection.sendall(asks)
+        assert not list(running.decisions()), "the control: it is not there yet"
+        running.settle()
+        assert [decision.host for decision in running.decisions()] == ["other.example"]
 
 
 def gone(directory: Path) -> bool:

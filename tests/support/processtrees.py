@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 
@@ -31,6 +34,29 @@ def is_there(pid: int) -> bool:
     except OSError:
         return False
     return words[0] not in "ZX"
+
+
+def shown(pids: Iterable[int]) -> list[str]:
+    """What processes are, and in which function of the kernel they wait: for messages of failed tests."""
+    found = []
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            status, where = (Path(f"/proc/{pid}/{name}").read_text() for name in ("stat", "wchan"))
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")
+            found.append(f"{status.partition(')')[0]}) {status.split()[2:6]} {where}: {words[:200]!r}")
+    return found
+
+
+@contextlib.contextmanager
+def held_up(pid: int, seconds: float = 0.3) -> Iterator[None]:
+    """Stop a process, and let it go on after some seconds."""
+    os.kill(pid, signal.SIGSTOP)
+    going_on = threading.Timer(seconds, os.kill, (pid, signal.SIGCONT))
+    going_on.start()
+    try:
+        yield
+    finally:
+        going_on.join()
 
 
 def who_has_open(file: Path) -> list[Path]:

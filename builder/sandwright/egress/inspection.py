@@ -208,6 +208,14 @@ def _await_answer(folder: Path, haproxy: _Started, patience: float) -> None:
         time.sleep(0.003)
 
 
+def await_end_of_connections(folder: Path) -> None:
+    """Wait until a running proxy has no connection but that for this question, for a second at most."""
+    until = time.monotonic() + 1
+    with contextlib.suppress(OSError):
+        while "\nCurrConns: 1\n" not in control(folder, "show info\n") and time.monotonic() < until:
+            time.sleep(0.003)
+
+
 def set_values(folder: Path, file: str, values: Mapping[str, str]) -> None:
     """Replace the content of one of `MAPS` in a running proxy, all at once; it is in its memory only.
 

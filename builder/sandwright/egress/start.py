@@ -17,12 +17,18 @@ from typing import IO, Protocol
 
 import sandwright
 from sandwright import process, user_dirs
-from sandwright.egress.inspection import FOLDER, TRUST, InspectionSettings, write_inspection
+from sandwright.egress.inspection import (
+    FOLDER,
+    TRUST,
+    InspectionSettings,
+    await_end_of_connections,
+    write_inspection,
+)
 from sandwright.egress.log import ProxyDecision, decisions
 from sandwright.egress.proxy_plan import InspectionPlan, ProxyPlan, SquidAccount
 from sandwright.egress.request_log import LOG
 from sandwright.egress.squid_settings import free_port, own_addresses
-from sandwright.egress.supervisor import ASK, SupervisorConfiguration, clean_up
+from sandwright.egress.supervisor import ASK, SupervisorConfiguration, answers, clean_up
 from sandwright.egress.upstream import HostProxies, host_proxies
 from sandwright.environment import PROXY_PORT
 from sandwright.errors import HostError
@@ -87,6 +93,15 @@ class Proxy:
     def alive(self) -> bool:
         """Whether it still runs."""
         return self._supervisor.poll() is None
+
+    def settle(self) -> None:
+        """Wait until the logs have each request of a sandbox that has ended, for about a second at most.
+
+        The proxies write a line after they answered, and the program that asked may have ended before that.
+        """
+        answers(self.host, self.port, self.greeting)
+        if self.requests:
+            await_end_of_connections(self.directory / FOLDER)
 
     def decisions(self) -> Iterator[ProxyDecision]:
         """What it decided until now, oldest first."""

@@ -151,7 +151,8 @@ def _squid(directory: Path, settings: SupervisorConfiguration) -> Iterator[_Star
             process.start(*settings.argv, stdout=error_log, stderr=error_log, cwd="/")
         )
         until = time.monotonic() + settings.patience
-        while not (_is_at_port(squid.pid, settings) and _answers(settings)):
+        greeting = settings.greeting.encode()
+        while not (_is_at_port(squid.pid, settings) and answers(settings.host, settings.port, greeting)):
             if squid.poll() is not None:
                 raise HostError(f"squid ended when it was started: {_last_words(directory)}")
             if time.monotonic() > until:
@@ -182,12 +183,15 @@ def _is_at_port(squid: int, settings: SupervisorConfiguration) -> bool:
     )
 
 
-def _answers(settings: SupervisorConfiguration) -> bool:
-    """Whether the proxy refuses what our rules refuse whatever the policy says: TRACE."""
+def answers(host: str, port: int, greeting: bytes) -> bool:
+    """Whether squid refuses what our rules refuse whatever the policy says: TRACE. That request is in no log.
+
+    A request that it answered before is in its log then: it has one thread.
+    """
     request = b"TRACE http://ready.sandwright.invalid/ HTTP/1.1\r\nHost: ready.sandwright.invalid\r\n\r\n"
     try:
-        with socket.create_connection((settings.host, settings.port), timeout=1) as connection:
-            connection.sendall(settings.greeting.encode() + request)
+        with socket.create_connection((host, port), timeout=1) as connection:
+            connection.sendall(greeting + request)
             response = b""
             while b"\r\n\r\n" not in response and (block := connection.recv(4096)):
                 response += block

@@ -122,7 +122,9 @@ def _run_supervised(
         status = observed.status = _start_launcher(
             session, environment, replace(document, journal=journal), passed
         )
-    observed.hosts = hosts.total() if hosts else None
+    if proxy and hosts:
+        proxy.settle()
+        observed.hosts = hosts.total()
     return status
 
 
@@ -213,6 +215,7 @@ def _start_session_proxy(session: CommandSession, stack: ExitStack, plan: ProxyP
     recording = session.request.recording
     if recording is not None:
         stack.callback(lambda: recording.decisions.extend(running.decisions()))
+        stack.callback(running.settle)
     return running
 
 
