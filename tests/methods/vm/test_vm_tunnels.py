@@ -27,7 +27,7 @@ from sandwright.egress import proxy
 from sandwright.methods.registry import render
 from support.goldens import write_artifacts
 from support.netlab import World
-from support.processtrees import below, eventually, is_there
+from support.processtrees import below, eventually, is_there, shown
 from support.proving import resolver
 from support.rundocuments import launching, proxied
 from support.thorough import THOROUGH, covering, representative
@@ -281,9 +281,11 @@ def test_nothing_is_left(form: str, how: str, tmp_path: Path) -> None:
             for pid in [running.pid] if how == "launcher" else [keeper, running.pid]:
                 os.kill(pid, signal.SIGKILL)
             running.wait(WAIT)
-        assert eventually(lambda: not any(map(is_there, started))), list(filter(is_there, started))
-        with pytest.raises(ConnectionRefusedError):
-            socket.create_connection(("127.0.0.1", exposed), timeout=5)
-    for each in Path("/tmp").glob("sandwright-*/init"):  # as `cleanup` does after both were killed
-        if each.readlink() == Path(argv[0]).with_name("guest"):
-            shutil.rmtree(each.parent)
+        try:
+            assert eventually(lambda: not any(map(is_there, started))), shown(filter(is_there, started))
+            with pytest.raises(ConnectionRefusedError):
+                socket.create_connection(("127.0.0.1", exposed), timeout=5)
+        finally:
+            for each in Path("/tmp").glob("sandwright-*/init"):  # as `cleanup` does after both were killed
+                if each.readlink() == Path(argv[0]).with_name("guest"):
+                    shutil.rmtree(each.parent)
