@@ -2,6 +2,8 @@
 
 Tests of session/review.py: the project stays as it is until `sandwright apply`.
 Tests of cli/review.py.
+Tests of cli/review_prompt.py.
+Tests of workspace/hunks.py.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from session.conftest import Project, eventually
+from session.terminals import terminal
 
 pytestmark = pytest.mark.needs("bwrap")
 
@@ -113,6 +116,64 @@ def test_nobody_is_asked_without_a_terminal(reviewed: Project) -> None:
     assert "no terminal" in _said(reviewed, "apply", "--interactive", status=64)
     assert _said(reviewed, "discard", status=3)
     assert (reviewed.root / "notes").read_text() == "one\n"
+
+
+LINES = [f"line {number}" for number in range(40)]
+
+
+def _ask(project: Project, *answers: str) -> bytes:
+    """What `apply --interactive` shows on a terminal, where each question gets an answer."""
+    words = [*project.command, "apply", "--interactive"]
+    with terminal(words, project.root, project.environ) as shown:
+        said = b""
+        for answer in answers:
+            said += shown.read_until(b"]? ")
+            shown.type(answer.encode() + b"\r")
+        assert shown.end() == 0, (said, shown.seen)
+        return said
+
+
+@pytest.fixture
+def hunks(reviewed: Project) -> Project:
+    """A text with three hunks, and a file that is new."""
+    (reviewed.root / "text").write_text("\n".join(LINES) + "\n")
+    _shell(reviewed, "sed -i -e 's/^line 2$/two/' -e 's/^line 20$/twenty/' -e '$d' text; echo x >zz")
+    return reviewed
+
+
+def _text(**changed: str | None) -> str:
+    lines = [changed.get(each.replace(" ", "_"), each) for each in LINES]
+    return "".join(f"{each}\n" for each in lines if each is not None)
+
+
+@pytest.mark.parametrize(
+    ("answers", "expected", "new", "left"),
+    [
+        (("n", "y", "n", "y"), _text(line_20="twenty"), True, "1 change"),
+        (("?", "y", "d", "n"), _text(line_2="two"), False, "2 changes"),
+        (("n", "a", "y"), _text(line_20="twenty", line_39=None), True, "1 change"),
+        (("y", "q"), _text(line_2="two"), False, "2 changes"),
+        (("a", "y"), _text(line_2="two", line_20="twenty", line_39=None), True, "0 changes"),
+        (("d", "q"), _text(), False, "2 changes"),
+    ],
+    ids=["one", "the first", "the rest", "quit", "all", "none"],
+)
+def test_hunks_are_chosen_on_a_terminal(
+    hunks: Project, answers: tuple[str, ...], expected: str, new: bool, left: str
+) -> None:
+    said = _ask(hunks, *answers)
+    assert b"Apply this hunk of text (1/3) [y,n,q,a,d,?]? " in said
+    assert (b"a - apply this hunk and the rest of the file" in said) == ("?" in answers)
+    assert (hunks.root / "text").read_text() == expected
+    assert (hunks.root / "zz").exists() == new
+    assert left in _said(hunks, "changes")
+    whole = _text(line_2="two", line_20="twenty", line_39=None)
+    assert _shell(hunks, "cat text") == whole, "the copy keeps what was not taken"
+    if expected != _text():
+        _said(hunks, "undo")
+        assert (hunks.root / "text").read_text() == _text()
+    _said(hunks, "apply")
+    assert (hunks.root / "text").read_text() == whole
 
 
 def test_a_conflict_stays(reviewed: Project) -> None:

@@ -15,7 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandwright import process
-from sandwright.workspace.diff import MOST_BYTES, SECONDS, diff_change, unified, without_objects
+from sandwright.workspace.changes import Change
+from sandwright.workspace.diff import MOST_BYTES, SECONDS, diff_change, groups, unified, without_objects
+from sandwright.workspace.hunks import Hunks
 from support.workspaces import Review, review
 
 __all__ = ["review"]
@@ -137,6 +139,29 @@ def _patched(old: list[bytes], diff: list[bytes]) -> list[bytes]:
             if line[:1] in b" +":
                 made.append(text)
     return made + old[at:]
+
+
+@given(
+    removed=st.sets(st.integers(0, 79), max_size=8),
+    added=st.sets(st.integers(0, 79), max_size=8),
+    skipped=st.sets(st.integers(0, 15)),
+)
+def test_chosen_hunks_make_what_patch_makes_of_them(
+    removed: set[int], added: set[int], skipped: set[int]
+) -> None:
+    old = [b"%d\n" % number for number in range(80)]
+    new = [
+        line
+        for number, each in enumerate(old)
+        for line in ([b"new\n"] * (number in added) + [each] * (number not in removed))
+    ]
+    whole = Hunks(Change(b"a", "changed", None, None), old, new, list(groups(old, new)))
+    every = range(len(whole.groups))
+    taken = [number for number in every if number not in skipped]
+    assert whole.content(()) == b"".join(old)
+    assert whole.content(every) == b"".join(new)
+    diff = [line for number in taken for line in whole.lines(number)]
+    assert whole.content(taken) == b"".join(_patched(old, diff))
 
 
 def _permuted() -> tuple[list[bytes], list[bytes]]:

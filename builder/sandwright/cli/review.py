@@ -11,6 +11,7 @@ from time import time as time_now
 
 from sandwright.cli import console
 from sandwright.cli.policy_arguments import request_for
+from sandwright.cli.review_prompt import ask_for_changes, print_diff
 from sandwright.cli.review_summary import counts_by_kind, print_summary, print_withheld
 from sandwright.errors import HostError, UsageError, VerdictError
 from sandwright.lazy import load
@@ -24,7 +25,7 @@ from sandwright.workspace import undo as undoing
 from sandwright.workspace.base import read_base
 from sandwright.workspace.changes import Change
 from sandwright.workspace.destination import Applied
-from sandwright.workspace.diff import diff_change, without_objects
+from sandwright.workspace.diff import without_objects
 from sandwright.workspace.links import ProjectLinks
 from sandwright.workspace.store import (
     DEFAULT,
@@ -86,10 +87,9 @@ def apply(
         if held:
             free += [each.change for each in back if not each.refused]
             back = [each for each in back if each.refused]
-        if interactive:
-            free = [each for each in free if _agrees_to(copy, each)]
+        free, contents = ask_for_changes(copy, free) if interactive else (free, {})
         number = _next_number(copy)
-        applied = applying.apply(copy, free, number)
+        applied = applying.apply(copy, free, number, contents)
     _print_applied(applied, back, len(free), number)
 
 
@@ -199,16 +199,10 @@ def _is_at_or_in(path: bytes, above: bytes) -> bool:
 def _print_diffs(copy: Workspace, found: Sequence[Change]) -> None:
     printed, objects = without_objects(found)
     for each in printed:
-        _print_diff(copy, each)
+        print_diff(copy, each)
     for folder, members in objects.items():
         size = console.size(sum(each.new.size for each in members if each.new is not None))
         console.line(f"{os.fsdecode(folder)}: objects of Git: {counts_by_kind(members)} ({size}), not shown")
-
-
-def _print_diff(copy: Workspace, change: Change) -> None:
-    text = b"".join(diff_change(copy, change)).decode("utf-8", "backslashreplace")
-    for line in text.removesuffix("\n").split("\n"):
-        console.line(line)
 
 
 def _changes_as_data(
@@ -250,11 +244,6 @@ def _refuse_conflicts(conflicts: Sequence[tuple[bytes, str]], *, others: int = 0
         console.line(f"conflict: {os.fsdecode(path)}: {reason}")
     if conflicts or others:
         raise VerdictError(f"{console.counted(len(conflicts) + others, 'change')} not applied")
-
-
-def _agrees_to(copy: Workspace, change: Change) -> bool:
-    _print_diff(copy, change)
-    return _asks_and_agrees(f"Apply {os.fsdecode(change.path)}? [y/N] ")
 
 
 def _can_ask() -> bool:

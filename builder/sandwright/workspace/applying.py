@@ -6,8 +6,9 @@ import contextlib
 import itertools
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from sandwright.errors import HostError
 from sandwright.rootfs.unpacking.removal import OPEN_DIRECTORY
@@ -37,10 +38,16 @@ _BATCH = 256
 """Steps that are written to the journal at once, before the first of them is done."""
 
 
-def apply(workspace: Workspace, chosen: Sequence[Change], number: int) -> Applied:
+def apply(
+    workspace: Workspace,
+    chosen: Sequence[Change],
+    number: int,
+    contents: Mapping[bytes, bytes] = MappingProxyType({}),
+) -> Applied:
     """Make the project what the copy is at the chosen paths, where the project is as it was copied.
 
-    What differs is a conflict and stays. Directories above a chosen path are made if they are missing. The
+    What differs is a conflict and stays. Directories above a chosen path are made if they are missing. A path
+    in `contents` gets that content instead of the copy's (`hunks.Hunks.taking` makes its change). The
     journal gets the number, which may be that of an apply that was killed. The caller holds the lock.
     Raise HostError where the project is another directory, and for what this machine can't do, such as a
     full disk: what was applied until then stays, and can be undone.
@@ -53,7 +60,7 @@ def apply(workspace: Workspace, chosen: Sequence[Change], number: int) -> Applie
         with contextlib.ExitStack() as stack:
             project = stack.enter_context(opened_project(workspace, base))
             tree = stack.enter_context(closing(os.open(workspace.tree, OPEN_DIRECTORY)))
-            source = stack.enter_context(contextlib.closing(TreeSource(tree)))
+            source = stack.enter_context(contextlib.closing(TreeSource(tree, contents)))
             destination = Destination(project, source, named=_base_directories(base))
             stack.enter_context(contextlib.closing(destination))
             killed = settle_killed(workspace, destination)

@@ -27,6 +27,10 @@ _PIECE = 4000
 """Lines that are compared at most, as the time of a single step grows with their square."""
 
 _CONTEXT = 3
+
+Group = list[tuple[str, int, int, int, int]]
+"""A hunk: what happens to which lines of both texts, as `difflib` gives it, with equal lines around."""
+
 _NO_NEWLINE = b"\\ No newline at end of file\n"
 
 
@@ -61,9 +65,8 @@ def diff_change(workspace: Workspace, change: Change) -> list[bytes]:
     The old side is the project's file as it is now; a line says so where that is not what was copied. What is
     no text, or longer than `MOST_BYTES`, is one line.
     """
-    old, is_current = _project_side(workspace, change)
-    new = _copy_side(workspace, change)
-    lines = list(_header(change))
+    old, new, is_current = sides(workspace, change)
+    lines = list(header(change))
     if not is_current:
         lines.append(
             b"The project's file was changed since it was copied; this compares with it as it is now.\n"
@@ -80,12 +83,19 @@ def diff_change(workspace: Workspace, change: Change) -> list[bytes]:
     return lines + list(unified(old.splitlines(keepends=True), new.splitlines(keepends=True)))
 
 
+def sides(workspace: Workspace, change: Change) -> tuple[bytes | None, bytes | None, bool]:
+    """The old and the new content, None for what is too long, and whether the old one is what was copied."""
+    old, is_current = _project_side(workspace, change)
+    return old, _copy_side(workspace, change), is_current
+
+
 def _path_in_one_line(path: bytes) -> bytes:
     """A path whose line breaks do not begin lines of the diff."""
     return path.replace(b"\n", b"\\n")
 
 
-def _header(change: Change) -> Iterator[bytes]:
+def header(change: Change) -> Iterator[bytes]:
+    """The lines above the hunks that say which path changed, and how its kind and mode did."""
     old, new = change.old, change.new
     yield b"diff a/" + _path_in_one_line(change.path) + b" b/" + _path_in_one_line(change.path) + b"\n"
     if old is None and new is not None:
@@ -145,16 +155,21 @@ def _content_at(parent: int, name: bytes, kind: str) -> bytes | None:
 
 def unified(old: Sequence[bytes], new: Sequence[bytes]) -> Iterator[bytes]:
     """The hunks of a unified diff of two texts, by their lines."""
-    for group in _groups(old, new):
-        first, last = group[0], group[-1]
-        spans = _hunk_range(first[1], last[2]), _hunk_range(first[3], last[4])
-        yield b"@@ -%s +%s @@\n" % spans
-        for tag, old_start, old_end, new_start, new_end in group:
-            if tag == "equal":
-                yield from _prefixed(b" ", old[old_start:old_end])
-            else:
-                yield from _prefixed(b"-", old[old_start:old_end])
-                yield from _prefixed(b"+", new[new_start:new_end])
+    for group in groups(old, new):
+        yield from hunk_lines(old, new, group)
+
+
+def hunk_lines(old: Sequence[bytes], new: Sequence[bytes], group: Group) -> Iterator[bytes]:
+    """One hunk of a unified diff."""
+    first, last = group[0], group[-1]
+    spans = _hunk_range(first[1], last[2]), _hunk_range(first[3], last[4])
+    yield b"@@ -%s +%s @@\n" % spans
+    for tag, old_start, old_end, new_start, new_end in group:
+        if tag == "equal":
+            yield from _prefixed(b" ", old[old_start:old_end])
+        else:
+            yield from _prefixed(b"-", old[old_start:old_end])
+            yield from _prefixed(b"+", new[new_start:new_end])
 
 
 def _hunk_range(start: int, end: int) -> bytes:
@@ -172,7 +187,7 @@ def _prefixed(mark: bytes, lines: Sequence[bytes]) -> Iterator[bytes]:
             yield _NO_NEWLINE
 
 
-def _groups(old: Sequence[bytes], new: Sequence[bytes]) -> Iterator[list[tuple[str, int, int, int, int]]]:
+def groups(old: Sequence[bytes], new: Sequence[bytes]) -> Iterator[Group]:
     """The hunks, of what is between the equal beginning and end."""
     start = 0
     while start < min(len(old), len(new)) and old[start] == new[start]:

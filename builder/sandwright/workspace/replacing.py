@@ -11,6 +11,9 @@ import contextlib
 import errno
 import os
 import stat
+import time
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from sandwright.workspace.below import (
@@ -26,7 +29,7 @@ from sandwright.workspace.below import (
     text_digest,
 )
 from sandwright.workspace.exchange import Unsupported, exchange, hold_off_writers, rename_new
-from sandwright.workspace.filecopy import NEW_FILE, copy_content
+from sandwright.workspace.filecopy import NEW_FILE, copy_content, write_all
 
 CHANGED = "it was changed in the project, too"
 MADE = "it was made in the project, too"
@@ -54,13 +57,19 @@ class Source(Protocol):
 
 
 class TreeSource:
-    """The files below an open directory."""
+    """The files below an open directory. `contents` are in the place of some files."""
 
-    def __init__(self, root: int) -> None:
+    def __init__(self, root: int, contents: Mapping[bytes, bytes] = MappingProxyType({})) -> None:
         self._folders = OpenFolders(root)
+        self._contents = contents
 
     def content(self, path: bytes) -> tuple[int, int]:
         """An open file."""
+        if path in self._contents:
+            fd = os.memfd_create("content")
+            write_all(fd, self._contents[path])
+            os.lseek(fd, 0, os.SEEK_SET)
+            return fd, time.time_ns()
         parent, name = self._folders.parent(path)
         fd = open_locked(_there(parent), name, OPEN_FILE)
         return fd, os.fstat(fd).st_mtime_ns

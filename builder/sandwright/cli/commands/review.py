@@ -33,7 +33,7 @@ COMMANDS = (
         positional=(_PATHS,),
         options=(
             Option("held", "", "also take the named paths that are held back"),
-            Option("interactive", "", "ask for each file", short="i"),
+            Option("interactive", "", "ask for each file and hunk", short="i"),
             _WORKSPACE,
             POLICY,
         ),
