@@ -198,22 +198,32 @@ def test_without_its_holder_the_run_ends(detached: Project) -> None:
 
 
 def test_of_a_run_without_a_terminal_the_output_is_shown(detached: Project) -> None:
-    words = (
-        "run",
-        "--detach",
-        "--name",
-        "web",
-        "--",
-        "sh",
-        "-c",
-        "echo up; while [ ! -e go ]; do sleep 0.1; done",
-    )
+    """The exit status is that of the run, whatever the command prints."""
+    script = "echo up; while [ ! -e go ]; do sleep 0.1; done"
+    script += "; echo 'sandwright: the command ended with status 0'"
+    words = ("run", "--detach", "--name", "web", "--", "sh", "-c", f"{script}; exit 5")
     assert detached.sandwright(*words).returncode == 0
     with _attached(detached) as shown:
         shown.read_until(b"up\r\n")
         (detached.root / "go").touch()
-        assert shown.end() == 0
-        assert b"ended with status 0" in shown.rest()
+        assert shown.end() == 5
+        assert b"ended with status 5" in shown.rest()
+
+
+def test_a_run_without_a_terminal_that_was_killed_has_no_status(detached: Project) -> None:
+    words = ("run", "--detach", "--name", "web", "--", "sh", "-c", "echo up; exec sleep 300")
+    assert detached.sandwright(*words).returncode == 0
+    (found,) = re.findall(rb'"pid": (\d+)', detached.sandwright("status", "--json").stdout)
+    with _attached(detached) as shown:
+        shown.read_until(b"up\r\n")
+        for pid in (
+            int(Path(f"/proc/{int(found)}/stat").read_text().rpartition(")")[2].split()[1]),
+            int(found),
+        ):
+            os.kill(pid, signal.SIGKILL)
+        assert shown.end() == 125
+        assert b"web was killed: its log has no exit status" in shown.rest()
+    eventually(lambda: detached.run("true").returncode == 0 and detached.records() == [], "a record is left")
 
 
 @pytest.mark.parametrize(

@@ -75,8 +75,10 @@ def attach(address: str, keys: bytes, notify: Callable[[str], None]) -> int:
     if not os.path.lexists(path):
         find_log(address)  # or it is in the foreground
         notify(f"session {address} has no terminal (`run --detach --tty`): only its output is shown")
-        copy_log(record.session, sys.stdout.buffer, follow=True)
-        return 0
+        status = copy_log(record.session, sys.stdout.buffer, follow=True)
+        if status is None:
+            raise user_dirs.error(f"session {address} was killed: its log has no exit status")
+        return status
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as end:
         try:
             with socket_name(path) as name:

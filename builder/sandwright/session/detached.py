@@ -43,6 +43,8 @@ _DENIALS = ".denials"
 _ENDING = (signal.SIGINT, signal.SIGTERM)
 _REPORTS = b"sandwright: "
 _ENDED = "the command ended with status"
+_END_LINE = re.compile(rb"sandwright: the command ended with status (\d{1,3})\n\Z")
+_LONGEST_END = 80
 _TERMINAL = "sandwright.session.held_terminal"
 
 
@@ -213,20 +215,24 @@ def stop(address: str, within: float) -> bool:
     raise user_dirs.error(f"session {address} (PID {record.pid}) does not end")
 
 
-def copy_log(address: str, output: BinaryIO, *, follow: bool) -> None:
+def copy_log(address: str, output: BinaryIO, *, follow: bool) -> int | None:
     """Write what a detached run has printed; with `follow`, until it has ended.
 
-    Raise UsageError where there is no log.
+    Give the exit status that the last line says, None where it goes on or was killed. Raise UsageError where
+    there is no log.
     """
     log = find_log(address)
+    last = b""
     with log.open("rb") as file:
         while True:
             ended = _is_written(log)
             while chunk := file.read(1 << 16):
                 output.write(chunk)
+                last = (last + chunk)[-_LONGEST_END:]
             output.flush()
             if ended or not follow:
-                return
+                said = _END_LINE.search(last) if ended else None
+                return int(said[1]) if said else None
             time.sleep(_POLL * 5)
 
 
