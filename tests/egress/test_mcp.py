@@ -136,6 +136,26 @@ def test_no_other_path_leads_to_the_raw_list(opened: Inspected, server: McpServe
     assert (len(arrived), server.called) == (1, [])
 
 
+@pytest.mark.parametrize("target", ["/mcp%2F", "/MCP%2fmessages"])
+def test_an_escaped_slash_leads_to_no_other_rule(opened: Inspected, server: McpServer, target: str) -> None:
+    """Where a rule of the host allows such slashes."""
+    with opened.arriving() as arrived:
+        assert ask(opened, call("delete_repo"), target=target).status == 403
+        assert ask(opened, LIST, target="/other%2Fmcp").status == 200
+    assert (len(arrived), server.called) == (1, [])
+
+
+@pytest.mark.parametrize("filling", ["a", "%20", "%C3%A9", "a/"])
+def test_a_long_path_leads_past_no_rule(opened: Inspected, filling: str) -> None:
+    """A regular expression that repeats a group matches nothing when PCRE runs out of its stack."""
+    end = "/more" if "/" in filling else "/tools"
+    with opened.arriving() as arrived:
+        for length in (*range(1500, 2600, 60), 7000):
+            name = (filling * (length // len(filling))).rstrip("/")
+            ask(opened, call("delete_repo"), target=f"/{name}{end}")
+    assert [each.line[-20:] for each in arrived] == []
+
+
 def test_a_chunked_message_is_read_as_a_whole(opened: Inspected, server: McpServer) -> None:
     for name in ("search", "delete_repo"):
         text = json.dumps(call(name)).encode()
