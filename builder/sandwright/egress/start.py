@@ -22,7 +22,7 @@ from sandwright.egress.log import ProxyDecision, decisions
 from sandwright.egress.proxy_plan import InspectionPlan, ProxyPlan, SquidAccount
 from sandwright.egress.request_log import LOG
 from sandwright.egress.squid_settings import free_port, own_addresses
-from sandwright.egress.supervisor import ASK, SupervisorConfiguration, clean_up
+from sandwright.egress.supervisor import ASK, MAX_LOGS, SupervisorConfiguration, clean_up
 from sandwright.egress.upstream import HostProxies, host_proxies
 from sandwright.environment import PROXY_PORT
 from sandwright.errors import HostError
@@ -211,6 +211,7 @@ def _supervisor_settings(
         log,
         patience,
         _inspection_settings(plan.inspection, location),
+        MAX_LOGS,
     )
 
 
