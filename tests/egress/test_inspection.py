@@ -240,6 +240,22 @@ def test_no_spelling_of_a_path_passes(opened: Inspected, name: str) -> None:
     check(opened, request(PATHS[name]), PLAIN)
 
 
+@pytest.mark.parametrize("length", [1000, 3000, 7000])
+@pytest.mark.parametrize("filling", ["_", "%20", "a&", "_a", "x_http_"])
+def test_a_long_query_hides_no_other_method(opened: Inspected, filling: str, length: int) -> None:
+    """A regular expression that repeats a group matches nothing when PCRE runs out of its stack."""
+    query = filling * (length // len(filling))
+    check(opened, request(f"{TARGET}?{query}&_method=DELETE"), request(f"{TARGET}?{query}&method=DELETE"))
+
+
+def test_a_long_path_is_read(opened: Inspected) -> None:
+    """Also one that needs as many characters as a request may have."""
+    for filling in ("a", "%20", "%C3%A9", "a/"):
+        for length in (1000, 3000, 7000):
+            name = (filling * (length // len(filling))).rstrip("/")
+            assert opened.ask(request(f"/stream/{name}")).status == 200, (filling, length)
+
+
 @pytest.mark.parametrize("name", REQUESTS)
 def test_no_such_request_passes(opened: Inspected, name: str) -> None:
     allowed = post(*POST) if REQUESTS[name].startswith(b"POST") else PLAIN

@@ -106,6 +106,32 @@ def gone(directory: Path) -> bool:
     return not directory.exists() and not processes(directory)
 
 
+def test_its_logs_do_not_fill_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are in a file system of the host, often in memory. Nothing passes that is not logged."""
+    monkeypatch.setattr(start, "MAX_LOGS", 100_000)
+    name = f"{'a' * 60}.{'b' * 60}.{'c' * 60}.example"
+    request = f"GET http://{name}/ HTTP/1.1\r\nHost: {name}\r\n\r\n".encode() * 50
+    with proxy(policy()) as running:
+        assert refused(running)
+
+        def stopped() -> bool:
+            with contextlib.suppress(OSError):
+                with socket.create_connection((running.host, running.port), timeout=PATIENCE) as connection:
+                    connection.sendall(running.greeting + request)
+                    connection.shutdown(socket.SHUT_WR)
+                    while connection.recv(65536):
+                        pass
+                return False
+            return set(processes(running.directory)) == {"supervisor"}
+
+        assert eventually(stopped), "it goes on"
+        written = running.log.stat().st_size
+        assert len(list(running.decisions())) > 100, "the session can read them"
+        assert written < 100_000_000
+        assert running.alive
+    assert eventually(lambda: gone(running.directory))
+
+
 def test_it_is_there_and_then_it_is_not(tmp_path: Path) -> None:
     before, log = memory(tmp_path), tmp_path / "egress.jsonl"
     with proxy(policy(), log=log) as running:

@@ -14,6 +14,7 @@ import gzip
 import json
 import os
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Iterator
@@ -134,6 +135,26 @@ def test_no_other_path_leads_to_the_raw_list(opened: Inspected, server: McpServe
         assert opened.ask(request(target, host=AUTHORITY), TOOLS).status == 403
         assert ask(opened, LIST, target="/other").status == 200
     assert (len(arrived), server.called) == (1, [])
+
+
+@pytest.mark.parametrize("target", ["/mcp%2F", "/MCP%2fmessages"])
+def test_an_escaped_slash_leads_to_no_other_rule(opened: Inspected, server: McpServer, target: str) -> None:
+    """Where a rule of the host allows such slashes."""
+    with opened.arriving() as arrived:
+        assert ask(opened, call("delete_repo"), target=target).status == 403
+        assert ask(opened, LIST, target="/other%2Fmcp").status == 200
+    assert (len(arrived), server.called) == (1, [])
+
+
+@pytest.mark.parametrize("filling", ["a", "%20", "%C3%A9", "a/"])
+def test_a_long_path_leads_past_no_rule(opened: Inspected, filling: str) -> None:
+    """A regular expression that repeats a group matches nothing when PCRE runs out of its stack."""
+    end = "/more" if "/" in filling else "/tools"
+    with opened.arriving() as arrived:
+        for length in (*range(1500, 2600, 60), 7000):
+            name = (filling * (length // len(filling))).rstrip("/")
+            ask(opened, call("delete_repo"), target=f"/{name}{end}")
+    assert [each.line[-20:] for each in arrived] == []
 
 
 def test_a_chunked_message_is_read_as_a_whole(opened: Inspected, server: McpServer) -> None:
@@ -360,6 +381,49 @@ def test_the_filter_is_restricted(opened: Inspected) -> None:
     assert (status["NoNewPrivs"], status["Seccomp"]) == ("1", "2")
     assert {status[each] for each in ("CapPrm", "CapEff", "CapBnd", "CapAmb")} == {"0" * 16}
     assert (process / "environ").read_bytes() == f"PATH={os.defpath}\0".encode()
+
+
+def resident(process: Path) -> int:
+    """The memory of a process, in MiB."""
+    return int((process / "status").read_text().partition("VmRSS:")[2].split()[0]) >> 10
+
+
+@pytest.mark.parametrize("way", ["requests", "events"])
+def test_messages_that_do_not_end_take_bounded_memory(opened: Inspected, server: McpServer, way: str) -> None:
+    """It is the host's: a sandbox's own limits do not hold for it. Small messages pass meanwhile."""
+    process, text = processes(opened)["filter"], json.dumps({"x": "x" * (4 << 20)})[:-1].encode()
+    before = resident(process)
+    endless = post(call("search", arguments={"q": "x" * ((4 << 20) - 500)}))[:-2]
+    if way == "events":
+        server.said = ("text/event-stream", b"data: " + text)
+        opened.canary.pause = 5.0
+        endless = post(call("search"))
+    with contextlib.ExitStack() as stack:
+        for _ in range(60):
+            connection = stack.enter_context(opened.tunnel(TOOLS))
+            connection.setblocking(False)
+            stack.callback(connection.close)
+            threading.Thread(target=send_all, args=(connection, endless), daemon=True).start()
+        time.sleep(4)
+        grown = resident(process) - before
+        server.said = None
+        assert grown < 100
+        assert ask(opened, call("search")).status == 200
+    until(
+        lambda: ask(opened, call("search", arguments={"q": "x" * (1 << 20)})).status == 200,
+        "no place is free",
+    )
+
+
+def send_all(connection: ssl.SSLSocket, data: bytes) -> None:
+    """Send what is taken, for ten seconds."""
+    end = time.monotonic() + 10
+    with contextlib.suppress(OSError, ValueError):
+        while data and time.monotonic() < end:
+            try:
+                data = data[connection.send(data[:65536]) :]
+            except (ssl.SSLWantWriteError, ssl.SSLWantReadError):
+                time.sleep(0.01)
 
 
 @pytest.mark.parametrize("greeting", [b"", b"PROXY TCP6 fd00::1 ::1 1 6\r\n", b"x" * 200])

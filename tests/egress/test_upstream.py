@@ -197,6 +197,36 @@ def found_by_doctor(**variables: str) -> list[str]:
     return list(try_upstream(variables))
 
 
+INJECTED = (
+    "fe80::1%lo\nacl evil dstdomain web.example\nhttp_access allow evil",
+    "fe80::1%x\r\nhttp_access allow all\r\n#",
+    "fe80::1%x y",
+    "[fe80::1%x\nhttp_access allow all]:80",
+    "fe80::1%x\u2028http_access allow all",
+)
+"""Addresses with a zone, in which Python takes every character but `%` and `/`."""
+
+
+@pytest.mark.parametrize("item", INJECTED)
+def test_an_item_of_no_proxy_is_no_line_of_squid_s(item: str) -> None:
+    found = host_proxies({"HTTPS_PROXY": "http://proxy.example:3128", "NO_PROXY": item})
+    assert (found.direct, found.unknown) == ((), (item.lower().strip(),))
+
+
+@pytest.mark.parametrize("item", ["[fe80::1%x y]", "[fe80::1%25x login=PASS]", "[fe80::1%lo]", "u\udcff:p@p"])
+def test_a_proxy_has_no_other_words_of_squid_s(item: str) -> None:
+    with pytest.raises(HostError, match="HTTPS_PROXY "):
+        host_proxies({"HTTPS_PROXY": f"http://{item}:3128"})
+
+
+def test_no_item_of_no_proxy_opens_squid(
+    monkeypatch: pytest.MonkeyPatch, names: Path, company: CompanyProxy
+) -> None:
+    url = f"http://{WORLD}:{company.port}"
+    with behind(monkeypatch, names, "far.example", https_proxy=url, NO_PROXY=INJECTED[0]) as running:
+        assert ask(running, connect("web.example:443")).reason == "host"
+
+
 def test_doctor_tries_it() -> None:
     """A proxy that answers, that asks for a login, and that refuses it."""
     with company_proxy({}) as company:

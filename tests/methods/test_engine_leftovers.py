@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from sandwright import process
-from sandwright.errors import HostError
+from sandwright.errors import CommandFailed, HostError
 from sandwright.methods.contract import Leftover
 from sandwright.methods.registry import backend
 from sandwright.methods.shared.engine.backend import LABEL
@@ -66,6 +66,37 @@ def test_networks(engine: str, names: list[str], tmp_path: Path, monkeypatch: py
     finally:
         for name in names:
             process.run(engine, "network", "rm", name, timeout=60, check=False)
+
+
+@pytest.mark.parametrize("engine", ["docker", "podman"])
+@pytest.mark.parametrize("fault", ["the container is not removed", "no answer"])
+def test_the_directory_of_a_container_that_goes_on_stays(
+    engine: str, fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run is known by it alone: later ones would remove what keeps the container from creating names."""
+    name = "sandwright-0123456789"
+    run = tmp_path / "sandwright" / "runs" / name
+    run.mkdir(parents=True)
+    (run / "owner").write_text(f"{engine}\n1 1\n1 1\n")
+    listed = tmp_path / "listed"
+    listed.write_text(f"{name}\t0123456789abcdef\n")
+    client = f"#!/bin/sh\ncase $1 in ps) cat {listed} ;; rm) echo no >&2; exit 1 ;; esac\n"
+    (tmp_path / engine).write_text(client)
+    (tmp_path / engine).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    container, directory = backend(engine).leftovers(())
+    assert [container.kind, directory.kind] == ["container", "directory"]
+    with pytest.raises(CommandFailed):
+        backend(engine).remove(container)
+    if fault == "no answer":
+        listed.unlink()
+    with pytest.raises(CommandFailed if fault == "no answer" else HostError, match=r"No such file|goes on"):
+        backend(engine).remove(directory)
+    assert run.exists()
+    listed.write_text("")
+    backend(engine).remove(directory)
+    assert not run.exists()
 
 
 MONITOR = """

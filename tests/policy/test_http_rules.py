@@ -12,6 +12,7 @@ import pytest
 from sandwright.policy.http_rules import (
     OVERRIDES,
     OVERRIDING_QUERY,
+    SEGMENTS,
     HttpHost,
     HttpRule,
     git_rules,
@@ -19,7 +20,9 @@ from sandwright.policy.http_rules import (
     http_method,
     http_path,
     lookalike_regex,
+    path_regex,
     pattern_regex,
+    tools_regex,
 )
 from sandwright.policy.provenance import PolicySource
 
@@ -70,6 +73,24 @@ def test_an_escaped_slash_counts_as_one() -> None:
     assert isinstance(npm.decide("GET", "/a/b%2fc"), HttpRule)
     for target in ("/@s%2f..", "/@s%2f.", "/@s%2f%2fx", "/a%2f../b", "/a/b%2f/c", "/a/..%2fb"):
         assert npm.decide("GET", target) == "spelling", target
+
+
+REFUSING = {
+    "another method in the query": OVERRIDING_QUERY,
+    "segments": SEGMENTS,
+    "headers": header_regex(OVERRIDES),
+    "headers like one": lookalike_regex("x-api-key"),
+    "a path": path_regex(slashes=True),
+    **{
+        path: tools_regex(path) for path in ("/mcp", "/*/mcp", "/**/a*b/**/c", "/a/**", "/**", "/", "/@a%2f*")
+    },
+}
+
+
+@pytest.mark.parametrize("name", REFUSING)
+def test_no_regex_that_refuses_repeats_a_group(name: str) -> None:
+    """Each turn of a group takes of PCRE's stack; without any left nothing is found, so nothing refused."""
+    assert re.findall(r"(?<!\\)\)(?:[*+](?!\+)|\{)", REFUSING[name]) == []
 
 
 @pytest.mark.parametrize(

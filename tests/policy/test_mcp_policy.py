@@ -113,6 +113,24 @@ def test_other_paths_and_several_rules() -> None:
     assert isinstance(host.decide("POST", "/none/mcp", "tools/list"), HttpRule)
 
 
+@pytest.mark.parametrize(
+    ("path", "spellings"),
+    [
+        ("/mcp", ("/mcp%2F", "/mcp%2fmessages", "/mcp/a%2fb", "/MCP%2F")),
+        ("/srv/@a%2fb", ("/srv/@a/b", "/srv%2F@a%2Fb", "/srv/@a%2fb%2Fc")),
+    ],
+)
+def test_an_escaped_slash_leads_to_no_other_rule(path: str, spellings: tuple[str, ...]) -> None:
+    """Servers that decode a path before they look for its handler take it for a slash (CGI, WSGI)."""
+    tools = f"{{host: m.example, paths: ['{path}'], mcp: {{tools: [search]}}}}"
+    host = _host(tools, BESIDE, "{host: m.example, paths: ['/@npm%2f*']}")
+    assert {each: host.decide("POST", each, "tools/call delete") for each in spellings} == dict.fromkeys(
+        spellings, "rule"
+    )
+    assert isinstance(host.decide("POST", "/@npm%2fmcp"), HttpRule)
+    assert isinstance(host.decide("POST", path, "tools/call search"), HttpRule)
+
+
 FLOOR = f"network: {{mode: proxy, http: [{MCP}, {BESIDE}]}}\n"
 
 
@@ -198,7 +216,7 @@ def test_the_gate_takes_what_is_rendered() -> None:
     [
         ("use_backend filter_1 if tools", "# none"),
         ("server filter 127.0.0.1:${SW_FILTER}", "server host 127.0.0.1:${SW_OUT}"),
-        ("acl tools path -m reg -i '^/mcp(/.*)?$'", "acl tools path -m str /none"),
+        ("acl tools path -m reg -i '^(/|%2[Ff])mcp((/|%2[Ff]).*)?$'", "acl tools path -m str /none"),
         ("if !tools paths_2", "if paths_2"),
     ],
 )

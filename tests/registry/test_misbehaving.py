@@ -154,6 +154,15 @@ def much(status: int, sent: list[int], **headers: str) -> Fault:
     return fault
 
 
+def forgetful(last: str) -> Fault:
+    """Say that so much of an upload is there."""
+
+    def fault(handler: Handler) -> bool:
+        return answer(202, Location=handler.path, Range=last)(handler)
+
+    return fault
+
+
 def to_itself(handler: Handler) -> bool:
     return answer(302, Location=handler.path)(handler)
 
@@ -799,6 +808,22 @@ class TestUploads:
         registry.fault("^PATCH", lambda h: answer(202, Location=h.path, Range="0-99999999")(h))
         with pytest.raises(RegistryError, match="it claims to have 100000000 bytes, and 524288 were sent"):
             use(registry, send_in_chunks)
+
+    @pytest.mark.parametrize("last", ["0-0", "0-1"])
+    def test_a_registry_that_forgets_each_chunk(self, registry: StandIn, last: str) -> None:
+        """It would get the same bytes again and again, as long as it likes."""
+        registry.fault("uploads/", honest, *[forgetful(last)] * 40, error(500, "UNKNOWN"))
+        with pytest.raises(RegistryError, match=r"it has [02] bytes after 5242\d\d were sent"):
+            use(registry, send_in_chunks)
+        assert len(registry.lines("^PATCH")) == QUICK.attempts
+
+    def test_a_registry_that_forgets_what_it_had(self, registry: StandIn) -> None:
+        """Every other chunk is lost with all before it: there is success in between, and no progress."""
+        teeth = [forgetful("0-524287"), error(500, "UNKNOWN"), forgetful("0-0")] * 40
+        registry.fault("uploads/", honest, *teeth, error(400, "END"))
+        with pytest.raises(RegistryError, match="500"):
+            use(registry, send_in_chunks)
+        assert len(registry.lines("^PATCH")) == 2 * QUICK.attempts
 
     def test_a_registry_that_stores_something_else(self, registry: StandIn) -> None:
         registry.fault("^PUT", answer(201, Docker_Content_Digest=digest_of(b"else")))

@@ -105,6 +105,30 @@ def test_a_record_stays_as_long_as_something_it_leads_to(here: Path) -> None:
     assert not state.read(session)
 
 
+def test_containers_go_before_placeholders_and_records_last(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A container that goes on could create what a placeholder stands for; the record alone names both."""
+    made = here / "placeholder"
+    made.mkdir(mode=0o555)
+    made.chmod(0o1555)
+    with _session() as ended, _session() as outlived:
+        session = _record(here, ended, placeholders=(str(made),))
+        ended.communicate()
+        found = {
+            name: Leftover(name, "container", f"sandwright-{name}", session) for name in registry.names()
+        }
+        for each in registry.names():
+            monkeypatch.setattr(
+                type(registry.backend(each)), "leftovers", lambda self, _going_on: [found[self.name]]
+            )
+        monkeypatch.setattr(stale, "processes", lambda: {outlived.pid: session})
+        monkeypatch.setattr(cleanup, "_GRACE", 0.0)
+        kinds = [each.kind for each in cleanup.leftovers() if each.session == session]
+        outlived.communicate()
+    assert kinds == ["process", *["container"] * len(found), "file", "record"]
+
+
 def test_a_cache_of_a_project_in_which_a_session_began_stays(here: Path) -> None:
     cache = here / "home/.local/state/sandwright/caches"
     with _session() as running:

@@ -43,7 +43,8 @@ network:
     - {{host: '{NPM}:{PORT}', methods: [GET], paths: ['/@acme%2f*']}}
     - {{host: '{GIT}:{PORT}', git: read, repos: ['acme/*']}}
     - {{host: '{TOOLS}:{PORT}', mcp: {{tools: [search, fetch, 'get_*']}}}}
-    - {{host: '{TOOLS}:{PORT}', methods: [GET, POST], paths: ['/**']}}
+    - {{host: '{TOOLS}:{PORT}', paths: ['/*/tools', '/**/more'], mcp: {{tools: [search]}}}}
+    - {{host: '{TOOLS}:{PORT}', methods: [GET, POST], paths: ['/**', '/@x%2f*']}}
 credentials:
   http:
     - {{host: '{API}:{PORT}', header: x-api-key, from: 'env:API_KEY'}}

@@ -48,6 +48,29 @@ _JSON = re.compile(r'application/json *(; *charset="?utf-8"?)?', re.IGNORECASE)
 _DECIDING = threading.Lock()
 """One message is read at a time, so that memory is bounded by the largest."""
 
+_SMALL = 64 << 10
+"""Bytes that each connection may hold of a message that has not ended."""
+
+_LARGE = threading.Semaphore(4)
+"""The connections that may hold more; others wait. The memory is the host's: no sandbox's limit counts it."""
+
+
+class _Holding(threading.local):
+    """The place of this thread's connection among those that hold much."""
+
+    _is_large = False
+
+    def hold(self, size: int) -> None:
+        """Wait for a place where a message has more bytes than are small; give it back where it has not."""
+        if size > _SMALL and not self._is_large:
+            _LARGE.acquire()
+        elif size <= _SMALL and self._is_large:
+            _LARGE.release()
+        self._is_large = size > _SMALL
+
+
+_HOLDING = _Holding()
+
 
 def main() -> None:
     """Serve the listening socket (its descriptor is the last argument) until the parent ends."""
@@ -69,6 +92,7 @@ def _serve_greeted(connection: socket.socket, settings: FilterSettings, places: 
         except (OSError, WireFault):
             """haproxy answers in our place."""
         finally:
+            _HOLDING.hold(0)
             places.release()
 
 
@@ -93,7 +117,10 @@ def serve_connection(connection: socket.socket, settings: FilterSettings, patien
         onward.sendall(entrance.onward.encode() + _onward_request(head, method, target, message))
         onward.settimeout(None)  # a stream may be silent for long
         connection.settimeout(None)
-        _send_answer(connection, Wire(onward, connection), host, target, message)
+        tool = "" if message is None else message.tool
+        del message
+        _HOLDING.hold(0)
+        _send_answer(connection, Wire(onward, connection), host, target, tool)
 
 
 def _greeted(connection: socket.socket, settings: FilterSettings) -> Entrance:
@@ -117,6 +144,7 @@ def _passing_message(
     body = bytearray()
     for part in client.body(head):
         body += part
+        _HOLDING.hold(len(body))
         if len(body) > MAX_REQUEST:
             raise McpRefusal("message", f"the message is longer than {MAX_REQUEST >> 20} MiB")
     if not host.has_path(target):
@@ -181,9 +209,7 @@ def _send_whole(connection: socket.socket, start: str, headers: list[Header], te
     connection.sendall(write_head(start, [*headers, *ends]) + text)
 
 
-def _send_answer(
-    connection: socket.socket, server: Wire, host: FilteredHost, target: str, message: ClientMessage | None
-) -> None:
+def _send_answer(connection: socket.socket, server: Wire, host: FilteredHost, target: str, tool: str) -> None:
     """Send on what of an answer passes. One that is neither JSON nor a stream of events loses its body."""
     head = server.head()
     while head.start.startswith("HTTP/1.1 1") and not head.start.startswith("HTTP/1.1 101"):
@@ -193,8 +219,8 @@ def _send_answer(
     plain = all(each.lower() == "identity" for each in head.values("content-encoding"))
     kind = kinds[0] if len(kinds) == 1 and plain and status not in (204, 304) else ""
     headers = head.without(_DROPPED)
-    if message is not None and message.tool:
-        headers.append((TOOL, message.tool))
+    if tool:
+        headers.append((TOOL, tool))
     if kind == "text/event-stream":
         headers += [("content-type", kind), ("transfer-encoding", "chunked"), ("connection", "close")]
         connection.sendall(write_head(head.start, headers))
@@ -215,6 +241,7 @@ def _answered_message(server: Wire, head: Head, host: FilteredHost, target: str,
     body = bytearray()
     for part in server.body(head, until_end=True):
         body += part
+        _HOLDING.hold(len(body))
         if len(body) > MAX_ANSWER:
             raise WireFault("the answer is too long")
     if not body:
@@ -246,4 +273,6 @@ def _send_events(
             raise WireFault(str(fault)) from None
         if passing:
             connection.sendall(chunk(passing))
+        del passing, part
+        _HOLDING.hold(events.size)
     connection.sendall(chunk(b""))

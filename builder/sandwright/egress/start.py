@@ -28,7 +28,7 @@ from sandwright.egress.log import ProxyDecision, decisions
 from sandwright.egress.proxy_plan import InspectionPlan, ProxyPlan, SquidAccount
 from sandwright.egress.request_log import LOG
 from sandwright.egress.squid_settings import free_port, own_addresses
-from sandwright.egress.supervisor import ASK, SupervisorConfiguration, answers, clean_up
+from sandwright.egress.supervisor import ASK, MAX_LOGS, SupervisorConfiguration, answers, clean_up
 from sandwright.egress.upstream import HostProxies, host_proxies
 from sandwright.environment import PROXY_PORT
 from sandwright.errors import HostError
@@ -226,6 +226,7 @@ def _supervisor_settings(
         log,
         patience,
         _inspection_settings(plan.inspection, location),
+        MAX_LOGS,
     )
 
 

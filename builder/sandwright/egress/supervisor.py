@@ -33,7 +33,7 @@ from typing import Any, Protocol
 from sandwright import process
 from sandwright.documents import strictjson
 from sandwright.documents.record import record_of
-from sandwright.egress.inspection import InspectionSettings, running_inspection
+from sandwright.egress.inspection import FOLDER, InspectionSettings, running_inspection
 from sandwright.egress.namespaces import listen_in
 from sandwright.egress.relay import Relay
 from sandwright.errors import HostError, SandwrightError
@@ -44,13 +44,19 @@ SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - squid's own names, see `_forget
 
 _ASKED = re.compile(rb"(way-[A-Za-z0-9]{1,64}) ([0-9]{1,10}) (up|wait)")
 _TICK_MS = 500
+_MEASURING = 0.5
+"""Seconds between two looks at what the logs take."""
+
+MAX_LOGS = 256 << 20
+"""Bytes of the logs of a proxy, which are in `/run` or the user's runtime directory: mostly memory."""
 
 
 @dataclass(frozen=True)
 class SupervisorConfiguration:
     """What to keep. `argv` starts squid in the foreground; `inside` is where sandboxes find it.
 
-    `greeting` is what connections to squid begin with: others are refused.
+    `greeting` is what connections to squid begin with: others are refused. `max_logs` is how many bytes the
+    logs may have; then nothing passes any more.
     """
 
     argv: tuple[str, ...]
@@ -63,6 +69,7 @@ class SupervisorConfiguration:
     keep_log: str | None
     patience: float
     inspection: InspectionSettings | None = None
+    max_logs: int = MAX_LOGS
 
     @classmethod
     def from_json(cls, text: bytes) -> SupervisorConfiguration:
@@ -227,6 +234,7 @@ class _Supervisor:
         self._relay = Relay(settings.host, settings.port, settings.greeting.encode(), opened)
         self._ask = os.open(directory / ASK, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         self._sandboxes: dict[int, socket.socket] = {}
+        self._measured = 0.0
         self._poll = select.poll()
         for descriptor in (sys.stdin.fileno(), self._ask, self._relay.fileno()):
             self._poll.register(descriptor, select.POLLIN)
@@ -249,7 +257,7 @@ class _Supervisor:
             yield programs
 
     def keep(self, *programs: _Started) -> None:
-        """Serve until the session or one of the programs ends."""
+        """Serve until the session or one of the programs ends, or their logs are too long."""
         ended = [os.pidfd_open(each.pid) for each in programs]
         for descriptor in ended:
             self._poll.register(descriptor, select.POLLIN)
@@ -262,13 +270,33 @@ class _Supervisor:
                 elif descriptor in self._sandboxes:
                     self._remove_sandbox(descriptor)
             self._relay.turn()
+            if self._has_long_logs():
+                self._halt(ended)
+                return
+
+    def _has_long_logs(self) -> bool:
+        if time.monotonic() < self._measured + _MEASURING:
+            return False
+        self._measured = time.monotonic()
+        return _proxy_file_bytes(self._directory) > self._settings.max_logs
+
+    def _halt(self, programs: list[int]) -> None:
+        """Let nothing pass, as it could not be logged; the session reads the logs at its end."""
+        self.close()
+        for each in programs:
+            signal.pidfd_send_signal(each, signal.SIGKILL)
+        while os.read(sys.stdin.fileno(), 4096):
+            """Until the session ends."""
 
     def close(self) -> None:
         """Close every way in."""
+        if self._ask < 0:
+            return
         for descriptor in list(self._sandboxes):
             self._remove_sandbox(descriptor)
         self._relay.close()
         os.close(self._ask)
+        self._ask = -1
 
     def _read_questions(self) -> None:
         for line in os.read(self._ask, 4096).splitlines():
@@ -299,6 +327,15 @@ class _Supervisor:
         self._poll.unregister(descriptor)
         self._relay.forget(self._sandboxes.pop(descriptor))
         os.close(descriptor)
+
+
+def _proxy_file_bytes(directory: Path) -> int:
+    """The bytes of the files of a proxy, most of them its logs."""
+    total = 0
+    for folder in (directory, directory / "squid", directory / FOLDER):
+        with contextlib.suppress(OSError), os.scandir(folder) as entries:
+            total += sum(each.stat(follow_symlinks=False).st_size for each in entries)
+    return total
 
 
 def _loopback_listener() -> socket.socket:

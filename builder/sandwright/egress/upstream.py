@@ -135,6 +135,7 @@ def _proxy_url(variable: str, text: str) -> SplitResult:
     try:
         url = urlsplit(text)
         _ = url.port  # reading it checks it
+        _ = text.encode()  # bytes that are not UTF-8 can't
     except ValueError:
         raise HostError(f"{variable} is no URL of a proxy, like http://proxy.example:3128") from None
     return url
@@ -164,6 +165,9 @@ def _direct_host(item: str) -> tuple[str, int | None] | None:
 
 
 def _names_network(text: str) -> bool:
+    """Whether it is an address or a network; not one with a zone (`%eth0`), which may hold line breaks."""
+    if "%" in text:
+        return False
     try:
         ipaddress.ip_network(text, strict=False)
     except ValueError:

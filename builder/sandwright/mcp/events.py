@@ -50,9 +50,14 @@ class EventFilter:
             at = found.end()
             self._ended_by_cr = at == len(self._rest) and found[0] == b"\r"
         self._rest = self._rest[at:]
-        if self._size + len(self._rest) > self._limit:
+        if self.size > self._limit:
             raise ValueError("an event is too long")
         return b"".join(written)
+
+    @property
+    def size(self) -> int:
+        """The bytes of the event that has not ended."""
+        return self._size + len(self._rest)
 
     def _clear(self) -> None:
         self._size = 0

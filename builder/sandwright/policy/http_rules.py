@@ -28,11 +28,15 @@ PORT = 443
 GIT_READ, GIT_WRITE = "git-upload-pack", "git-receive-pack"
 """The services of Git over HTTPS (gitprotocol-http(5)): fetching, pushing."""
 
+# A regular expression by which something is refused repeats groups possessively (`*+`) or not at all: PCRE's
+# compiled code has 32 KiB of stack, and finds nothing without any left. Such a group captures nothing, since
+# Python's `re` fails then.
+
 CHARACTERS = r"[A-Za-z0-9._~!$&\x27()*+,=:@/-]"
 """A character of a path that is compared as it stands (RFC 3986, 3.3, without `;`)."""
 
 ESCAPES = (
-    r"%(2[012346789ABCabc]|3[ACDEFacdef]|40|5[BDEbde]|60|7[BCDbcd]"
+    r"%(?:2[012346789ABCabc]|3[ACDEFacdef]|40|5[BDEbde]|60|7[BCDbcd]"
     r"|[89ABab][0-9A-Fa-f]|[Cc][2-9A-Fa-f]|[Dd][0-9A-Fa-f]"
     r"|[Ee]0(?=%[ABab])|[Ee][1-9A-Fa-f]|[Ff]0(?=%[9ABab])|[Ff][1-4])"
 )
@@ -42,6 +46,9 @@ So not of control characters, `%`, `.`, `/`, `;`, `\\`, letters, digits, `-`, `_
 
 SLASH = "%2[Ff]"
 """An escaped slash, which only hosts take whose rules have one: npm writes scoped names so."""
+
+_ANY_PART = "([^/%]|%[^2]|%2[^Ff])*"
+"""What `*` stands for: no slash, escaped or not."""
 
 SEGMENTS = rf"(/|{SLASH})((/|{SLASH})|\.\.?(/|{SLASH}|$))"
 """Empty segments and dot segments, also beside an escaped slash."""
@@ -66,7 +73,7 @@ QUERY = r"^[\x21\x22\x24-\x7e]*$"
 
 def path_regex(*, slashes: bool) -> str:
     """What a path must match as a whole to be compared at all; it must not contain `SEGMENTS` besides."""
-    return f"^/({CHARACTERS}|{ESCAPES}{f'|{SLASH}' if slashes else ''})*$"
+    return f"^/(?:{CHARACTERS}|{ESCAPES}{f'|{SLASH}' if slashes else ''})*+$"
 
 
 def header_regex(names: Sequence[str]) -> str:
@@ -87,8 +94,8 @@ def _overriding_query() -> str:
     def escaped(word: str) -> str:
         return "".join(f"({each}|%{_codes(each)})" for each in word)
 
-    other = r"([^=&;a-z0-9%]|%[0-9a-f][0-9a-f])"
-    words = f"{escaped('x')}?{other}+({escaped('http')}{other}?)?{escaped('method')}"
+    other = r"(?:[^=&;a-z0-9%]|%(?:[0-2][0-9a-f]|3[a-f]|[46]0|[57][b-f]|[89a-f][0-9a-f]))"
+    words = f"{escaped('x')}?{other}++({escaped('http')}{other}?)?{escaped('method')}"
     return f"(^|[?&;]|%26|%3b){words}([^a-z0-9]|$)"
 
 
@@ -254,9 +261,16 @@ def pattern_regex(pattern: str) -> str:
 def tools_regex(pattern: str) -> str:
     """The regular expression of what is a rule's about tools alone: its path, and all below. Without case.
 
-    Many servers take `/mcp/` and `/MCP` for `/mcp`.
+    Many servers take `/mcp/` and `/MCP` for `/mcp`, and `%2F` for a slash. No group is repeated: where PCRE
+    runs out of stack, nothing matches, and other rules would decide. `*` therefore includes `%2F`.
     """
-    return f"{pattern_regex(pattern).removesuffix('$').removesuffix('/')}(/.*)?$"
+    slash = f"(/|{SLASH})"
+    *above, last = re.sub(SLASH, "/", pattern).removesuffix("/").split("/")[1:] or [""]
+    parts = [
+        f"({slash}.+)?" if each == "**" else slash + "".join(_segment_parts(each, "[^/]*")) for each in above
+    ]
+    end = f"{slash}.*" if last == "**" else slash + "".join(_segment_parts(last, "[^/]*")) if last else ""
+    return f"^{''.join(parts)}{end}({slash}.*)?$"
 
 
 def _pattern_parts(pattern: str) -> Iterator[str]:
@@ -270,10 +284,10 @@ def _pattern_parts(pattern: str) -> Iterator[str]:
             yield "(/[^/]+)*"
 
 
-def _segment_parts(segment: str) -> Iterator[str]:
+def _segment_parts(segment: str, any_part: str = _ANY_PART) -> Iterator[str]:
     for part in re.findall(r"%..|.", segment):
         if part == "*":
-            yield "([^/%]|%[^2]|%2[^Ff])*"
+            yield any_part
         elif part.startswith("%"):
             yield f"%[{part[1].upper()}{part[1].lower()}][{part[2].upper()}{part[2].lower()}]"
         else:

@@ -154,7 +154,8 @@ class Upload:
             self._least = int(least)
 
     def _send_chunks(self) -> None:
-        at, troubles = 0, 0
+        """Send the blob in chunks. Failures count until the registry has more than it ever had."""
+        at, furthest, troubles = 0, 0, 0
         while at < self._descriptor.size:
             end = self._end_of_chunk(at)
             try:
@@ -167,8 +168,8 @@ class Upload:
                     self._consider(error, at, troubles)
                 self._client.transport.wait(self._client.settings.patience.pause)
                 at = self._received_bytes(end)
-            else:
-                troubles = 0
+            if 0 < min(LEAST_CHUNK, self._descriptor.size - furthest) <= at - furthest:
+                furthest, troubles = at, 0
             self._credit.reach(at)
         self._commit_blob(self._content.part(at, at))
 
@@ -197,7 +198,10 @@ class Upload:
             raise error
 
     def _send_chunk(self, at: int, end: int) -> int:
-        """Send the bytes from `at` to `end`; return how many the registry has then."""
+        """Send the bytes from `at` to `end`; return how many the registry has then.
+
+        Raise RegistryError also when it took none of them, or next to none.
+        """
         headers = {"Content-Type": "application/octet-stream", "Content-Range": f"{at}-{end - 1}"}
         part = self._content.part(at, end)
         request = RegistryRequest(
@@ -206,7 +210,10 @@ class Upload:
         with self._client.send(request) as answer:
             answer.finish()
         self._update_location(answer)
-        return self._reached(answer, end, otherwise=end)
+        count = self._reached(answer, end, otherwise=end)
+        if count - at < min(LEAST_CHUNK, end - at):
+            raise RegistryError(f"{self._asked}: it has {count} bytes after {end} were sent")
+        return count
 
     def _received_bytes(self, sent: int) -> int:
         """Ask the registry how much it has received."""

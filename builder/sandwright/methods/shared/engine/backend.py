@@ -145,7 +145,10 @@ class EngineBackend(Launched):
             yield Leftover(self.name, "directory", str(directory))
 
     def remove(self, leftover: Leftover) -> None:
-        """Remove a container, network or directory of ours. Raise CommandFailed when the engine does not."""
+        """Remove a container, network or directory of ours. Raise CommandFailed when the engine does not.
+
+        A directory stays as long as a container of its run is there: raise HostError.
+        """
         name = Path(leftover.name).name
         gone = {directory.name: directory for directory in abandoned_directories(self.name)}
         if name.removesuffix(PROXY).removesuffix(INSIDE) not in gone:
@@ -153,10 +156,17 @@ class EngineBackend(Launched):
         if leftover.kind == "network":
             EngineClient(self.name).remove_network(name)
         elif leftover.kind == "directory":
+            self._require_ended(name)
             self.end_unknown(gone[name])
             shutil.rmtree(gone[name])
         else:
             EngineClient(self.name).remove_container(name)
+
+    def _require_ended(self, run: str) -> None:
+        """Raise HostError while a run has a container: nothing but its directory tells later runs of that."""
+        there = EngineClient(self.name).containers(LABEL, timeout=ASKING)
+        if run in {each.removesuffix(PROXY) for each in there}:
+            raise HostError(f"the directory of {run} stays, because a container of it goes on")
 
     def end_unknown(self, directory: Path) -> None:
         """End what a run's client started and the engine knows nothing of: nothing."""
