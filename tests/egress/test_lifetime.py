@@ -113,6 +113,7 @@ def test_its_logs_do_not_fill_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     request = f"GET http://{name}/ HTTP/1.1\r\nHost: {name}\r\n\r\n".encode() * 50
     with proxy(policy()) as running:
         assert refused(running)
+        assert not running.has_full_logs
 
         def stopped() -> bool:
             with contextlib.suppress(OSError):
@@ -128,6 +129,7 @@ def test_its_logs_do_not_fill_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
         written = running.log.stat().st_size
         assert len(list(running.decisions())) > 100, "the session can read them"
         assert written < 100_000_000
+        assert running.has_full_logs
         assert running.alive
     assert eventually(lambda: gone(running.directory))
 

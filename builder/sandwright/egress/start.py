@@ -28,7 +28,14 @@ from sandwright.egress.log import ProxyDecision, decisions
 from sandwright.egress.proxy_plan import InspectionPlan, ProxyPlan, SquidAccount
 from sandwright.egress.request_log import LOG
 from sandwright.egress.squid_settings import free_port, own_addresses
-from sandwright.egress.supervisor import ASK, MAX_LOGS, SupervisorConfiguration, answers, clean_up
+from sandwright.egress.supervisor import (
+    ASK,
+    MAX_LOGS,
+    SupervisorConfiguration,
+    answers,
+    clean_up,
+    proxy_file_bytes,
+)
 from sandwright.egress.upstream import HostProxies, host_proxies
 from sandwright.environment import PROXY_PORT
 from sandwright.errors import HostError
@@ -93,6 +100,11 @@ class Proxy:
     def alive(self) -> bool:
         """Whether it still runs."""
         return self._supervisor.poll() is None
+
+    @property
+    def has_full_logs(self) -> bool:
+        """Whether nothing passes any more, because the logs are as long as they may be."""
+        return proxy_file_bytes(self.directory) > MAX_LOGS
 
     def settle(self) -> None:
         """Wait until the logs have each request of a sandbox that has ended, for about a second at most.

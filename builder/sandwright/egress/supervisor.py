@@ -278,7 +278,7 @@ class _Supervisor:
         if time.monotonic() < self._measured + _MEASURING:
             return False
         self._measured = time.monotonic()
-        return _proxy_file_bytes(self._directory) > self._settings.max_logs
+        return proxy_file_bytes(self._directory) > self._settings.max_logs
 
     def _halt(self, programs: list[int]) -> None:
         """Let nothing pass, as it could not be logged; the session reads the logs at its end."""
@@ -329,7 +329,7 @@ class _Supervisor:
         os.close(descriptor)
 
 
-def _proxy_file_bytes(directory: Path) -> int:
+def proxy_file_bytes(directory: Path) -> int:
     """The bytes of the files of a proxy, most of them its logs."""
     total = 0
     for folder in (directory, directory / "squid", directory / FOLDER):

@@ -125,6 +125,8 @@ def _run_supervised(
     if proxy and hosts:
         proxy.settle()
         observed.hosts = hosts.total()
+        if proxy.has_full_logs:
+            notify("the proxy stopped, because its logs were full: start the command again")
     return status
 
 
