@@ -21,7 +21,7 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -33,6 +33,7 @@ from sandwright.bridge.frames import CallRequest, FrameKind
 from sandwright.bridge.start import Bridge, serve, sweep_bridges
 from sandwright.errors import HostError, RenderError, ToolMissing, UsageError
 from support.bridges import World, world
+from support.waiting import eventually
 
 TOKEN = "canary-B-1f77ac"
 POLICY = """
@@ -118,17 +119,7 @@ def _rest(connection: socket.socket) -> bytes:
 
 def _gone(name: str, *, within: float = 40.0) -> bool:
     """Whether no process has a word in its arguments, soon."""
-    return _soon(lambda: not any(name.encode() in line for line in _command_lines()), within=within)
-
-
-def _soon(true: Callable[[], bool], *, within: float = 40.0) -> bool:
-    """Whether something is so, within some time."""
-    until = time.monotonic() + within
-    while time.monotonic() < until:
-        if true():
-            return True
-        time.sleep(0.05)
-    return False
+    return eventually(lambda: not any(name.encode() in line for line in _command_lines()), within=within)
 
 
 def _command_lines() -> Iterator[bytes]:
@@ -527,7 +518,7 @@ def test_too_many_connections(place: World) -> None:
                 stack.enter_context(_connected(running))
             result = place.call(running, "tool", "status", "0")
             assert (result.status, "too many calls at once" in result.stderr) == (125, True)
-        assert _soon(lambda: place.call(running, "tool", "status", "4").status == 4)
+        assert eventually(lambda: place.call(running, "tool", "status", "4").status == 4)
 
 
 # The bridge's own end.

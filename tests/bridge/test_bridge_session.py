@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from sandwright import process
 from sandwright.errors import IntegrityError
 from support.bridges import World, world
 from support.standby import COMMAND as SANDWRIGHT
+from support.waiting import eventually
 
 TOKEN = "sandbox-token-B-9d20ca"
 POLICY = """\
@@ -116,9 +116,7 @@ def test_a_refused_call_is_reported_while_the_run_goes_on(place: World) -> None:
 
 def _touch_behind(first: Path, then: Path) -> None:
     """Make a file when another one is there, within the time that a run gets."""
-    until = time.monotonic() + 45
-    while not first.exists() and time.monotonic() < until:
-        time.sleep(0.02)
+    eventually(first.exists, within=45)
     if first.exists():
         then.touch()
 

@@ -32,6 +32,7 @@ from sandwright.bridge.start import Bridge
 from sandwright.errors import HostError, SandwrightError, UsageError
 from sandwright.landlock import landlock_version
 from support.bridges import IDENTITY, World, world
+from support.waiting import eventually
 
 pytestmark = pytest.mark.needs("git", "ssh-keygen", "ssh-agent")
 
@@ -103,9 +104,7 @@ def agent(place: Signed, *names: str, passphrase: str = "") -> Iterator[dict[str
     asks.write_text(f"#!/bin/sh\necho '{passphrase}'\n")
     asks.chmod(0o755)
     with process.start("ssh-agent", "-D", "-a", path):
-        until = time.monotonic() + 20
-        while not path.exists() and time.monotonic() < until:
-            time.sleep(0.01)
+        eventually(path.exists, within=20)
         variables = {"SSH_AUTH_SOCK": str(path)}
         for name in names:
             asking = {"SSH_ASKPASS": str(asks), "SSH_ASKPASS_REQUIRE": "force"}

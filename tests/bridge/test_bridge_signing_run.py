@@ -9,7 +9,6 @@ import contextlib
 import json
 import os
 import shutil
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +17,7 @@ import pytest
 from sandwright import process
 from support.bridges import IDENTITY, World, world
 from support.standby import COMMAND as SANDWRIGHT
+from support.waiting import eventually
 
 pytestmark = pytest.mark.needs("bwrap", "git", "ssh-keygen", "ssh-agent")
 
@@ -48,9 +48,7 @@ def _agent(place: World) -> Iterator[dict[str, str]]:
     path, asks = place.root / "agent", place.root / "tools" / "ask"
     place.tool("ask", f"echo '{PASSPHRASE}'")
     with process.start("ssh-agent", "-D", "-a", path):
-        until = time.monotonic() + 20
-        while not path.exists() and time.monotonic() < until:
-            time.sleep(0.01)
+        eventually(path.exists, within=20)
         asking = {"SSH_ASKPASS": str(asks), "SSH_ASKPASS_REQUIRE": "force", "SSH_AUTH_SOCK": str(path)}
         key = place.root / "home" / ".ssh" / "id_ed25519"
         process.run("ssh-add", "-q", key, env={**os.environ, **asking})

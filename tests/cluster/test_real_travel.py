@@ -14,12 +14,12 @@ from cluster import programs
 from cluster.person import Person
 from cluster.start import cluster
 from cluster.test_real_carriers import let_travel
-from cluster.test_real_cluster import eventually
 from cluster.test_real_guard import install
 from sandwright_kubernetes.sync import REGISTRY
 from support.pods import busybox_layer
 from support.registryserver import registry_server
 from support.thorough import THOROUGH
+from support.waiting import until
 
 pytestmark = [
     pytest.mark.skipif(not THOROUGH, reason="only `invoke test --thorough` has time for a cluster"),
@@ -135,7 +135,7 @@ def test_it_travels_under_an_operators_policies(person: Person) -> None:
     """There and back, through the repository that the operator names; nobody else is let in."""
     install(person)
     let_travel(person, person.variables[REGISTRY].removeprefix("http://"))
-    eventually(lambda: person.run("true").returncode == 0, "nothing travels", 120)
+    until(lambda: person.run("true").returncode == 0, "nothing travels", within=120)
     script = "cat src/a.c; echo started; sleep 20; echo changed >src/a.c; exit 3"
     with person.start("sh", "-c", script) as running:
         assert running.stdout is not None

@@ -14,7 +14,6 @@ import os
 import signal
 import socket
 import sys
-import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -31,6 +30,7 @@ from support.enginehosts import EngineHost, engine_host
 from support.goldens import write_artifacts
 from support.netlab import listener
 from support.thorough import representative
+from support.waiting import eventually
 
 IMAGE = "sandwright/proxy:latest"
 pytestmark = pytest.mark.exclusive("proxy-image")  # an engine has one, and one network of these addresses
@@ -348,9 +348,7 @@ def test_a_killed_launcher_leaves_nothing(sandbox: Sandbox) -> None:
         assert started.stdout.readline() == b"up\n"
         assert sandbox.left() != []
         os.kill(started.pid, signal.SIGKILL)
-    until = time.monotonic() + 30
-    while sandbox.left() and time.monotonic() < until:
-        time.sleep(0.2)
+    eventually(lambda: not sandbox.left(), within=30)
     assert sandbox.left() == []
 
 

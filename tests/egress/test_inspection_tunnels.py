@@ -26,7 +26,7 @@ from support.inspecting import (
     rest,
 )
 from support.netlab import WORLD
-from support.ports import until
+from support.waiting import until
 
 pytestmark = pytest.mark.needs("squid", "haproxy", "openssl", "ip", "setpriv")
 

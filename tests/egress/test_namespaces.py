@@ -5,13 +5,13 @@ from __future__ import annotations
 import ctypes
 import os
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from sandwright.egress.namespaces import listen_in
+from support.waiting import until
 
 NOBODY = 65534
 HOLD = ("sh", "-c", "echo up; exec sleep 100")
@@ -72,9 +72,6 @@ def _dumpable() -> None:
 def test_a_process_that_has_gone() -> None:
     process = subprocess.Popen(["true"])
     process.wait(60)
-    until = time.monotonic() + 60
-    while Path(f"/proc/{process.pid}").exists():
-        assert time.monotonic() < until
-        time.sleep(0.01)
+    until(lambda: not Path(f"/proc/{process.pid}").exists())
     with pytest.raises(Exception, match=r"can't be used: .*No such file"):
         listen_in(process.pid, "127.0.0.1", 3128, raise_loopback=False)

@@ -52,6 +52,7 @@ from support import debs
 from support.debs import Member, folder, link, source
 from support.smallworld import contents, document
 from support.thorough import THOROUGH
+from support.waiting import eventually
 
 EPOCH = debs.TIME + 1000
 STATUS = "Package: thing\nStatus: install ok installed\nVersion: 1.0-1\n\n"
@@ -449,9 +450,7 @@ def test_killed_while_the_machine_is_mounted_in_it(tmp_path: Path) -> None:
         assert mounts(tmp_path) == before
         child.kill()
         child.wait(20)
-        end = time.monotonic() + 20
-        while processes(str(tmp_path)) and time.monotonic() < end:
-            time.sleep(0.2)
+        eventually(lambda: not processes(str(tmp_path)), within=20)
     assert processes(str(tmp_path)) == set()
     assert mounts(tmp_path) == before
     with staging(tmp_path / "images"):

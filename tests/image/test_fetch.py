@@ -37,6 +37,7 @@ from sandwright.image.mirrors import Mirrors
 from sandwright.image.transfer import MIRROR_RETRIES
 from sandwright.progress import ProgressStep
 from support.smallworld import small_world
+from support.waiting import until
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -758,10 +759,7 @@ def test_a_run_that_is_ended_leaves_nothing_in_the_cache(
     wanted = server.serve("libfoo", silent, whole)
     argv = (sys.executable, "-c", KILLED, server.base, cache.root, wanted.sha256, wanted.size)
     with process.start(*map(str, argv)) as running:
-        deadline = time.monotonic() + 40
-        while not server.requests:
-            assert time.monotonic() < deadline, "the download never began"
-            time.sleep(0.02)
+        until(lambda: server.requests, "the download never began", within=40)
         time.sleep(0.3)
         running.send_signal(number)
         out, _ = running.communicate(timeout=30)

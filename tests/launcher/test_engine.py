@@ -9,7 +9,7 @@ import os
 import signal
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,6 +22,7 @@ from sandwright.signalling import children_of
 from support.enginehosts import EngineHost, engine_host
 from support.goldens import write_artifacts
 from support.thorough import THOROUGH, covering
+from support.waiting import until
 
 ENGINES = [
     pytest.param("docker", marks=pytest.mark.needs("docker", "busybox")),
@@ -54,13 +55,6 @@ def _rendered(host: EngineHost, tmp_path: Path, image: str) -> str:
 
 def _environment(host: EngineHost, tmp_path: Path) -> dict[str, str]:
     return {**host.environment, "HOME": f"{tmp_path}/home", "XDG_RUNTIME_DIR": f"{tmp_path}/run"}
-
-
-def _until(true: Callable[[], bool], said: str) -> None:
-    deadline = time.monotonic() + 60
-    while not true():
-        assert time.monotonic() < deadline, said
-        time.sleep(0.05)
 
 
 def _named(launcher: int, role: str) -> list[int]:
@@ -105,11 +99,11 @@ def test_whoever_is_killed(
             assert running.stdout.readline() == b"up\n"
         else:
             time.sleep(delay)
-        _until(lambda: running.poll() is not None or bool(_named(running.pid, role)), f"no {role}")
+        until(lambda: running.poll() is not None or bool(_named(running.pid, role)), f"no {role}")
         for each in _named(running.pid, role):
             os.kill(each, signal.SIGKILL)
         running.wait(timeout=60)
-    _until(lambda: not _lives(launch.encode()), "somebody goes on")
+    until(lambda: not _lives(launch.encode()), "somebody goes on")
     assert host.containers() == []
     assert list((tmp_path / "run").glob("sandwright/runs/*")) == []
     assert sorted(path.name for path in (tmp_path / "home" / "p").rglob("*")) == before

@@ -31,6 +31,7 @@ from sandwright.policy.collect import collect_facts
 from support.cgroups import needs_groups
 from support.goldens import write_artifacts
 from support.thorough import THOROUGH, covering
+from support.waiting import until
 
 WAIT = 60
 GATE = "/.sandwright-gate"
@@ -481,8 +482,8 @@ def started(request: pytest.FixtureRequest, make: Make) -> Iterator[Launcher]:
     launcher = make(request.param)
     _busybox(launcher.scratch / "image")
     yield launcher
-    _eventually(lambda: launcher.runs() == [], "a directory is left")
-    _eventually(lambda: _of(launcher) == [], "a process is left")
+    until(lambda: launcher.runs() == [], "a directory is left")
+    until(lambda: _of(launcher) == [], "a process is left")
     assert [each for each in Path("/sys/fs/cgroup").glob("*/sandwright-*") if _is_run(each, launcher)] == []
 
 
@@ -497,13 +498,6 @@ def _words_in(group: Path) -> list[str]:
         ]
     except OSError:
         return []
-
-
-def _eventually(holds: Callable[[], bool], fault: str) -> None:
-    until = time.monotonic() + WAIT
-    while not holds():
-        assert time.monotonic() < until, fault
-        time.sleep(0.02)
 
 
 def _children(pid: int) -> list[int]:
@@ -547,7 +541,7 @@ def test_whoever_is_killed_leaves_nothing(who: str, started: Launcher) -> None:
         os.kill(pid, signal.SIGKILL)
     running.communicate(timeout=WAIT)
     assert running.returncode == (-9 if who == "launcher" else 137)
-    _eventually(lambda: started.runs() == [] and _of(started) == [], f"something is left of {who}")
+    until(lambda: started.runs() == [] and _of(started) == [], f"something is left of {who}")
     assert started.run("true").returncode == 0
 
 
@@ -564,12 +558,12 @@ def test_who_is_killed_while_it_starts(who: str, delay: int, started: Launcher) 
         stderr=subprocess.DEVNULL,
         process_group=0,
     )
-    _eventually(lambda: bool(started.runs()), "it does not start")
+    until(lambda: bool(started.runs()), "it does not start")
     time.sleep(delay * 0.03)
     keeper = next((pid for pid in _children(running.pid) if _children(pid)), running.pid)
     os.kill(running.pid if who == "launcher" else keeper, signal.SIGKILL)
     assert running.wait(WAIT) in (-9, 125, 137)
-    _eventually(lambda: started.runs() == [] and _of(started) == [], f"something is left of {who}")
+    until(lambda: started.runs() == [] and _of(started) == [], f"something is left of {who}")
     assert started.run("true").returncode == 0
 
 

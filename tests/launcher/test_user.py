@@ -17,7 +17,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -38,6 +38,7 @@ from support.locks import accounts_change
 from support.ownedprojects import POLICY, WAIT, Project, digests, planted
 from support.rundocuments import launching
 from support.thorough import THOROUGH
+from support.waiting import until
 from support.weakening import LATE, edited
 
 pytestmark = [pytest.mark.needs("useradd", "cc"), pytest.mark.exclusive("accounts")]
@@ -129,13 +130,6 @@ def _named(word: str) -> list[int]:
 
 def _none(word: str) -> bool:
     return _named(word) == []
-
-
-def _until(holds: Callable[[], bool], what: str) -> None:
-    until = time.monotonic() + WAIT
-    while not holds():
-        assert time.monotonic() < until, what
-        time.sleep(0.01)
 
 
 def test_somebody_becomes_the_account_by_sudo(person: Person) -> None:
@@ -289,7 +283,7 @@ def test_whoever_is_killed_nothing_is_left(person: Person, *, starter: bool) -> 
             if not chain or (started.poll() is None and len(_named(word)) > 4):
                 started.terminate()
             started.communicate(timeout=WAIT)
-        _until(functools.partial(_none, word), f"point {point}: something goes on")
+        until(functools.partial(_none, word), f"point {point}: something goes on")
         assert (again := person.run("echo", "next"))[:2] == (0, b"next\n"), (point, again)
         assert not [path for path in placeholders if path.exists()], point
     mounts = Path("/proc/self/mountinfo").read_text()

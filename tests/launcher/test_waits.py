@@ -9,7 +9,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,6 +21,7 @@ from sandwright.launcher import LAUNCH
 from sandwright.methods.registry import render
 from sandwright.policy.collect import collect_facts
 from support.goldens import write_artifacts
+from support.waiting import until
 from support.weakening import LATE, edited
 
 pytestmark = pytest.mark.needs("cc")
@@ -51,13 +52,6 @@ def _engine(tmp_path: Path, environ: dict[str, str], waits: str) -> None:
     client.write_text(CLIENT.format(waits=waits, directory=tmp_path))
     client.chmod(0o755)
     environ["PATH"] = f"{tmp_path}/bin:{environ['PATH']}"
-
-
-def _until(holds: Callable[[], bool], said: str) -> None:
-    until = time.monotonic() + WAIT
-    while not holds():
-        assert time.monotonic() < until, said
-        time.sleep(0.01)
 
 
 def _children(process: int) -> list[int]:
@@ -101,7 +95,7 @@ def test_a_watch_that_is_stopped(who: str, tmp_path: Path, program: Path, enviro
             running.kill()
         running.stdin.close()
         status = running.wait(WAIT)
-        _until(lambda: _nobody_has(launcher), "somebody goes on")
+        until(lambda: _nobody_has(launcher), "somebody goes on")
     assert status == (-signal.SIGKILL if who == "launcher" else 137)
     assert [each.name for each in (tmp_path / "home/p").iterdir()] == [".git"]
 
@@ -116,11 +110,11 @@ def test_an_engine_that_does_not_answer_before_the_start(
         [launcher, "true"], env=environ, stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     ) as running:  # fmt: skip
-        _until(lambda: (tmp_path / "asked").exists() or running.poll() is not None, "nothing was asked")
+        until(lambda: (tmp_path / "asked").exists() or running.poll() is not None, "nothing was asked")
         running.send_signal(number)
         began = time.monotonic()
         _, said = running.communicate(timeout=WAIT)
-        _until(lambda: _nobody_has(launcher), "somebody goes on")
+        until(lambda: _nobody_has(launcher), "somebody goes on")
     assert running.returncode == (-number if number == signal.SIGKILL else 128 + number), said
     assert time.monotonic() - began < WAIT * 0.75  # each question has a minute
     assert list((tmp_path / "state/sandwright/runs").iterdir()) == []
@@ -153,7 +147,7 @@ def test_a_watch_that_never_begins(tmp_path: Path, program: Path, environ: dict[
         programs={"launch"}, at=1, act=act, steady=lambda: False,
     )  # fmt: skip
     assert found.acted
-    _until(lambda: _nobody_has(launcher), "somebody goes on")
+    until(lambda: _nobody_has(launcher), "somebody goes on")
     assert list((tmp_path / "state/sandwright/runs").iterdir()) == []
 
 

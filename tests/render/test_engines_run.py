@@ -15,7 +15,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from support.cgroups import needs_groups
 from support.enginehosts import EngineHost, engine_host
 from support.goldens import write_artifacts
 from support.thorough import THOROUGH, covering, representative
+from support.waiting import until
 
 POLICY = """\
 schema: 1
@@ -474,19 +475,12 @@ def test_killed(sandbox: Sandbox, delay: float | None, *, whole_group: bool) -> 
             time.sleep(delay)
         (os.killpg if whole_group else os.kill)(running.pid, signal.SIGKILL)
         running.wait(timeout=10)
-        _wait_until(lambda: not _commands_with(argv[0].encode()))
+        until(lambda: not _commands_with(argv[0].encode()))
     assert _tree(sandbox.project) == before
     if sandbox.host.name == "podman":  # its monitors, which it need not know of, name its store
         store = Path(sandbox.host.program).parents[1] / "store"
-        _wait_until(lambda: not _commands_with(str(store).encode()))
+        until(lambda: not _commands_with(str(store).encode()))
     assert sandbox.left() == []
-
-
-def _wait_until(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
 
 
 @DOCKER

@@ -32,6 +32,7 @@ from sandwright.policy.collect import collect_facts
 from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.render.shell import patterns
 from support.goldens import write_artifacts
+from support.waiting import until
 
 POLICY = """\
 schema: 1
@@ -269,8 +270,8 @@ def test_killed(project: Path, tmp_path: Path, number: signal.Signals, *, whole_
             running.send_signal(number)
         running.wait(timeout=30)
         assert running.returncode != 0
-        _wait_until(lambda: not _processes_with(marker))
-        _wait_until(lambda: _tree(project) == before)
+        until(lambda: not _processes_with(marker))
+        until(lambda: _tree(project) == before)
 
 
 def test_killed_while_it_starts(project: Path, tmp_path: Path) -> None:
@@ -283,8 +284,8 @@ def test_killed_while_it_starts(project: Path, tmp_path: Path) -> None:
             time.sleep(step * 0.0015)
             os.kill(running.pid, signal.SIGKILL)
             running.wait(timeout=30)
-        _wait_until(lambda: not _processes_with(marker))
-    _wait_until(lambda: _tree(project) == before)
+        until(lambda: not _processes_with(marker))
+    until(lambda: _tree(project) == before)
 
 
 def test_a_command_that_can_not_be_run(launch_words: Launch, project: Path) -> None:
@@ -369,13 +370,6 @@ def _processes_with(marker: bytes) -> list[str]:
     return found
 
 
-def _wait_until(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 def test_two_at_once_share_the_covers(project: Path, tmp_path: Path, launch: Launch) -> None:
     before = _tree(project)
     argv = _command(project, tmp_path)
@@ -391,7 +385,7 @@ def test_two_at_once_share_the_covers(project: Path, tmp_path: Path, launch: Lau
         one.stdin.close()
         assert one.stdout.read() == b".\n"
         assert one.wait(timeout=10) == 0
-    _wait_until(lambda: _tree(project) == before)
+    until(lambda: _tree(project) == before)
 
 
 @pytest.mark.parametrize(
@@ -442,7 +436,7 @@ def test_nothing_runs_when_something_changed(
     result = process.run(*argv, "touch", f"{project}/ran", timeout=30, check=False)
     assert result.status == 125
     assert said in result.stderr
-    _wait_until(lambda: _tree(project) == before)  # nothing was made in the place of what has gone
+    until(lambda: _tree(project) == before)  # nothing was made in the place of what has gone
 
 
 def test_nothing_runs_without_bwrap(project: Path, tmp_path: Path) -> None:

@@ -36,6 +36,7 @@ from sandwright.policy.facts import HostEntry, HostFacts
 from support.cgroups import needs_groups
 from support.goldens import CASES, case_policy, write_artifacts
 from support.thorough import examples
+from support.waiting import until
 
 POLICY = """\
 schema: 1
@@ -453,10 +454,7 @@ def test_killed(method: str, _runtime: str, command: Start, project: Path, tmp_p
         assert running.stdout.readline() == b"up\n"
         os.killpg(running.pid, signal.SIGKILL)
         running.wait(timeout=60)
-        deadline = time.monotonic() + 60
-        while _tree(tmp_path / "session" / "sandwright" / "runs") or _tree(project) != before:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        until(lambda: not _tree(tmp_path / "session" / "sandwright" / "runs") and _tree(project) == before)
 
 
 @pytest.mark.needs("runc", "busybox")

@@ -10,7 +10,6 @@ import contextlib
 import json
 import os
 import shutil
-import time
 import uuid
 from collections.abc import Callable
 from dataclasses import replace
@@ -30,6 +29,7 @@ from sandwright.rootfs.securejoin import Root
 from support import layouts
 from support.small_image import UID, make_small_image
 from support.thorough import representative
+from support.waiting import eventually
 
 PACKAGES = ("python3", "git", "ca-certificates", "bash", "coreutils")
 GROUND = (
@@ -302,9 +302,7 @@ def test_traced_run_ends_with_its_time_and_leaves_no_process(
             TracedCommand(("bash", "-c", f"sleep {seconds} & sleep {seconds}"), {"PATH": "/usr/bin"}),
             timeout=3,
         )
-    deadline = time.monotonic() + 10
-    while _running(seconds) and time.monotonic() < deadline:
-        time.sleep(0.05)
+    eventually(lambda: not _running(seconds), within=10)
     assert _running(seconds) == []
 
 

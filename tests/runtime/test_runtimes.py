@@ -35,6 +35,7 @@ from sandwright.verify.verdict import ProbeFinding, Verdict
 from sandwright.watchdog import runtime_environment
 from support.small_image import PYTHON, SmallImage
 from support.thorough import representative
+from support.waiting import eventually
 
 P, F = Verdict.PASS, Verdict.FAIL
 
@@ -216,9 +217,7 @@ def test_a_container_that_hangs_is_ended(
     ended = session.run(dataclasses.replace(quick, argv=(PYTHON, "-c", script), limit=3))
     assert (ended.how, ended.status) == ("timeout", None)
     assert time.monotonic() - started < 60
-    deadline = time.monotonic() + 5
-    while _processes_with(mark) and time.monotonic() < deadline:
-        time.sleep(0.05)
+    eventually(lambda: not _processes_with(mark), within=5)
     assert _processes_with(mark) == []
 
 

@@ -8,9 +8,8 @@ import json
 import os
 import sys
 import tempfile
-import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,6 +28,7 @@ from sandwright.runtime.scratch import (
 )
 from sandwright.runtime.sweep import sweep
 from support.small_image import PYTHON, SmallImage
+from support.waiting import until
 
 RUN = """
 import json, sys, threading
@@ -72,13 +72,6 @@ def _holding(text: str) -> list[str]:
     return found
 
 
-def _wait(until: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 60
-    while not until():
-        assert time.monotonic() < deadline, "waited for 60 s"
-        time.sleep(0.05)
-
-
 @pytest.mark.parametrize(
     "name",
     [pytest.param(n, marks=pytest.mark.needs("dockerd" if n == "docker" else n), id=n) for n in RUNTIMES],
@@ -101,7 +94,7 @@ def test_what_a_killed_run_has_left(
     path = os.pathsep.join([*sys.path, str(Path(__file__).parents[1])])
     environment = {**os.environ, "PYTHONPATH": path}
     with process.start(sys.executable, "-c", RUN, *words, env=environment) as running:
-        _wait(lambda: running.poll() is not None or _in_container(mark, temporary))
+        until(lambda: running.poll() is not None or _in_container(mark, temporary))
         assert running.poll() is None, running.stderr.read() if running.stderr else ""
         os.kill(running.pid, 9)
         running.wait(10)
@@ -109,7 +102,7 @@ def test_what_a_killed_run_has_left(
     assert stale_directories() == [directory]
     sweep(host, SILENT)
     assert list(temporary.iterdir()) == []
-    _wait(lambda: not _holding(mark))
+    until(lambda: not _holding(mark))
     assert _holding(directory.name) == []
     assert directory.name not in Path("/proc/self/mountinfo").read_text()
     if name == "docker" and process.find("docker") is not None:

@@ -7,8 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +18,7 @@ import pytest
 from session.hostsockets import Host
 from support import fronts, preflights, standby
 from support.enginehosts import end_pause
+from support.waiting import until
 
 SANDWRIGHT = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
 POLICY = "schema: 1\nmethod: bwrap\nfilesystem:\n  write: [$PROJECT]\n  deny: [$PROJECT/secrets]\n"
@@ -153,7 +153,7 @@ def project(tmp_path: Path, request: pytest.FixtureRequest, forked: tuple[str, .
     made.policy.write_text(POLICY)
     yield made
     end_pause(made.runtime / "libpod" / "tmp")
-    eventually(lambda: not processes_with(str(tmp_path).encode()), "a process of the test still runs")
+    until(lambda: not processes_with(str(tmp_path).encode()), "a process of the test still runs")
     mounted = [
         line for line in Path("/proc/self/mountinfo").read_text().splitlines() if str(tmp_path) in line
     ]
@@ -200,11 +200,3 @@ def processes_with(marker: bytes) -> list[str]:
         if marker in words and int(entry.name) != os.getpid():
             found.append(f"{entry.name} {words!r}")
     return found
-
-
-def eventually(true: Callable[[], bool], otherwise: str, *, within: float = 60.0) -> None:
-    """Wait until something is so."""
-    deadline = time.monotonic() + within
-    while not true():
-        assert time.monotonic() < deadline, otherwise
-        time.sleep(0.02)

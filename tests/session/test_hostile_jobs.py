@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from session.conftest import eventually, processes_with
+from session.conftest import processes_with
 from session.jobs import NOBODY, Place, place
 from session.keys import shell
 from session.terminals import Terminal, terminal
 from session.test_keys import CELLS
 from support.thorough import THOROUGH, covering
+from support.waiting import until
 
 pytestmark = [
     pytest.mark.skipif(os.getuid() != 0, reason="becomes other users"),
@@ -57,7 +58,7 @@ def _started(at: Place, *command: str) -> list[str]:
 
 def _launcher(shown: Terminal, at: Place) -> int:
     """`setpriv` becomes it."""
-    eventually(lambda: Path(f"/proc/{shown.pid}/comm").read_text() == "launch\n", "it is not started")
+    until(lambda: Path(f"/proc/{shown.pid}/comm").read_text() == "launch\n", "it is not started")
     return shown.pid
 
 

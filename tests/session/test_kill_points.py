@@ -16,8 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from session.conftest import WAIT, Project, eventually
+from session.conftest import WAIT, Project
 from support.thorough import THOROUGH
+from support.waiting import until
 
 POINTS = 25 if THOROUGH else 5
 PARTS = 10 if THOROUGH else 1
@@ -113,13 +114,13 @@ class _Point:
 
     def check(self, before: set[str]) -> None:
         """What the commands say is so, and in the end nothing is there."""
-        eventually(self.is_settled, "processes run that `status` does not list", within=20)
+        until(self.is_settled, "processes run that `status` does not list", within=20)
         if self.sessions():
             ended = self.project.sandwright("stop", "--time", "5s", "web")
             gone = b"no session web runs" in ended.stderr
             assert ended.returncode == 0 or gone, ended.stderr
         assert self.sessions() == []
-        eventually(lambda: not _processes(self.mark) + _inside(self.seconds), "a process is left", within=20)
+        until(lambda: not _processes(self.mark) + _inside(self.seconds), "a process is left", within=20)
         runtime = self.project.runtime / "sandwright"
         records = [
             path for path in (runtime / "sessions").glob("*") if not path.with_suffix(".json").exists()

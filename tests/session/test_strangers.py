@@ -18,9 +18,10 @@ from sandwright import user_dirs
 from sandwright.bridge import start as bridges
 from sandwright.errors import HostError
 from sandwright.session import state
-from session.conftest import Project, eventually
+from session.conftest import Project
 from session.test_run_containers import busybox_root
 from support.enginehosts import EngineHost, engine_host
+from support.waiting import until
 
 needs_root = pytest.mark.skipif(os.getuid() != 0, reason="becomes another user")
 NOBODY = 65534
@@ -127,7 +128,7 @@ def test_a_stranger_is_let_be(project: Project, rootfs: Path, shared: Path, meth
     with posing(waits, "--root", run / "state", "run", run.name, user=NOBODY) as pose:
         os.kill(int(launcher), signal.SIGKILL)
         running.communicate(timeout=120)
-        eventually(lambda: not run.exists(), "the run was not cleared up")
+        until(lambda: not run.exists(), "the run was not cleared up")
         assert pose.poll() is None
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 
@@ -47,11 +46,3 @@ def _target(link: Path) -> Path | None:
         return link.readlink()
     except OSError:
         return None
-
-
-def eventually(true: Callable[[], bool], *, within: float = 60.0) -> bool:
-    """Whether something is so, at last after so many seconds."""
-    until = time.monotonic() + within
-    while not true() and time.monotonic() < until:
-        time.sleep(0.05)
-    return true()

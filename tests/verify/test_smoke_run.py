@@ -26,6 +26,7 @@ from sandwright.verify.smoke.run import smoke_images
 from sandwright.verify.smoke.target import SmokeTarget
 from sandwright.verify.verdict import Verdict
 from support.small_image import PYTHON, SmallImage
+from support.waiting import until
 
 P, F, S = Verdict.PASS, Verdict.FAIL, Verdict.SKIPPED
 
@@ -260,12 +261,12 @@ def test_an_interrupted_run_leaves_nothing(
     ]
     environment = {**os.environ, "TMPDIR": str(scratch), "PYTHONPATH": os.pathsep.join(sys.path)}
     with process.start(*map(str, words), env=environment) as running:
-        _wait(lambda: _holding(mark))
+        until(lambda: _holding(mark))
         running.send_signal(number)
         running.wait(60)
         assert running.stderr is not None
         assert b"KeyboardInterrupt" in running.stderr.read()
-    _wait(lambda: not _holding(mark))
+    until(lambda: not _holding(mark))
     assert list(scratch.iterdir()) == []
     assert not [
         line for line in Path("/proc/self/mountinfo").read_text().splitlines() if str(scratch) in line
@@ -280,11 +281,3 @@ def _holding(mark: str) -> list[str]:
             if mark.encode() in path.read_bytes():
                 found.append(path.parent.name)
     return found
-
-
-def _wait(until: object) -> None:
-    assert callable(until)
-    deadline = time.monotonic() + 60
-    while not until():
-        assert time.monotonic() < deadline, "waited for 60 s"
-        time.sleep(0.1)

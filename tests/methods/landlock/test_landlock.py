@@ -12,7 +12,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -31,6 +30,7 @@ from sandwright.verify.sandbox import RenderedSandbox, materialize, probe_enviro
 from support import interpreters
 from support.enginehosts import engine_host
 from support.proving import red, resolver
+from support.waiting import eventually
 from support.weakening import ALLOW_ALL, launcher, replaced
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Landlock is Linux'")
@@ -88,13 +88,6 @@ def _shell(sandbox: RenderedSandbox, script: str) -> subprocess.CompletedProcess
         [sandbox.launcher, "/bin/sh", "-c", script],
         capture_output=True, text=True, timeout=WAIT, check=False, env=dict(sandbox.environment),
     )  # fmt: skip
-
-
-def _eventually(true: Callable[[], bool]) -> bool:
-    until = time.monotonic() + WAIT
-    while not true() and time.monotonic() < until:
-        time.sleep(0.02)
-    return true()
 
 
 # What the filter closes.
@@ -240,7 +233,7 @@ def test_what_appears_at_a_denied_path_stays_hidden(sandbox: Made, tmp_path: Pat
         [made.launcher, "/bin/sh", "-c", script],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(made.environment),
     ) as running:  # fmt: skip
-        assert _eventually((tmp_path / "project/go").exists)
+        assert eventually((tmp_path / "project/go").exists)
         (tmp_path / "seen/later").mkdir()
         (tmp_path / "seen/later/word").write_text("secret")
         (tmp_path / "seen/deep/er").mkdir(parents=True)
@@ -268,7 +261,7 @@ def test_ways_past_names(sandbox: Made, tmp_path: Path) -> None:
     with subprocess.Popen(command, cwd=hidden, env={"SECRET": word}) as outside:
         try:
             proc = f"/proc/{outside.pid}"
-            assert _eventually(lambda: word.encode() in Path(f"{proc}/environ").read_bytes()), "the control"
+            assert eventually(lambda: word.encode() in Path(f"{proc}/environ").read_bytes()), "the control"
             assert Path(f"{proc}/cwd/word").read_text() == "hidden", "the control"
             tried = [
                 ("read", f"/proc/self/root{hidden}/word"),
@@ -390,7 +383,7 @@ def test_nothing_is_left(sandbox: Made, tmp_path: Path, monkeypatch: pytest.Monk
     made, mark, ready = sandbox(), f"mark-{uuid.uuid4().hex}", tmp_path / "project/ready"
     argv = _escaping(made, mark, ready, 0.2 if how == "exit" else 600)
     with subprocess.Popen(argv, env=dict(made.environment), stderr=subprocess.DEVNULL) as running:
-        assert _eventually(ready.exists)
+        assert eventually(ready.exists)
         keeper = next((each for each in _children(running.pid) if _children(each)), 0)
         if how == "both":
             os.kill(running.pid, signal.SIGSTOP)  # so that it doesn't see the keeper's end
@@ -403,11 +396,11 @@ def test_nothing_is_left(sandbox: Made, tmp_path: Path, monkeypatch: pytest.Monk
         }[how]:
             os.kill(pid, number)
         running.wait(WAIT)
-    assert _eventually(lambda: not _of(mark)), _of(mark)
+    assert eventually(lambda: not _of(mark)), _of(mark)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "state"))
     backend = Landlock()
     count = 2 if how == "both" else 0
-    assert _eventually(lambda: len([*backend.leftovers(())]) == count), [*backend.leftovers(())]
+    assert eventually(lambda: len([*backend.leftovers(())]) == count), [*backend.leftovers(())]
     for each in backend.leftovers(()):
         backend.remove(each)
     assert not list(backend.leftovers(()))

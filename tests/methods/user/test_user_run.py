@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from session.conftest import SANDWRIGHT
 from support import plantedcalls
 from support.ownedprojects import POLICY, WAIT, Project
 from support.rundocuments import launching
+from support.waiting import until
 
 STATUS = ["Uid", "Gid", "Groups", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp"]
 
@@ -39,13 +39,6 @@ def _runs(text: str) -> list[str]:
             continue
         found += [f"{entry.name}: {line}"] if text in line and int(entry.name) != os.getpid() else []
     return found
-
-
-def _until(said: Callable[[], bool], what: str) -> None:
-    until = time.monotonic() + WAIT
-    while not said():
-        assert time.monotonic() < until, what
-        time.sleep(0.02)
 
 
 def test_it_is_the_account_and_nothing_more(project: Project) -> None:
@@ -209,9 +202,9 @@ def test_nothing_outlives_the_launcher(project: Project, number: signal.Signals)
         assert started.stdout is not None
         assert started.stdout.readline() == b"begun\n"
         started.send_signal(number)
-    _until(lambda: _runs(word) == [], "it goes on")
+    until(lambda: _runs(word) == [], "it goes on")
     placeholders = (project.root / ".bashrc", project.root / ".git/commondir")
-    _until(lambda: not any(path.exists() for path in placeholders), "covers stay")
+    until(lambda: not any(path.exists() for path in placeholders), "covers stay")
 
 
 def test_artifacts_are_what_was_rendered(project: Project) -> None:

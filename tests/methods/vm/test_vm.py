@@ -37,9 +37,10 @@ from sandwright.verify.prove import prove
 from sandwright.verify.sandbox import RenderedSandbox, materialize, probe_environment
 from sandwright.verify.subject import ProofSubject
 from sandwright.verify.verdict import Verdict
-from support.processtrees import below, children, eventually
+from support.processtrees import below, children
 from support.proving import Prove, resolver
 from support.thorough import representative
+from support.waiting import eventually
 from support.weakening import plan
 
 WAIT = 120

@@ -34,9 +34,10 @@ from sandwright.render.artifact import Artifact
 from sandwright.verify.prove import prove
 from sandwright.verify.sandbox import RenderedSandbox, materialize, probe_environment
 from sandwright.verify.verdict import Verdict
-from support.processtrees import below, children, eventually
+from support.processtrees import below, children
 from support.proving import resolver
 from support.thorough import THOROUGH
+from support.waiting import eventually
 from support.weakening import plan
 
 WAIT = 120
