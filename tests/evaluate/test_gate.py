@@ -375,19 +375,22 @@ def _accepting(method: str) -> ResolvedPolicy:
     return Policy.from_text(text).resolve(FACTS)
 
 
-def test_no_caller_renders_past_the_check() -> None:
+@pytest.mark.parametrize(
+    ("function", "callers"),
+    [
+        ("render_with", {"methods/registry.py"}),
+        ("render_for_trial", {"methods/registry.py", "methods/shared/launched.py", "methods/vm/backend.py"}),
+    ],
+)
+def test_no_caller_renders_past_the_check(function: str, callers: set[str]) -> None:
     package = Path(sandwright.evaluate.gate.__file__).parents[1]
-    callers = {
+    found = {
         str(path.relative_to(package))
         for path in package.rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Call)
-        and getattr(node.func, "id", getattr(node.func, "attr", "")) == "render_with"
+        if isinstance(node, ast.Call) and getattr(node.func, "id", getattr(node.func, "attr", "")) == function
     }
-    trials = {
-        each for each in callers if each.startswith("methods/") and each.endswith(("backend.py", "kvm.py"))
-    }
-    assert callers - trials == {"methods/registry.py"}, "render with registry.render, which checks artifacts"
+    assert found == callers, "render with registry.render, which checks artifacts"
 
 
 IMAGES = ("docker", "podman", "oci", "gvisor", "kubernetes")
