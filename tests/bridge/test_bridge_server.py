@@ -32,7 +32,7 @@ from sandwright.bridge.configuration import CallLimits
 from sandwright.bridge.frames import CallRequest, FrameKind
 from sandwright.bridge.start import Bridge, serve, sweep_bridges
 from sandwright.errors import HostError, RenderError, ToolMissing, UsageError
-from support.bridges import World, world
+from support.bridges import World, encode_request, world
 from support.waiting import eventually
 
 TOKEN = "canary-B-1f77ac"
@@ -106,7 +106,7 @@ def _connected(bridge: Bridge) -> Iterator[socket.socket]:
 def _call(place: World, *words: str, directory: str = "") -> bytes:
     program, *arguments = (os.fsencode(word) for word in words)
     where = os.fsencode(directory or str(place.project))
-    return frames.encode_request(CallRequest(program, where, tuple(arguments)))
+    return encode_request(CallRequest(program, where, tuple(arguments)))
 
 
 def _rest(connection: socket.socket) -> bytes:

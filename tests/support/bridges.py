@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import struct
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
@@ -14,7 +15,9 @@ from typing import Any
 
 from sandwright import process
 from sandwright.api import Policy
+from sandwright.bridge import frames
 from sandwright.bridge.configuration import CallLimits
+from sandwright.bridge.frames import CallRequest
 from sandwright.bridge.start import Bridge, serve
 from sandwright.policy.collect import collect_facts
 from sandwright.policy.resolved import ResolvedPolicy
@@ -105,3 +108,11 @@ def world(base: str | None = None) -> Iterator[World]:
         for each in ("p", "home", "tools"):
             (root / each).mkdir()
         yield World(root)
+
+
+def encode_request(request: CallRequest) -> bytes:
+    """The CALL of a request, as a shim sends it."""
+    words = (request.program, request.directory, *request.arguments)
+    counted = b"".join(struct.pack(">I", len(word)) + word for word in words)
+    head = struct.pack(">BI", frames.VERSION, len(words))
+    return frames.encode_frame(frames.FrameKind.CALL, head + counted)
