@@ -33,6 +33,7 @@ from sandwright.bridge.frames import CallRequest, FrameKind
 from sandwright.bridge.start import Bridge, serve, sweep_bridges
 from sandwright.errors import HostError, RenderError, ToolMissing, UsageError
 from support.bridges import World, encode_request, world
+from support.processtrees import naming
 from support.waiting import eventually
 
 TOKEN = "canary-B-1f77ac"
@@ -119,13 +120,7 @@ def _rest(connection: socket.socket) -> bytes:
 
 def _gone(name: str, *, within: float = 40.0) -> bool:
     """Whether no process has a word in its arguments, soon."""
-    return eventually(lambda: not any(name.encode() in line for line in _command_lines()), within=within)
-
-
-def _command_lines() -> Iterator[bytes]:
-    for entry in Path("/proc").glob("[0-9]*/cmdline"):
-        with contextlib.suppress(OSError):
-            yield entry.read_bytes()
+    return eventually(lambda: not naming(name), within=within)
 
 
 @pytest.mark.parametrize("status", [0, 1, 42, 127, 255])

@@ -18,6 +18,7 @@ from sandwright.api import Policy
 from sandwright.methods.registry import render
 from sandwright.policy.collect import collect_facts
 from support.goldens import write_artifacts
+from support.processtrees import children
 from support.thorough import THOROUGH
 from support.waiting import until
 
@@ -32,10 +33,6 @@ def launcher(tmp_path: Path, program: Path) -> Path:
     write_artifacts(tmp_path / "out", render(policy.resolve(facts), "bwrap").artifacts)
     (tmp_path / "out/launch").write_bytes(program.read_bytes())
     return tmp_path / "out/launch"
-
-
-def _children(process: int) -> list[int]:
-    return [int(each) for each in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
 
 
 def _has_threads(process: int) -> bool:
@@ -60,16 +57,16 @@ def test_a_signal_while_the_run_ends_is_no_end_of_its_keeper(
         assert running.stdout is not None
         assert running.stderr is not None
         assert running.stdout.readline() == b"up\n"
-        (keeper,) = (each for each in _children(running.pid) if os.getpgid(each) == each)
+        (keeper,) = (each for each in children(running.pid) if os.getpgid(each) == each)
         own = Path(f"/proc/{running.pid}/comm").read_text()  # their `exe` is closed even to their user
-        below = _children(keeper)
+        below = children(keeper)
         ours = [each for each in below if Path(f"/proc/{each}/comm").read_text() == own]
         (watch,) = (each for each in ours if not _has_threads(each))
         os.kill(watch, signal.SIGSTOP)
         until(lambda: _stopped(watch))
         try:
             running.stdin.close()
-            until(lambda: {*_children(keeper)}.isdisjoint({*below} - {watch}))
+            until(lambda: {*children(keeper)}.isdisjoint({*below} - {watch}))
             running.send_signal(signal.SIGUSR1)
             until(lambda: _idle(running.pid))
         finally:

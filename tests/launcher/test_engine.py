@@ -21,6 +21,7 @@ from sandwright.policy.collect import collect_facts
 from sandwright.signalling import children_of
 from support.enginehosts import EngineHost, engine_host
 from support.goldens import write_artifacts
+from support.processtrees import naming
 from support.thorough import THOROUGH, covering
 from support.waiting import until
 
@@ -69,16 +70,6 @@ def _named(launcher: int, role: str) -> list[int]:
     return [child for child in children if Path(f"/proc/{child}/exe").readlink() != own]
 
 
-def _lives(words: bytes) -> bool:
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            if words in (entry / "cmdline").read_bytes():
-                return True
-        except OSError:
-            continue
-    return False
-
-
 @pytest.mark.parametrize(
     ("host", "role", "delay"),
     covering(
@@ -103,7 +94,7 @@ def test_whoever_is_killed(
         for each in _named(running.pid, role):
             os.kill(each, signal.SIGKILL)
         running.wait(timeout=60)
-    until(lambda: not _lives(launch.encode()), "somebody goes on")
+    until(lambda: not naming(launch), "somebody goes on")
     assert host.containers() == []
     assert list((tmp_path / "run").glob("sandwright/runs/*")) == []
     assert sorted(path.name for path in (tmp_path / "home" / "p").rglob("*")) == before

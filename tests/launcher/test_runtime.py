@@ -30,6 +30,7 @@ from sandwright.methods.registry import render
 from sandwright.policy.collect import collect_facts
 from support.cgroups import needs_groups
 from support.goldens import write_artifacts
+from support.processtrees import children, naming, program
 from support.thorough import THOROUGH, covering
 from support.waiting import until
 
@@ -500,36 +501,14 @@ def _words_in(group: Path) -> list[str]:
         return []
 
 
-def _children(pid: int) -> list[int]:
-    try:
-        return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    except OSError:
-        return []
-
-
 def _of(launcher: Launcher) -> list[int]:
     """The processes that have the run's directory, or the command's mark, among their words."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            words = path.read_bytes()
-        except OSError:
-            continue
-        if str(launcher.scratch).encode() in words or launcher.mark.encode() in words:
-            found.append(int(path.parent.name))
-    return found
-
-
-def _program(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/exe").readlink().name
-    except OSError:
-        return ""
+    return [*naming(str(launcher.scratch)), *naming(launcher.mark)]
 
 
 def _victims(launcher: Launcher, running: subprocess.Popen[bytes], who: str) -> list[int]:
-    keeper = next(pid for pid in _children(running.pid) if _children(pid))
-    runtime = [pid for pid in _children(keeper) if _program(pid) == PROGRAMS[launcher.method]]
+    keeper = next(pid for pid in children(running.pid) if children(pid))
+    runtime = [pid for pid in children(keeper) if program(pid) == PROGRAMS[launcher.method]]
     assert runtime
     return {"launcher": [running.pid], "keeper": [keeper], "runtime": runtime}[who]
 
@@ -560,7 +539,7 @@ def test_who_is_killed_while_it_starts(who: str, delay: int, started: Launcher) 
     )
     until(lambda: bool(started.runs()), "it does not start")
     time.sleep(delay * 0.03)
-    keeper = next((pid for pid in _children(running.pid) if _children(pid)), running.pid)
+    keeper = next((pid for pid in children(running.pid) if children(pid)), running.pid)
     os.kill(running.pid if who == "launcher" else keeper, signal.SIGKILL)
     assert running.wait(WAIT) in (-9, 125, 137)
     until(lambda: started.runs() == [] and _of(started) == [], f"something is left of {who}")

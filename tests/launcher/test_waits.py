@@ -21,6 +21,7 @@ from sandwright.launcher import LAUNCH
 from sandwright.methods.registry import render
 from sandwright.policy.collect import collect_facts
 from support.goldens import write_artifacts
+from support.processtrees import children
 from support.waiting import until
 from support.weakening import LATE, edited
 
@@ -54,12 +55,8 @@ def _engine(tmp_path: Path, environ: dict[str, str], waits: str) -> None:
     environ["PATH"] = f"{tmp_path}/bin:{environ['PATH']}"
 
 
-def _children(process: int) -> list[int]:
-    return [int(each) for each in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
-
-
 def _keeper(launcher: int) -> int:
-    return next(each for each in _children(launcher) if os.getpgid(each) == each)
+    return next(each for each in children(launcher) if os.getpgid(each) == each)
 
 
 def _nobody_has(launcher: Path) -> bool:
@@ -86,7 +83,7 @@ def test_a_watch_that_is_stopped(who: str, tmp_path: Path, program: Path, enviro
         assert running.stdin is not None
         assert running.stdout is not None
         assert running.stdout.readline() == b"up\n"
-        below = _children(_keeper(running.pid))
+        below = children(_keeper(running.pid))
         for each in below:
             threads = len(list(Path(f"/proc/{each}/task").iterdir()))
             if Path(f"/proc/{each}/comm").read_text() == f"{launcher.name}\n" and threads == 1:
@@ -137,7 +134,7 @@ def test_a_watch_that_never_begins(tmp_path: Path, program: Path, environ: dict[
 
     def act(run: tracing.Traced) -> bool:
         keepers = [each for each in run.processes if each != run.main and os.getpgid(each) == each]
-        watches = [each for keeper in keepers for each in _children(keeper)]
+        watches = [each for keeper in keepers for each in children(keeper)]
         for each in (*watches[:1], *([run.main] if watches else [])):
             os.kill(each, signal.SIGSTOP if each != run.main else signal.SIGKILL)
         return bool(watches)

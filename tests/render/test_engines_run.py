@@ -29,6 +29,7 @@ from sandwright.policy.collect import collect_facts
 from support.cgroups import needs_groups
 from support.enginehosts import EngineHost, engine_host
 from support.goldens import write_artifacts
+from support.processtrees import naming
 from support.thorough import THOROUGH, covering, representative
 from support.waiting import until
 
@@ -194,8 +195,8 @@ def test_the_environment(sandbox: Sandbox) -> None:
             byte = running.stdout.read(1)
             assert byte, variables
             variables += byte
-        assert _commands_with(b"UNSEEN-VALUE") == []
-        assert _commands_with(sandbox.project.name.encode() + b"/token") != []  # they are looked at
+        assert naming(b"UNSEEN-VALUE") == {}
+        assert naming(sandbox.project.name.encode() + b"/token") != {}  # they are looked at
         running.stdin.close()
         running.wait(timeout=60)
     found = dict(entry.split(b"=", 1) for entry in variables.partition(b"\0\n")[0].split(b"\0"))
@@ -206,18 +207,6 @@ def test_the_environment(sandbox: Sandbox) -> None:
     if sandbox.host.name == "podman":
         assert found.pop(b"HTTP_PROXY") == b"http://image.invalid"  # the image's own, like IMAGE
     assert found.keys() - own == {b"LC_ODD", b"ODD", b"CI", b"IMAGE", b"HOME", b"SANDWRIGHT_INSIDE"}
-
-
-def _commands_with(mark: bytes) -> list[str]:
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
-            try:
-                if mark in (entry / "cmdline").read_bytes():
-                    found.append(entry.name)
-            except OSError:
-                continue
-    return found
 
 
 @PODMAN
@@ -475,11 +464,11 @@ def test_killed(sandbox: Sandbox, delay: float | None, *, whole_group: bool) -> 
             time.sleep(delay)
         (os.killpg if whole_group else os.kill)(running.pid, signal.SIGKILL)
         running.wait(timeout=10)
-        until(lambda: not _commands_with(argv[0].encode()))
+        until(lambda: not naming(argv[0].encode()))
     assert _tree(sandbox.project) == before
     if sandbox.host.name == "podman":  # its monitors, which it need not know of, name its store
         store = Path(sandbox.host.program).parents[1] / "store"
-        until(lambda: not _commands_with(str(store).encode()))
+        until(lambda: not naming(str(store).encode()))
     assert sandbox.left() == []
 
 

@@ -32,6 +32,7 @@ from sandwright.policy.collect import collect_facts
 from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.render.shell import patterns
 from support.goldens import write_artifacts
+from support.processtrees import naming
 from support.waiting import until
 
 POLICY = """\
@@ -263,14 +264,14 @@ def test_killed(project: Path, tmp_path: Path, number: signal.Signals, *, whole_
         assert running.stdout is not None
         assert running.stdout.readline() == b"up\n"
         assert (project / ".git" / "commondir").read_text() == ".\n"
-        assert _processes_with(marker)
+        assert naming(marker)
         if whole_group:
             os.killpg(running.pid, number)
         else:
             running.send_signal(number)
         running.wait(timeout=30)
         assert running.returncode != 0
-        until(lambda: not _processes_with(marker))
+        until(lambda: not naming(marker))
         until(lambda: _tree(project) == before)
 
 
@@ -284,7 +285,7 @@ def test_killed_while_it_starts(project: Path, tmp_path: Path) -> None:
             time.sleep(step * 0.0015)
             os.kill(running.pid, signal.SIGKILL)
             running.wait(timeout=30)
-        until(lambda: not _processes_with(marker))
+        until(lambda: not naming(marker))
     until(lambda: _tree(project) == before)
 
 
@@ -356,18 +357,6 @@ def test_a_sandbox_that_can_not_be_made(project: Path, tmp_path: Path) -> None:
     assert (result.status, result.stdout) == (125, b"")
     assert "LICENSE" in result.stderr
     assert not (project / "ran").exists()
-
-
-def _processes_with(marker: bytes) -> list[str]:
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
-            try:
-                if marker in (entry / "cmdline").read_bytes():
-                    found.append(entry.name)
-            except OSError:
-                continue
-    return found
 
 
 def test_two_at_once_share_the_covers(project: Path, tmp_path: Path, launch: Launch) -> None:

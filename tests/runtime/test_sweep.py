@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import json
 import os
@@ -27,6 +26,7 @@ from sandwright.runtime.scratch import (
     stale_directories,
 )
 from sandwright.runtime.sweep import sweep
+from support.processtrees import naming
 from support.small_image import PYTHON, SmallImage
 from support.waiting import until
 
@@ -63,15 +63,6 @@ def temporary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         yield made
 
 
-def _holding(text: str) -> list[str]:
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        with contextlib.suppress(OSError):
-            if text.encode() in path.read_bytes():
-                found.append(path.parent.name)
-    return found
-
-
 @pytest.mark.parametrize(
     "name",
     [pytest.param(n, marks=pytest.mark.needs("dockerd" if n == "docker" else n), id=n) for n in RUNTIMES],
@@ -102,26 +93,21 @@ def test_what_a_killed_run_has_left(
     assert stale_directories() == [directory]
     sweep(host, SILENT)
     assert list(temporary.iterdir()) == []
-    until(lambda: not _holding(mark))
-    assert _holding(directory.name) == []
+    until(lambda: not naming(mark))
+    assert naming(directory.name) == {}
     assert directory.name not in Path("/proc/self/mountinfo").read_text()
     if name == "docker" and process.find("docker") is not None:
         chosen = ("--all", "--quiet", "--filter", f"label={LABEL}={directory.name}")
         assert process.run("docker", "ps", *chosen, check=False).text == ""
 
 
-def _in_container(mark: str, temporary: Path) -> list[str]:
+def _in_container(mark: str, temporary: Path) -> list[int]:
     """Processes that run the marked script; in gVisor, which the host can't look into, the sandbox."""
     made = [each.name for each in temporary.iterdir()]
     if len(made) != 1:
         return []
-    found = sorted(set(_holding("runsc-sandbox")) & set(_holding(made[0])))
-    for pid in _holding(mark):
-        with contextlib.suppress(OSError):
-            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-            if words[0] == PYTHON.encode():
-                found.append(pid)
-    return found
+    found = sorted(naming("runsc-sandbox").keys() & naming(made[0]).keys())
+    return found + [pid for pid, words in naming(mark).items() if words.split(b"\0")[0] == PYTHON.encode()]
 
 
 def test_a_live_run_is_left_alone(host: MachineFacts, temporary: Path) -> None:

@@ -18,6 +18,7 @@ import pytest
 from session.hostsockets import Host
 from support import fronts, preflights, standby
 from support.enginehosts import end_pause
+from support.processtrees import naming
 from support.waiting import until
 
 SANDWRIGHT = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
@@ -153,7 +154,7 @@ def project(tmp_path: Path, request: pytest.FixtureRequest, forked: tuple[str, .
     made.policy.write_text(POLICY)
     yield made
     end_pause(made.runtime / "libpod" / "tmp")
-    until(lambda: not processes_with(str(tmp_path).encode()), "a process of the test still runs")
+    until(lambda: not naming(str(tmp_path)), "a process of the test still runs")
     mounted = [
         line for line in Path("/proc/self/mountinfo").read_text().splitlines() if str(tmp_path) in line
     ]
@@ -187,16 +188,3 @@ def denials_in(file: Path) -> list[dict[str, Any]]:
             one["count"] += found[kind]["count"]
         found[kind] = one
     return list(found.values())
-
-
-def processes_with(marker: bytes) -> list[str]:
-    """The processes that have something in their command line; not we ourselves."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            words = (entry / "cmdline").read_bytes()
-        except OSError:
-            continue
-        if marker in words and int(entry.name) != os.getpid():
-            found.append(f"{entry.name} {words!r}")
-    return found

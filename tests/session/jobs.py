@@ -16,11 +16,11 @@ from sandwright.methods.registry import render
 from sandwright.methods.shared.artifacts import write_artifacts
 from sandwright.methods.user.setup import plan_removal
 from sandwright.policy.collect import collect_facts
-from session.conftest import processes_with
 from session.test_run_containers import busybox_root
 from support.enginehosts import engine_host
 from support.locks import accounts_change
 from support.ownedprojects import planted
+from support.processtrees import naming
 from support.waiting import until
 
 NOBODY = 65534
@@ -76,7 +76,7 @@ def place(method: str, uid: int, more: str = "") -> Iterator[Place]:
         home.chmod(0o755)
         inner = "sh" if method in ("docker", "podman") else Place.inner
         marker = scratch.encode()
-        stack.callback(until, lambda: not processes_with(marker), "a process is left")
+        stack.callback(until, lambda: not naming(marker), "a process is left")
         yield Place(home / "out" / "launch", project.root, environ, before, inner)
 
 

@@ -25,11 +25,12 @@ from sandwright.errors import UsageError
 from sandwright.launcher.run_document import RunDocument, open_run_document, with_document
 from sandwright.session import state
 from sandwright.session.executing import become_exec
-from session.conftest import WAIT, Project, processes_with
+from session.conftest import WAIT, Project
 from session.jobs import NOBODY, Place, place
 from session.keys import ACTIONS, FEW, ends_by_a_signal, shell
 from session.terminals import terminal
 from session.test_keys import METHODS
+from support.processtrees import naming
 from support.sessionrecords import session_record
 from support.thorough import THOROUGH, representative
 from support.waiting import until
@@ -212,7 +213,7 @@ def test_killed_at_any_point_it_leaves_nothing(method: str, uid: int) -> None:
             time.sleep(point * 0.003)
             started.kill()
             started.communicate(timeout=WAIT)
-        until(lambda: processes_with(b"4321") == [], "something is left", within=10)
+        until(lambda: naming(b"4321") == {}, "something is left", within=10)
         assert of.run("echo", "fine")[:2] == (0, "fine\n")
         if method != "landlock":  # else those of the host are there
             _, output, _ = of.run("sh", "-c", "for each in /proc/[0-9]*; do cat $each/comm; done")

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from session.conftest import WAIT, Project
+from support.processtrees import command_lines
 from support.thorough import THOROUGH
 from support.waiting import until
 
@@ -44,12 +45,7 @@ def _processes(mark: str) -> list[int]:
 
 def _inside(marker: str) -> list[int]:
     """The command, which inherits nothing."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            if (entry / "cmdline").read_bytes() == f"sleep\0{marker}\0".encode():
-                found.append(int(entry.name))
-    return found
+    return [pid for pid, words in command_lines().items() if words == f"sleep\0{marker}\0".encode()]
 
 
 def _kill_some(chosen: random.Random, mark: str) -> list[str]:
@@ -120,7 +116,11 @@ class _Point:
             gone = b"no session web runs" in ended.stderr
             assert ended.returncode == 0 or gone, ended.stderr
         assert self.sessions() == []
-        until(lambda: not _processes(self.mark) + _inside(self.seconds), "a process is left", within=20)
+        until(
+            lambda: not _processes(self.mark) + _inside(self.seconds),
+            "a process is left",
+            within=20,
+        )
         runtime = self.project.runtime / "sandwright"
         records = [
             path for path in (runtime / "sessions").glob("*") if not path.with_suffix(".json").exists()

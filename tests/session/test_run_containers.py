@@ -16,10 +16,11 @@ import pytest
 
 from sandwright import process
 from sandwright.signalling import children_of
-from session.conftest import SANDWRIGHT, WAIT, Project, processes_with
+from session.conftest import SANDWRIGHT, WAIT, Project
 from session.hostdevices import SCRIPT, same_devices
 from support.cgroups import needs_groups
 from support.enginehosts import PODMAN_NAMES, EngineHost, engine_host
+from support.processtrees import naming
 from support.thorough import THOROUGH, covering, representative
 from support.waiting import until
 
@@ -320,7 +321,7 @@ def test_kill_leaves_nothing(sandbox: Project, place: Place, target: str) -> Non
     children = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
     os.kill(running.pid if target == "run" else int(children[0]), signal.SIGKILL)
     running.communicate(timeout=60)
-    until(lambda: not processes_with(marker.encode()), "the sandbox goes on")
+    until(lambda: not naming(marker), "the sandbox goes on")
     until(lambda: place.containers() == [], "a container is left")
     assert sandbox.sandwright("cleanup").returncode == 0
 

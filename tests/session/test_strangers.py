@@ -21,6 +21,7 @@ from sandwright.session import state
 from session.conftest import Project
 from session.test_run_containers import busybox_root
 from support.enginehosts import EngineHost, engine_host
+from support.processtrees import below, command_lines
 from support.waiting import until
 
 needs_root = pytest.mark.skipif(os.getuid() != 0, reason="becomes another user")
@@ -141,9 +142,8 @@ def test_nothing_of_a_run_is_in_tmp(project: Project, rootfs: Path, method: str)
     before = set(Path("/tmp").glob("sandwright*"))
     running = begun(project)
     try:
-        words = [
-            line.split(b"\0") for line in map(_cmdline, _below(running.pid)) if b"--root" in line.split(b"\0")
-        ]
+        lines = [command_lines().get(pid, b"").split(b"\0") for pid in below(running.pid)]
+        words = [line for line in lines if b"--root" in line]
         assert words, "the runtime was not seen"
         for each in words:
             assert each[each.index(b"--root") + 1].startswith(f"{own}/runs/sandwright-".encode())
@@ -152,20 +152,6 @@ def test_nothing_of_a_run_is_in_tmp(project: Project, rootfs: Path, method: str)
     finally:
         running.terminate()
         running.communicate(timeout=120)
-
-
-def _below(pid: int) -> Iterator[int]:
-    for task in Path(f"/proc/{pid}/task").glob("*"):
-        with contextlib.suppress(OSError):
-            for child in (task / "children").read_text().split():
-                yield int(child)
-                yield from _below(int(child))
-
-
-def _cmdline(pid: int) -> bytes:
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    return b""
 
 
 @pytest.mark.needs("runc")

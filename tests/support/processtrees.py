@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -30,6 +31,30 @@ def is_there(pid: int) -> bool:
     except OSError:
         return False
     return words[0] not in "ZX"
+
+
+def program(pid: int) -> str:
+    """The name of the file that it runs; empty when it is gone, or closed to us."""
+    try:
+        return Path(f"/proc/{pid}/exe").readlink().name
+    except OSError:
+        return ""
+
+
+def command_lines() -> dict[int, bytes]:
+    """The words of every process but this one, a NUL behind each; processes may end meanwhile."""
+    found = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if int(entry.name) != os.getpid():
+                found[int(entry.name)] = (entry / "cmdline").read_bytes()
+    return found
+
+
+def naming(mark: str | bytes) -> dict[int, bytes]:
+    """Those that have something among their words."""
+    sought = mark.encode() if isinstance(mark, str) else mark
+    return {pid: words for pid, words in command_lines().items() if sought in words}
 
 
 def who_has_open(file: Path) -> list[Path]:

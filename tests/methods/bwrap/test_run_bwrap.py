@@ -19,7 +19,8 @@ from pathlib import Path
 
 import pytest
 
-from session.conftest import SANDWRIGHT, Project, processes_with
+from session.conftest import SANDWRIGHT, Project
+from support.processtrees import naming
 from support.thorough import THOROUGH
 from support.waiting import until
 
@@ -144,13 +145,13 @@ def test_kill_leaves_nothing(project: Project, target: str) -> None:
     running = project.start("sh", "-c", f"echo up; sleep 50; : {marker}", options=("--time", "60s"))
     assert running.stdout is not None
     assert running.stdout.readline() == b"up\n"
-    assert processes_with(marker.encode())
+    assert naming(marker)
     assert len(project.records()) == 1
     children = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
     os.kill(running.pid if target == "run" else int(children[0]), signal.SIGKILL)
     running.communicate(timeout=60)
     assert running.returncode == (-signal.SIGKILL if target == "run" else 137)
-    until(lambda: not processes_with(marker.encode()), "the sandbox goes on")
+    until(lambda: not naming(marker), "the sandbox goes on")
     until(lambda: project.tree() == before, "a cover is left")
     assert project.run("true").returncode == 0
     assert project.records() == []
@@ -303,5 +304,5 @@ def test_interrupted_before_it_starts(project: Project) -> None:
         time.sleep(delay)
         running.terminate()
         assert running.wait(timeout=60) != 0
-    until(lambda: not processes_with(b"47.125"), "a sandbox goes on")
+    until(lambda: not naming(b"47.125"), "a sandbox goes on")
     until(lambda: project.tree() == before, "a cover is left")

@@ -29,6 +29,7 @@ from sandwright.verify.command import methods_to_prove
 from sandwright.verify.sandbox import RenderedSandbox, materialize, probe_environment
 from support import interpreters
 from support.enginehosts import engine_host
+from support.processtrees import children, naming
 from support.proving import red, resolver
 from support.waiting import eventually
 from support.weakening import ALLOW_ALL, launcher, replaced
@@ -333,18 +334,6 @@ def test_a_variable_in_the_temporary_directory_names_the_runs_own(sandbox: Made)
 # How runs end.
 
 
-def _of(mark: str) -> list[int]:
-    """The processes that have a word among their arguments, this one apart."""
-    found = []
-    for each in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            if mark.encode() in each.read_bytes() and int(each.parent.name) != os.getpid():
-                found.append(int(each.parent.name))
-        except OSError:
-            continue
-    return found
-
-
 ESCAPING = """\
 import os, sys, time
 mark = sys.argv[1]
@@ -370,13 +359,6 @@ def _escaping(sandbox: RenderedSandbox, mark: str, ready: Path, seconds: float) 
     return [str(sandbox.launcher), *words]
 
 
-def _children(pid: int) -> list[int]:
-    try:
-        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    except OSError:
-        return []
-
-
 @pytest.mark.parametrize("how", ["exit", "term", "launcher", "keeper", "both"])
 def test_nothing_is_left(sandbox: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
     """Sessions, process groups and parents of one's own, and a process that forks and ends all the time."""
@@ -384,7 +366,7 @@ def test_nothing_is_left(sandbox: Made, tmp_path: Path, monkeypatch: pytest.Monk
     argv = _escaping(made, mark, ready, 0.2 if how == "exit" else 600)
     with subprocess.Popen(argv, env=dict(made.environment), stderr=subprocess.DEVNULL) as running:
         assert eventually(ready.exists)
-        keeper = next((each for each in _children(running.pid) if _children(each)), 0)
+        keeper = next((each for each in children(running.pid) if children(each)), 0)
         if how == "both":
             os.kill(running.pid, signal.SIGSTOP)  # so that it doesn't see the keeper's end
         for pid, number in {
@@ -396,7 +378,7 @@ def test_nothing_is_left(sandbox: Made, tmp_path: Path, monkeypatch: pytest.Monk
         }[how]:
             os.kill(pid, number)
         running.wait(WAIT)
-    assert eventually(lambda: not _of(mark)), _of(mark)
+    assert eventually(lambda: not naming(mark)), naming(mark)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "state"))
     backend = Landlock()
     count = 2 if how == "both" else 0
