@@ -18,7 +18,7 @@ from sandwright.registry.graph import sha256_descriptor
 from sandwright.registry.reference import parse_reference
 from sandwright.registry.repository import open_repository
 from sandwright.registry.settings import RegistrySettings
-from support.registryserver import Server, registry_server
+from support.registryserver import Server
 
 pytestmark = [pytest.mark.needs("docker-registry"), pytest.mark.timeout(120)]
 
@@ -69,12 +69,6 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         """Be quiet."""
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with registry_server(tmp_path_factory.mktemp("registry")) as running:
-        yield running
 
 
 @contextlib.contextmanager

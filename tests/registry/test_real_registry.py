@@ -40,12 +40,6 @@ ARM = {"os": "linux", "architecture": "arm64", "variant": "v8"}
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with registry_server(tmp_path_factory.mktemp("registry")) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
 def tls(tmp_path_factory: pytest.TempPathFactory) -> Tls:
     return make_certificates(tmp_path_factory.mktemp("certificates"))
 

@@ -23,7 +23,7 @@ from sandwright.release.publish import Published, make_plan, publish
 from sandwright.release.signing import SigningKey
 from sandwright.release.subject import Release
 from sandwright.verify.verdict import ProbeFinding, Verdict
-from support.releases import new_key, released
+from support.releases import released
 from support.smallworld import small_world
 from support.standin import Fault, Handler, StandIn, answer, cut, error, honest, stand_in
 
@@ -37,11 +37,6 @@ INDEX = "application/vnd.oci.image.index.v1+json"
 def release(tmp_path_factory: pytest.TempPathFactory) -> Release:
     world = small_world(tmp_path_factory.mktemp("world"))
     return released(world, world.build(platforms=["linux/amd64"]))
-
-
-@pytest.fixture(scope="module")
-def key(tmp_path_factory: pytest.TempPathFactory) -> SigningKey:
-    return new_key(tmp_path_factory.mktemp("key"))
 
 
 @pytest.fixture

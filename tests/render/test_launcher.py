@@ -31,6 +31,7 @@ from sandwright.methods.registry import render
 from sandwright.policy.collect import collect_facts
 from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.render.shell import patterns
+from support.filetrees import paths_below
 from support.goldens import write_artifacts
 from support.processtrees import naming
 from support.waiting import until
@@ -90,20 +91,11 @@ def _command(project: Path, tmp_path: Path, policy: str = "") -> list[str]:
     return [f"{folder}/launch"]
 
 
-def _tree(folder: Path) -> set[str]:
-    """All paths; what is being removed may be among them."""
-    return {
-        (Path(base) / name).relative_to(folder).as_posix()
-        for base, folders, files in os.walk(folder)
-        for name in (*folders, *files)
-    }
-
-
 pytestmark = pytest.mark.needs("bwrap")
 
 
 def test_files(launch: Launch, project: Path) -> None:
-    before = _tree(project)
+    before = paths_below(project)
     result = launch(
         "cat LICENSE; echo new >file; cat file; (echo x >LICENSE); cat secrets/key; cat ../.ssh/id; "
         "mv .git moved; echo x >.git/hooks/x; echo x >.git/commondir; echo .; exit 7",
@@ -120,7 +112,7 @@ def test_files(launch: Launch, project: Path) -> None:
         "cannot create .git/commondir: Read-only file system",
     ):
         assert said in result.stderr
-    assert _tree(project) == before | {"file"}
+    assert paths_below(project) == before | {"file"}
 
 
 def test_the_environment(launch: Launch) -> None:
@@ -244,12 +236,12 @@ def test_limits(launch: Launch, project: Path) -> None:
 
 
 def test_time_is_up(launch: Launch, project: Path) -> None:
-    before, started = _tree(project), time.monotonic()
+    before, started = paths_below(project), time.monotonic()
     result = launch("echo begun; sleep 25", policy="resources: {time: 4s}\n")
     assert (result.status, result.text) == (124, "begun")
     assert "the time is up" in result.stderr
     assert time.monotonic() - started < 15
-    assert _tree(project) == before
+    assert paths_below(project) == before
     assert launch("exit 3", policy="resources: {time: 20s}\n").status == 3
 
 
@@ -257,7 +249,7 @@ def test_time_is_up(launch: Launch, project: Path) -> None:
 @pytest.mark.parametrize("whole_group", [False, True], ids=["one", "group"])
 def test_killed(project: Path, tmp_path: Path, number: signal.Signals, *, whole_group: bool) -> None:
     """Whatever ends the launcher ends the sandbox, and the placeholders are removed."""
-    before = _tree(project)
+    before = paths_below(project)
     argv = _command(project, tmp_path, "resources: {time: 60s}\n")
     marker = f"{os.getpid()}{tmp_path.name}".encode()
     with process.start(*argv, "sh", "-c", f"echo up; sleep 55; : {marker.decode()}") as running:
@@ -272,12 +264,12 @@ def test_killed(project: Path, tmp_path: Path, number: signal.Signals, *, whole_
         running.wait(timeout=30)
         assert running.returncode != 0
         until(lambda: not naming(marker))
-        until(lambda: _tree(project) == before)
+        until(lambda: paths_below(project) == before)
 
 
 def test_killed_while_it_starts(project: Path, tmp_path: Path) -> None:
     """At whatever moment: the sandbox's first process dies with its parent only once all is set up."""
-    before = _tree(project)
+    before = paths_below(project)
     argv = _command(project, tmp_path)
     marker = f"{os.getpid()}{tmp_path.name}".encode()
     for step in range(24):
@@ -286,7 +278,7 @@ def test_killed_while_it_starts(project: Path, tmp_path: Path) -> None:
             os.kill(running.pid, signal.SIGKILL)
             running.wait(timeout=30)
         until(lambda: not naming(marker))
-    until(lambda: _tree(project) == before)
+    until(lambda: paths_below(project) == before)
 
 
 def test_a_command_that_can_not_be_run(launch_words: Launch, project: Path) -> None:
@@ -360,7 +352,7 @@ def test_a_sandbox_that_can_not_be_made(project: Path, tmp_path: Path) -> None:
 
 
 def test_two_at_once_share_the_covers(project: Path, tmp_path: Path, launch: Launch) -> None:
-    before = _tree(project)
+    before = paths_below(project)
     argv = _command(project, tmp_path)
     with process.start(
         *argv, "sh", "-c", "echo up; read line; cat .git/commondir", stdin=subprocess.PIPE
@@ -374,7 +366,7 @@ def test_two_at_once_share_the_covers(project: Path, tmp_path: Path, launch: Lau
         one.stdin.close()
         assert one.stdout.read() == b".\n"
         assert one.wait(timeout=10) == 0
-    until(lambda: _tree(project) == before)
+    until(lambda: paths_below(project) == before)
 
 
 @pytest.mark.parametrize(
@@ -421,11 +413,11 @@ def test_nothing_runs_when_something_changed(
 ) -> None:
     argv = _command(project, tmp_path)
     change(tmp_path / "out", project)
-    before = _tree(project)
+    before = paths_below(project)
     result = process.run(*argv, "touch", f"{project}/ran", timeout=30, check=False)
     assert result.status == 125
     assert said in result.stderr
-    until(lambda: _tree(project) == before)  # nothing was made in the place of what has gone
+    until(lambda: paths_below(project) == before)  # nothing was made in the place of what has gone
 
 
 def test_nothing_runs_without_bwrap(project: Path, tmp_path: Path) -> None:
@@ -452,7 +444,7 @@ def test_the_standard_input_is_the_command_s(project: Path, tmp_path: Path) -> N
 
 
 def test_standard_input_and_output_that_are_closed(project: Path, tmp_path: Path) -> None:
-    before = _tree(project)
+    before = paths_below(project)
     argv = ["sh", "-c", '"$@" <&- >&- 2>&-', "sh", *_command(project, tmp_path)]
     script = f"cat; echo out; echo error >&2; ls -l /proc/self/fd >{project}/seen; exit 7"
     assert process.run(*argv, "sh", "-c", script, timeout=60, check=False).status == 7
@@ -462,7 +454,7 @@ def test_standard_input_and_output_that_are_closed(project: Path, tmp_path: Path
     assert f" 0 -> {nothing}" in opened
     assert f" 2 -> {nothing}" in opened
     assert str(tmp_path / "out") not in opened
-    assert _tree(project) == before
+    assert paths_below(project) == before
 
 
 @pytest.fixture

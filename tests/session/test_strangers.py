@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,11 +21,11 @@ from sandwright.session import state
 from session.conftest import Project
 from session.test_run_containers import busybox_root
 from support.enginehosts import EngineHost, engine_host
+from support.otherusers import NOBODY, as_nobody
 from support.processtrees import below, command_lines
 from support.waiting import until
 
 needs_root = pytest.mark.skipif(os.getuid() != 0, reason="becomes another user")
-NOBODY = 65534
 
 
 @pytest.fixture
@@ -230,33 +230,16 @@ def test_a_name_made_in_tmp() -> None:
     try:
         with tempfile.TemporaryDirectory(prefix="sw-home-", dir="/tmp") as home:
             os.chown(home, NOBODY, NOBODY)
-            assert _as_nobody(home, state.directory) == f"{home}/.cache/sandwright/run/sessions"
+
+            def directory() -> str:
+                os.environ["HOME"] = home
+                os.environ.pop("XDG_RUNTIME_DIR", None)
+                return state.directory()
+
+            assert as_nobody(directory) == f"{home}/.cache/sandwright/run/sessions"
     finally:
         if made:
             place.rmdir()
-
-
-def _as_nobody(home: str, ask: Callable[[], str]) -> str:
-    """What a function gives another user, who has a home and no runtime directory."""
-    read, write = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            os.setgroups([])
-            os.setgid(NOBODY)
-            os.setuid(NOBODY)
-            os.environ["HOME"] = home
-            os.environ.pop("XDG_RUNTIME_DIR", None)
-            os.write(write, ask().encode())
-        except BaseException as fault:  # noqa: BLE001 - nothing above may run twice
-            os.write(write, repr(fault).encode())
-        finally:
-            os._exit(0)
-    os.close(write)
-    with os.fdopen(read) as said:
-        text = said.read()
-    os.waitpid(child, 0)
-    return text
 
 
 @needs_root

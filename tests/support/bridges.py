@@ -21,6 +21,8 @@ from sandwright.bridge.frames import CallRequest
 from sandwright.bridge.start import Bridge, serve
 from sandwright.policy.collect import collect_facts
 from sandwright.policy.resolved import ResolvedPolicy
+from support.githttp import GitServer, git_server
+from support.standby import COMMAND as SANDWRIGHT
 
 IDENTITY = {
     "GIT_AUTHOR_NAME": "A", "GIT_AUTHOR_EMAIL": "a@example.org",
@@ -98,6 +100,35 @@ class World:
     def git(self, *argv: str, cwd: Path | None = None) -> str:
         """git on the host's side, as the owner of everything."""
         return process.run("git", *argv, cwd=cwd or self.project, env=IDENTITY, timeout=60).text
+
+    def sandwright(self, *argv: str, **environment: str) -> process.Result:
+        """The command, with what it keeps in the world; but the compiled shim is the user's."""
+        kept = os.environ.get("SANDWRIGHT_CACHE") or str(Path.home() / ".cache" / "sandwright")
+        return process.run(
+            *SANDWRIGHT, *argv, cwd=self.project, check=False, timeout=60,
+            env={
+                "PATH": f"{self.root / 'tools'}:{os.environ['PATH']}", "HOME": str(self.root / "home"),
+                "PYTHONPATH": str(Path(__file__).parents[2] / "builder"), "SANDWRIGHT_CACHE": kept,
+                "SANDWRIGHT_TRUST": "1", **environment,
+            },
+        )  # fmt: skip
+
+    @contextlib.contextmanager
+    def git_server(self, token: str) -> Iterator[GitServer]:
+        """A server with an empty repository, the remote `origin` of the project's."""
+        served = self.root / "served"
+        self.git("init", "-q", "--bare", str(served / "r.git"), cwd=self.root)
+        self.git("config", "http.receivepack", "true", cwd=served / "r.git")
+        with git_server(served, token) as running:
+            self.git("remote", "add", "origin", f"{running.url}/r.git")
+            yield running
+
+    def commit(self) -> None:
+        """A repository with one commit of one file."""
+        self.git("init", "-q", "-b", "main")
+        (self.project / "file").write_text("one\n")
+        self.git("add", "file")
+        self.git("commit", "-q", "-m", "first")
 
 
 @contextlib.contextmanager
