@@ -14,10 +14,7 @@ from pathlib import Path
 import pytest
 
 from launcher.conftest import WAIT, Drive
-from sandwright.api import Policy
-from sandwright.methods.registry import render
-from sandwright.policy.collect import collect_facts
-from support.goldens import write_artifacts
+from support.launchers import launcher_of
 from support.processtrees import children
 from support.thorough import THOROUGH
 from support.waiting import until
@@ -28,11 +25,10 @@ pytestmark = pytest.mark.needs("bwrap", "cc")
 @pytest.fixture
 def launcher(tmp_path: Path, program: Path) -> Path:
     (tmp_path / "home/p/.git").mkdir(parents=True)
-    policy = Policy.from_text("schema: 1\nmethod: bwrap\nfilesystem: {write: [$PROJECT]}\n")
-    facts = collect_facts(policy, project=tmp_path / "home/p", environ={"HOME": str(tmp_path / "home")})
-    write_artifacts(tmp_path / "out", render(policy.resolve(facts), "bwrap").artifacts)
-    (tmp_path / "out/launch").write_bytes(program.read_bytes())
-    return tmp_path / "out/launch"
+    text = "schema: 1\nmethod: bwrap\nfilesystem: {write: [$PROJECT]}\n"
+    made = launcher_of(text, "bwrap", tmp_path / "out", project=tmp_path / "home/p")
+    made.write_bytes(program.read_bytes())
+    return made
 
 
 def _has_threads(process: int) -> bool:

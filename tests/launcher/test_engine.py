@@ -15,12 +15,9 @@ from pathlib import Path
 import pytest
 
 from sandwright import process
-from sandwright.api import Policy
-from sandwright.methods.registry import render
-from sandwright.policy.collect import collect_facts
 from sandwright.signalling import children_of
 from support.enginehosts import EngineHost, engine_host
-from support.goldens import write_artifacts
+from support.launchers import launcher_of
 from support.processtrees import naming
 from support.thorough import THOROUGH, covering
 from support.waiting import until
@@ -49,9 +46,7 @@ def _rendered(host: EngineHost, tmp_path: Path, image: str) -> str:
     """A launcher for an image."""
     project = tmp_path / "home" / "p"
     text = f"schema: 1\nmethod: {host.name}\nimage: {image}\nfilesystem: {{write: [$PROJECT]}}\n"
-    policy = Policy.from_text(text)
-    facts = collect_facts(policy, project=project, environ={"HOME": str(project.parent)})
-    return f"{write_artifacts(tmp_path / 'out', render(policy.resolve(facts), host.name).artifacts)}/launch"
+    return str(launcher_of(text, host.name, tmp_path / "out", project=project))
 
 
 def _environment(host: EngineHost, tmp_path: Path) -> dict[str, str]:
@@ -201,9 +196,7 @@ def test_the_hosts_authorities_lie_over_the_images(host: EngineHost, tmp_path: P
     certificate = "-----BEGIN CERTIFICATE-----\nYQ==\n-----END CERTIFICATE-----\n"
     own.write_text(f"{certificate}-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n-----END PRIVATE KEY-----\n")
     text = f"schema: 1\nmethod: {host.name}\nimage: {host.image}\nnetwork: {{mode: host}}\n"
-    policy = Policy.from_text(text)
-    facts = collect_facts(policy, project=project, environ={"HOME": str(project.parent)})
-    write_artifacts(tmp_path / "out", render(policy.resolve(facts), host.name).artifacts)
+    launcher_of(text, host.name, tmp_path / "out", project=project)
     script = (
         'for each in "$SSL_CERT_FILE" "$NODE_EXTRA_CA_CERTS" "$REQUESTS_CA_BUNDLE" '
         '/etc/pki/tls/certs/ca-bundle.crt /etc/ssl/cert.pem; do cat "$each" || exit 3; done; '

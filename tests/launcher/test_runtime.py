@@ -24,12 +24,9 @@ from typing import Any, Literal
 import pytest
 
 from sandwright import process
-from sandwright.api import Policy
 from sandwright.launcher.plan import NAME, parse_plan, plan_bytes
-from sandwright.methods.registry import render
-from sandwright.policy.collect import collect_facts
 from support.cgroups import needs_groups
-from support.goldens import write_artifacts
+from support.launchers import launcher_of
 from support.processtrees import children, naming, program
 from support.thorough import THOROUGH, covering
 from support.waiting import until
@@ -138,11 +135,8 @@ def make(tmp_path: Path) -> Make:
         (tmp_path / name).mkdir(parents=True)
 
     def made(method: str, policy: str = "") -> Launcher:
-        loaded = Policy.from_text(f"schema: 1\nmethod: {method}\n{policy}")
-        facts = collect_facts(
-            loaded, project=tmp_path / "home" / "p", environ={"HOME": str(tmp_path / "home")}
-        )
-        write_artifacts(tmp_path / "out", render(loaded.resolve(facts), method).artifacts)
+        text, project = f"schema: 1\nmethod: {method}\n{policy}", tmp_path / "home" / "p"
+        launcher_of(text, method, tmp_path / "out", project=project)
         return Launcher(
             method,
             tmp_path,

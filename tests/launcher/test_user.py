@@ -23,16 +23,13 @@ from pathlib import Path
 import pytest
 
 from sandwright import process
-from sandwright.api import Policy
 from sandwright.launcher import LAUNCH
 from sandwright.launcher.plan import parse_plan, plan_bytes
 from sandwright.launcher.run_document import RunDocument
-from sandwright.methods.registry import render
-from sandwright.methods.shared.artifacts import write_artifacts
 from sandwright.methods.user.render import DedicatedAccount, account_for
 from sandwright.methods.user.setup import SharedTrees, plan_account, plan_removal
-from sandwright.policy.collect import collect_facts
 from sandwright.session.events import DeniedCall, RunDenied, read_events
+from support.launchers import launcher_of
 from support.locks import accounts_change
 from support.ownedprojects import POLICY, WAIT, Project, digests, planted
 from support.processtrees import naming
@@ -103,11 +100,11 @@ def person() -> Iterator[Person]:
     (base / "bin/sudo").chmod(0o4755)
     for path in (project.root, project.home, *project.root.rglob("*"), *project.home.rglob("*")):
         os.chown(path, UID, UID)
-    policy = Policy.from_text(POLICY)
-    facts = collect_facts(policy, project=project.root, environ=project.environ)
-    facts = dataclasses.replace(facts, uid=UID, user="somebody", gid=UID)
-    write_artifacts(base / "out", render(policy.resolve(facts), "user").artifacts)
-    found = Person(project, base / "bin", base / "out/launch")
+    launcher = launcher_of(
+        POLICY, "user", base / "out", project=project.root, environ=project.environ,
+        uid=UID, gid=UID, user="somebody",
+    )  # fmt: skip
+    found = Person(project, base / "bin", launcher)
     with accounts_change():
         plan_account(found.account, SharedTrees(project.root, (), UID)).execute()
     try:

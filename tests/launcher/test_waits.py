@@ -16,11 +16,8 @@ import pytest
 
 from launcher import tracing
 from launcher.conftest import WAIT
-from sandwright.api import Policy
 from sandwright.launcher import LAUNCH
-from sandwright.methods.registry import render
-from sandwright.policy.collect import collect_facts
-from support.goldens import write_artifacts
+from support.launchers import launcher_of
 from support.processtrees import children
 from support.waiting import until
 from support.weakening import LATE, edited
@@ -39,11 +36,10 @@ esac
 
 def _rendered(tmp_path: Path, program: Path, method: str, rest: str = "") -> Path:
     (tmp_path / "home/p/.git").mkdir(parents=True)
-    policy = Policy.from_text(f"schema: 1\nmethod: {method}\nfilesystem: {{write: [$PROJECT]}}\n{rest}")
-    facts = collect_facts(policy, project=tmp_path / "home/p", environ={"HOME": str(tmp_path / "home")})
-    write_artifacts(tmp_path / "out", render(policy.resolve(facts), method).artifacts)
-    (tmp_path / "out/launch").write_bytes(program.read_bytes())
-    return tmp_path / "out/launch"
+    text = f"schema: 1\nmethod: {method}\nfilesystem: {{write: [$PROJECT]}}\n{rest}"
+    made = launcher_of(text, method, tmp_path / "out", project=tmp_path / "home/p")
+    made.write_bytes(program.read_bytes())
+    return made
 
 
 def _engine(tmp_path: Path, environ: dict[str, str], waits: str) -> None:

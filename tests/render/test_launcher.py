@@ -28,11 +28,10 @@ from sandwright.api import Policy
 from sandwright.errors import RenderError
 from sandwright.launcher.plan import NAME, parse_plan
 from sandwright.methods.registry import render
-from sandwright.policy.collect import collect_facts
 from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.render.shell import patterns
 from support.filetrees import paths_below
-from support.goldens import write_artifacts
+from support.launchers import launcher_of
 from support.processtrees import naming
 from support.waiting import until
 
@@ -85,10 +84,7 @@ def launch_words(project: Path, tmp_path: Path) -> Launch:
 
 
 def _command(project: Path, tmp_path: Path, policy: str = "") -> list[str]:
-    loaded = Policy.from_text(POLICY + policy)
-    facts = collect_facts(loaded, project=project, environ={"HOME": str(project.parent)})
-    folder = write_artifacts(tmp_path / "out", render(loaded.resolve(facts), "bwrap").artifacts)
-    return [f"{folder}/launch"]
+    return [str(launcher_of(POLICY + policy, "bwrap", tmp_path / "out", project=project))]
 
 
 pytestmark = pytest.mark.needs("bwrap")
@@ -305,11 +301,10 @@ def test_a_command_that_can_not_be_run(launch_words: Launch, project: Path) -> N
 )
 def test_no_place_for_the_files_of_a_run(policy: str, status: int, project: Path, tmp_path: Path) -> None:
     """It is needed only where placeholders may have to be removed later."""
-    loaded = Policy.from_text(f"schema: 1\nmethod: bwrap\n{policy}\n")
-    facts = collect_facts(loaded, project=project, environ={"HOME": str(project.parent)})
-    folder = write_artifacts(tmp_path / "out", render(loaded.resolve(facts), "bwrap").artifacts)
+    text = f"schema: 1\nmethod: bwrap\n{policy}\n"
+    launcher = launcher_of(text, "bwrap", tmp_path / "out", project=project)
     given = {"PATH": os.environ["PATH"], "HOME": str(project.parent), "XDG_RUNTIME_DIR": "/proc/self"}
-    result = process.run(f"{folder}/launch", "true", timeout=30, check=False, env=given)
+    result = process.run(launcher, "true", timeout=30, check=False, env=given)
     assert result.status == status, result.stderr
     assert ("set XDG_RUNTIME_DIR" in result.stderr) is (status == 125)
 
@@ -491,10 +486,8 @@ def test_processes_are_counted_for_users(open_project: Path) -> None:
 
 def test_noop_says_so(tmp_path: Path) -> None:
     text = 'schema: 1\nmethod: noop\nreason: a container around it\nenvironment: {set: {CI: "it\'s 1"}}\n'
-    loaded = Policy.from_text(text)
-    facts = collect_facts(loaded, project=tmp_path, environ={"HOME": "/home/nobody"})
-    folder = write_artifacts(tmp_path / "out", render(loaded.resolve(facts), "noop").artifacts)
-    result = process.run(f"{folder}/launch", "sh", "-c", 'echo "$CI"; exit 9', timeout=30, check=False)
+    launcher = launcher_of(text, "noop", tmp_path / "out", project=tmp_path, environ={"HOME": "/home/nobody"})
+    result = process.run(launcher, "sh", "-c", 'echo "$CI"; exit 9', timeout=30, check=False)
     assert (result.status, result.text) == (9, "it's 1")
     assert result.stderr == "sandbox: enforcement=none: a container around it\n"
 

@@ -23,14 +23,13 @@ from sandwright.api import Policy
 from sandwright.inputs import LiveHost
 from sandwright.methods import registry
 from sandwright.methods.registry import render
-from sandwright.policy.collect import collect_facts
 from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.policy.load import layer
 from sandwright.policy.uses import check_expressible
 from sandwright.questions import is_placeholder
 from sandwright.render.mounts import mount_plan
 from sandwright.render.placeholders import Placeholder
-from support.goldens import write_artifacts
+from support.launchers import launcher_of
 from support.waiting import until
 
 PATIENCE = 60
@@ -51,9 +50,7 @@ def project(tmp_path: Path) -> Path:
 
 def _launcher(project: Path, out: Path, policy: str = POLICY) -> str:
     """A launcher as `render` leaves it, of what the host is like now."""
-    loaded = Policy.from_text(policy)
-    facts = collect_facts(loaded, project=project, environ={"HOME": str(project.parent)})
-    return f"{write_artifacts(out, render(loaded.resolve(facts), 'bwrap').artifacts)}/launch"
+    return str(launcher_of(policy, "bwrap", out, project=project))
 
 
 def _run(launcher: str, script: str) -> process.Result:

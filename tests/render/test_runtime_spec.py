@@ -18,7 +18,6 @@ import socket
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +30,11 @@ from sandwright.api import Policy
 from sandwright.errors import RenderError
 from sandwright.methods.compare import explain
 from sandwright.methods.registry import artifacts, render
-from sandwright.policy.collect import collect_facts
 from sandwright.policy.facts import HostEntry, HostFacts
 from support.cgroups import needs_groups
 from support.filetrees import paths_below
-from support.goldens import CASES, case_policy, write_artifacts
+from support.goldens import CASES, case_policy
+from support.launchers import launcher_of
 from support.thorough import examples
 from support.waiting import until
 
@@ -278,10 +277,7 @@ def command(project: Path, tmp_path: Path, rootfs: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "session"))
 
     def rendered(method: str, policy: str = "", *, base: str = POLICY) -> list[str]:
-        loaded = Policy.from_text(base + policy)
-        facts = collect_facts(loaded, project=project, environ={"HOME": str(project.parent)})
-        folder = write_artifacts(tmp_path / method, render(loaded.resolve(facts), method).artifacts)
-        return [f"{folder}/launch"]
+        return [str(launcher_of(base + policy, method, tmp_path / method, project=project))]
 
     return rendered
 
@@ -377,10 +373,8 @@ def test_without_root(method: str, _runtime: str, rootfs: Path) -> None:
         shutil.copytree(rootfs, home / "rootfs", symlinks=True)
         for name in ("p/.git", "session"):
             (home / name).mkdir(parents=True)
-        policy = Policy.from_text(f"schema: 1\nmethod: {method}\n")
-        facts = collect_facts(policy, project=home / "p", environ={"HOME": folder})
-        resolved = policy.resolve(replace(facts, uid=uid, gid=gid))
-        write_artifacts(home / "out", render(resolved, method).artifacts)
+        text = f"schema: 1\nmethod: {method}\n"
+        launcher_of(text, method, home / "out", project=home / "p", uid=uid, gid=gid)
         for path in (home, *home.rglob("*")):
             os.chown(path, uid, gid, follow_symlinks=False)
         home.chmod(0o755)
