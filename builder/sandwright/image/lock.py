@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 from sandwright.documents.checks import expected
 from sandwright.documents.decode import decode
@@ -101,6 +101,9 @@ class LockedPackage:
 
     def __str__(self) -> str:
         return f"{self.name} {self.version} ({self.architecture})"
+
+
+AnyLocked = TypeVar("AnyLocked", LockedPackage, LockedWheel, LockedNpm)
 
 
 @dataclass(frozen=True)
