@@ -11,13 +11,11 @@ from pathlib import Path
 import pytest
 
 from cluster import programs
-from cluster.person import Person
-from cluster.start import cluster
+from cluster.person import Person, travelling_person
 from cluster.test_real_carriers import let_travel
 from cluster.test_real_guard import install
 from sandwright_kubernetes.sync import REGISTRY
 from support.pods import busybox_layer
-from support.registryserver import registry_server
 from support.thorough import THOROUGH
 from support.waiting import until
 
@@ -42,12 +40,8 @@ FILES = {
 def everyone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
     if missing := programs.missing():
         pytest.skip(f"missing: {', '.join(missing)}")
-    folder = tmp_path_factory.mktemp("travel")
-    with cluster() as running, registry_server(folder / "registry", address=running.place.host) as registry:
-        running.load("docker.io/sandwright/debian:latest", busybox_layer({}), {"Cmd": ["/bin/sh"]})
-        running.trust(registry.host)
-        variables = {REGISTRY: f"http://{registry.host}/projects"}
-        yield Person(running, folder, folder, running.kubeconfig, variables)
+    with travelling_person(tmp_path_factory.mktemp("travel"), busybox_layer({})) as found:
+        yield found
 
 
 @pytest.fixture

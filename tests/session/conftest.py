@@ -18,6 +18,7 @@ import pytest
 from session.hostsockets import Host
 from support import fronts, preflights, standby
 from support.enginehosts import end_pause
+from support.filetrees import paths_below
 from support.processtrees import naming
 from support.waiting import until
 
@@ -116,11 +117,7 @@ class Project:
 
     def tree(self) -> set[str]:
         """All paths of the project; what is being removed may be among them."""
-        return {
-            (Path(base) / name).relative_to(self.root).as_posix()
-            for base, folders, files in os.walk(self.root)
-            for name in (*folders, *files)
-        }
+        return paths_below(self.root)
 
     def records(self) -> list[Path]:
         """The records of sessions, and those that are half written."""

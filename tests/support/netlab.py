@@ -12,10 +12,12 @@ import ctypes
 import os
 import socket
 import struct
+import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 from sandwright import process
 
@@ -230,6 +232,17 @@ def _serving(serve: Callable[[], None], stop: Callable[[], None]) -> Iterator[No
     finally:
         stop()
         thread.join(5)
+
+
+@contextlib.contextmanager
+def placed_hosts_file(names: Mapping[str, str]) -> Iterator[Path]:
+    """A hosts file where squid can read it as another user."""
+    with tempfile.TemporaryDirectory(prefix="sandwright-names-") as folder:
+        Path(folder).chmod(0o755)
+        path = Path(folder, "hosts")
+        path.write_text(hosts_file(names))
+        path.chmod(0o644)
+        yield path
 
 
 def hosts_file(names: Mapping[str, str]) -> str:

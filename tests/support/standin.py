@@ -22,6 +22,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from sandwright.rootfs.descriptor import OCI_INDEX
+
 Fault = Callable[["Handler"], bool]
 """Handles a request, and says whether it did; else the honest registry does."""
 
@@ -307,3 +309,17 @@ def needs_token(realm: str, token: str) -> Fault:
 def basic(user: str, password: str) -> str:
     """The header of Basic authentication (RFC 7617)."""
     return f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}"
+
+
+def listing(handler: Handler) -> bool:
+    """The referrers API: what has a subject is listed."""
+    subject = handler.path.rpartition("/")[2]
+    found = []
+    for digest, (media_type, raw) in list(handler.server.content.manifests.items()):
+        document = json.loads(raw)
+        if (document.get("subject") or {}).get("digest") == subject:
+            entry = {"mediaType": media_type, "digest": digest, "size": len(raw)}
+            more = {key: document[key] for key in ("artifactType", "annotations") if key in document}
+            found.append({**entry, **more})
+    body = json.dumps({"schemaVersion": 2, "mediaType": OCI_INDEX, "manifests": found}).encode()
+    return answer(200, body, Content_Type=OCI_INDEX)(handler)
