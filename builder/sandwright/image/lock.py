@@ -218,7 +218,7 @@ def _distinct_by(name: str) -> ValueCheck:
     return ValueCheck(check)
 
 
-def _check_not_empty(packages: tuple[LockedPackage, ...]) -> tuple[LockedPackage, ...]:
+def _check_has_packages(packages: tuple[LockedPackage, ...]) -> tuple[LockedPackage, ...]:
     if not packages:
         raise ValueError("must be a list that is not empty")
     return packages
@@ -257,7 +257,7 @@ class _LockFile:
     platforms: Annotated[
         dict[
             PlatformName,
-            Annotated[tuple[LockedPackage, ...], ValueCheck(_check_not_empty), _distinct_by("name")],
+            Annotated[tuple[LockedPackage, ...], ValueCheck(_check_has_packages), _distinct_by("name")],
         ],
         ValueCheck(_of_their_platform),
     ]
