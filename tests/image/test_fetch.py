@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,7 @@ from sandwright.image.lock import LockedPackage, PackageGone
 from sandwright.image.mirrors import Mirrors
 from sandwright.image.transfer import MIRROR_RETRIES
 from sandwright.progress import ProgressStep
+from support.localhttp import QuietHandler
 from support.smallworld import small_world
 from support.waiting import until
 
@@ -63,7 +64,7 @@ def package(name: str = "libfoo", content: bytes = CONTENT, **changes: Any) -> L
     return LockedPackage(**{**values, **changes})
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(QuietHandler):
     """Answers each path with what the test laid down for it; the first answer first, the last for ever."""
 
     protocol_version = "HTTP/1.1"
@@ -80,9 +81,6 @@ class Handler(BaseHTTPRequestHandler):
         with self.server.lock:
             answer = answers.pop(0) if len(answers) > 1 else answers[0]
         answer(self, self.server.contents.get(name, CONTENT))
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Be quiet."""
 
     def reply(
         self, status: int, body: bytes = b"", *, length: int | str | None = None, **headers: str

@@ -18,11 +18,12 @@ import urllib.parse
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 from sandwright.rootfs.descriptor import OCI_INDEX
+from support.localhttp import QuietHandler
 
 Fault = Callable[["Handler"], bool]
 """Handles a request, and says whether it did; else the honest registry does."""
@@ -56,7 +57,7 @@ class Content:
     uploads: dict[str, bytes] = field(default_factory=dict)
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(QuietHandler):
     """One request."""
 
     protocol_version = "HTTP/1.1"
@@ -77,9 +78,6 @@ class Handler(BaseHTTPRequestHandler):
         self.honest()
 
     do_GET = do_HEAD = do_PUT = do_POST = do_PATCH = do_DELETE = handle_request  # noqa: N815
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Be quiet."""
 
     def reply(self, status: int, body: bytes = b"", *, length: int | None = None, **headers: Any) -> None:
         """Answer. Names of headers have `_` for `-`."""
