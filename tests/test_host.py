@@ -15,7 +15,7 @@ import pytest
 
 from sandwright import process
 from sandwright.errors import HostError
-from sandwright.host import Binfmt, MachineFacts, collect_host, os_release, program_version
+from sandwright.host import Binfmt, MachineFacts, collect_host, os_release
 
 HOST = collect_host()
 
@@ -209,19 +209,3 @@ def test_a_missing_field_is_refused() -> None:
     del data["uid"]
     with pytest.raises(HostError, match=r"^host facts: fields missing or not known: uid$"):
         MachineFacts.from_json(data)
-
-
-@pytest.mark.parametrize(
-    ("script", "version"),
-    [
-        ('echo "tool 1.2"; echo more', "tool 1.2"),
-        ('echo "tool 1.2" >&2', "tool 1.2"),
-        ("exit 1", ""),
-        ("exit 0", ""),
-    ],
-    ids=["stdout", "stderr", "fails", "silent"],
-)
-def test_program_version(tmp_path: Path, script: str, version: str) -> None:
-    (tmp_path / "tool").write_text(f"#!/bin/sh\n{script}\n")
-    (tmp_path / "tool").chmod(0o755)
-    assert program_version(str(tmp_path / "tool")) == version

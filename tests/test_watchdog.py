@@ -14,6 +14,7 @@ import pytest
 
 from sandwright.errors import ToolMissing
 from sandwright.watchdog import MOST_OUTPUT, Ended, run_bounded, runtime_environment
+from support.waiting import eventually
 
 NEVER = threading.Event()
 
@@ -51,9 +52,7 @@ def test_its_group_dies_with_it(tmp_path: Path) -> None:
     note = tmp_path / "pid"
     run_bounded(["sh", "-c", f"sleep 600 & echo $! > {note}; wait"], limit=0.5, stop=NEVER)
     child = Path(f"/proc/{int(note.read_text())}/stat")
-    deadline = time.monotonic() + 30
-    while child.exists() and child.read_text().split()[2] != "Z" and time.monotonic() < deadline:
-        time.sleep(0.01)
+    eventually(lambda: not child.exists() or child.read_text().split()[2] == "Z", within=30)
     assert not child.exists() or child.read_text().split()[2] == "Z"
 
 

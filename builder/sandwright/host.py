@@ -1,13 +1,11 @@
 """The facts of this machine, collected once: kernel, user namespaces, cgroups, capabilities, programs.
 
-Collecting reads small files and looks for programs; it starts nothing and opens no connection. What a program
-says of itself is asked for by name, with `program_version`.
+Collecting reads small files and looks for programs; it starts nothing and opens no connection.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import functools
 import os
 import resource
 from collections.abc import Mapping
@@ -16,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from sandwright import process
-from sandwright.errors import CommandFailed, HostError
+from sandwright.errors import HostError
 
 PackageManager = Literal["apt", "apk", "dnf", "brew"]
 Cgroups = Literal["v1", "v2", "hybrid", "none"]
@@ -231,20 +229,6 @@ def collect_host(root: Path = Path("/")) -> MachineFacts:
         limits={name: resource.getrlimit(number) for name, number in _LIMITS.items()},
         programs=programs,
     )
-
-
-@functools.lru_cache(maxsize=64)
-def program_version(path: str) -> str:
-    """The first line a program prints for `--version`; empty when it gives none within five seconds.
-
-    This starts the program, once in the life of our process.
-    """
-    try:
-        result = process.run(path, "--version", timeout=5, check=False)
-    except CommandFailed:
-        return ""
-    lines = (result.text or result.stderr.strip()).splitlines()
-    return lines[0] if result and lines else ""
 
 
 def os_release(text: str) -> dict[str, str]:

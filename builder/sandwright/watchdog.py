@@ -67,19 +67,16 @@ def run_bounded(
     limit: float,
     stop: threading.Event,
     env: Mapping[str, str] | None = None,
-    stdin: IO[bytes] | None = None,
     cwd: Path | None = None,
 ) -> Ended:
     """Start `argv` and wait until it ends, `limit` seconds have passed, or `stop` is set.
 
-    A program that doesn't end by itself is killed with its process group. Without `stdin` it reads nothing.
+    It reads nothing. A program that doesn't end by itself is killed with its process group.
     Raise ToolMissing when it is not there.
     """
     begun = time.monotonic()
     with _ended_pipe() as nothing, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        with process.start(
-            *argv, stdin=stdin or nothing, stdout=out, stderr=err, env=env, cwd=cwd
-        ) as running:
+        with process.start(*argv, stdin=nothing, stdout=out, stderr=err, env=env, cwd=cwd) as running:
             how: How = "exited"
             pause = _POLL[0]
             while running.poll() is None and how == "exited":

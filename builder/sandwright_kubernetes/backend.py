@@ -12,12 +12,11 @@ from pathlib import Path
 
 from sandwright.errors import HostError
 from sandwright.host import MachineFacts
-from sandwright.methods.contract import LIMIT, Delivery, Leftover, Preflight, RemoteCanary
+from sandwright.methods.contract import LIMIT, Leftover, Preflight, RemoteCanary
 from sandwright.methods.fleets import Fleet, FleetOrder
-from sandwright.methods.shared.launched import Launched, signal_all
+from sandwright.methods.shared.launched import Launched
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.questions import Question
-from sandwright.render.rendered import Rendered, render_with
 from sandwright_kubernetes import records
 from sandwright_kubernetes.canary import cluster_canary
 from sandwright_kubernetes.connection import EXTRA, ApiRefused, ApiUnreachable, Connection, connect
@@ -26,8 +25,6 @@ from sandwright_kubernetes.jobrun import remove_job
 from sandwright_kubernetes.naming import labels, sandbox_name
 from sandwright_kubernetes.objects import field, path_of, text
 from sandwright_kubernetes.records import OWNER, SESSION, JobRecord
-from sandwright_kubernetes.render import render_kubernetes
-from sandwright_kubernetes.support import DECLARATION
 from sandwright_kubernetes.sync import REGISTRY
 from sandwright_kubernetes.sync.layers import parse_registry
 
@@ -47,10 +44,6 @@ class Kubernetes(Launched):
     """The row of kubernetes."""
 
     name: str = "kubernetes"
-
-    def render(self, policy: ResolvedPolicy) -> Rendered:
-        """For a trial."""
-        return render_with(policy, DECLARATION, render_kubernetes)
 
     def wrap(self, directory: Path, argv: Sequence[str], *, terminal: bool = False) -> tuple[str, ...]:  # noqa: ARG002
         """This program, which talks to the cluster; nothing of the current directory is imported."""
@@ -81,10 +74,6 @@ class Kubernetes(Launched):
                 self.name, "not-started", f"the cluster is {found}; it must be 1.{OLDEST} or later"
             )
         return Preflight(self.name, "ready")
-
-    def send_signal(self, launcher: int, number: int) -> Delivery:
-        """Signal the launcher: it deletes the Job, whose command gets SIGTERM from the cluster."""
-        return signal_all([launcher], number)
 
     def start_fleet(self, directory: Path, order: FleetOrder) -> Fleet:
         """An Indexed Job."""

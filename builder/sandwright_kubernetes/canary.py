@@ -20,7 +20,7 @@ from sandwright_kubernetes.connection import ApiRefused, Connection, Json
 from sandwright_kubernetes.job import namespace
 from sandwright_kubernetes.naming import labels
 from sandwright_kubernetes.objects import field, path_of, rows, text
-from sandwright_kubernetes.pod import UID
+from sandwright_kubernetes.pod import closed_container, unprivileged_pod
 from sandwright_kubernetes.sync.layers import Registry, program_image
 
 PORT = 4100
@@ -84,11 +84,7 @@ def _canary_pod(name: str, image: str, command: list[str]) -> Json:
         "image": image,
         "command": command,
         "resources": {"limits": {"memory": "64Mi", "cpu": "500m"}},
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-        },
+        "securityContext": closed_container(),
     }
     spec = {
         "restartPolicy": "Never",
@@ -96,12 +92,7 @@ def _canary_pod(name: str, image: str, command: list[str]) -> Json:
         "terminationGracePeriodSeconds": 0,
         "automountServiceAccountToken": False,
         "nodeSelector": {"kubernetes.io/os": "linux"},
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": UID,
-            "runAsGroup": UID,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
+        "securityContext": unprivileged_pod(),
         "containers": [container],
     }
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}

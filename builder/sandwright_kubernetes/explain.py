@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from sandwright.documents.document import Document, field_name
+from sandwright.documents.document import Document
 from sandwright.documents.document import Path as FieldPath
 from sandwright.documents.yaml import parse_yaml
 from sandwright.evaluate.explain import calls
@@ -15,7 +15,7 @@ from sandwright.evaluate.explain.isolation import ENGINE_DEFAULTS, Isolation
 from sandwright.evaluate.explain.shape import Each, OneOf, Shape, check_shape, keys
 from sandwright.evaluate.explain.squid import FILE as FILE_OF_PROXY
 from sandwright.evaluate.explain.squid import Squid, parse_squid
-from sandwright.evaluate.explain.verdict import ArtifactPosition, Asked
+from sandwright.evaluate.explain.verdict import ArtifactPosition, Asked, position_in
 from sandwright.policy.declaration import Namespace
 from sandwright.policy.paths import is_inside
 from sandwright.policy.resolved import ResolvedPolicy
@@ -177,6 +177,6 @@ def value_at(document: Document, path: FieldPath) -> Any:  # noqa: ANN401 - YAML
 
 
 def _position(document: Document, at: FieldPath, path: FieldPath, text: str) -> ArtifactPosition:
-    line, column = document.position((*at, *path))
-    full_path = path if at == _POD else (*at, *path)
-    return ArtifactPosition(document.file, f"{field_name(full_path)}: {text}", line, column)
+    if at == _POD:
+        return position_in(document, path, text, below=at)
+    return position_in(document, (*at, *path), text)

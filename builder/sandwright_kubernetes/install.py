@@ -20,7 +20,7 @@ from sandwright_kubernetes.fleets.objects import fleet_namespace
 from sandwright_kubernetes.guard import PROFILES, admission_policies, projects_name
 from sandwright_kubernetes.naming import labels, sandbox_name, selector
 from sandwright_kubernetes.network import network_policy
-from sandwright_kubernetes.pod import DISK, Placed, pod_spec, uses_gvisor
+from sandwright_kubernetes.pod import DISK, Placed, closed_container, pod_spec, uses_gvisor
 from sandwright_kubernetes.proxy import proxy_objects
 from sandwright_kubernetes.render import PROFILE, kustomization, manifest
 from sandwright_kubernetes.sync.job import CARRIER_MEMORY
@@ -158,13 +158,7 @@ def _profile_pod(name: str, profile: str) -> Json:
                     "requests": {"cpu": "5m", "memory": "16Mi"},
                     "limits": {"cpu": "100m", "memory": "32Mi"},
                 },
-                "securityContext": {
-                    "runAsUser": 0,
-                    "privileged": False,
-                    "allowPrivilegeEscalation": False,
-                    "readOnlyRootFilesystem": True,
-                    "capabilities": {"drop": ["ALL"]},
-                },
+                "securityContext": {"runAsUser": 0, **closed_container()},
                 "volumeMounts": [
                     {"name": "filter", "mountPath": "/filter", "readOnly": True},
                     {"name": "node", "mountPath": "/node"},

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 
 from sandwright.errors import HostError
@@ -270,21 +269,24 @@ class JobRun:
 
     def _warning_events(self) -> list[str]:
         """What the cluster tells of the Job and its Pod, the last few."""
-        path = f"/api/v1/namespaces/{self._namespace}/events"
-        names = (self.name, text(self._pod, "metadata", "name"))
-        found = []
-        for name in filter(None, names):
-            with suppress(ApiRefused):
-                listed = self.connection.ask(
-                    "GET", path, fieldSelector=f"involvedObject.name={name},type=Warning", limit="5"
-                )
-                found += [text(each, "message") for each in rows(listed, "items")]
+        names = filter(None, (self.name, text(self._pod, "metadata", "name")))
+        found = [each for name in names for each in warnings_of(self.connection, self._namespace, name)]
         return found[-2:]
 
     @staticmethod
     def _with_remedy(message: str) -> str:
         remedy = next((help_ for word, help_ in _REMEDIES if word in message), "")
         return f"{message}; {remedy}" if remedy else message
+
+
+def warnings_of(connection: Connection, namespace: str, name: str) -> list[str]:
+    """What the cluster warns of an object, such as a quota that is used up; nothing where it does not say."""
+    selector, path = f"involvedObject.name={name},type=Warning", f"/api/v1/namespaces/{namespace}/events"
+    try:
+        listed = connection.ask("GET", path, fieldSelector=selector, limit="5")
+    except ApiRefused:
+        return []
+    return [text(each, "message") for each in rows(listed, "items")]
 
 
 def remove_job(connection: Connection, namespace: str, name: str, *, over: bool = False) -> None:

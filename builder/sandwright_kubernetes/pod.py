@@ -106,6 +106,26 @@ def _isolation_fields(policy: ResolvedPolicy, placed: Placed) -> Json:
     return {**kernel, "nodeSelector": nodes}
 
 
+def closed_container() -> Json:
+    """The security context of a container without rights, whose root can't be written."""
+    return {
+        "privileged": False,
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+
+
+def unprivileged_pod() -> Json:
+    """The security context of a Pod that is no sandbox: a plain user, and the runtime's own filter."""
+    return {
+        "runAsNonRoot": True,
+        "runAsUser": UID,
+        "runAsGroup": UID,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+
+
 def _security_context(policy: ResolvedPolicy, placed: Placed) -> Json:
     run_as = {} if policy.mapping == "off" else {"runAsUser": UID, "runAsGroup": UID}
     group = {"fsGroup": UID, "fsGroupChangePolicy": "OnRootMismatch"} if placed.where == "cluster" else {}
@@ -127,12 +147,7 @@ def _sandbox_container(policy: ResolvedPolicy, placed: Placed) -> Json:
             {"name": name, "value": value} for name, value in sorted(_pod_environment(policy, placed).items())
         ],
         "resources": _resource_requirements(policy.resources, placed),
-        "securityContext": {
-            "privileged": False,
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-        },
+        "securityContext": closed_container(),
         "volumeMounts": [_volume_mount_json(name, mount, placed) for name, mount in _named_mounts(placed)],
     }
     cwd = policy.canonical(policy.facts.variables["CWD"])

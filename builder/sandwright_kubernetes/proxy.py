@@ -15,7 +15,7 @@ from sandwright.render.proxy import ProxyPlace, refused_networks, render_proxy
 from sandwright.render.proxyfacts import PORT
 from sandwright_kubernetes.naming import labels, selector
 from sandwright_kubernetes.network import PROXY, policy_object
-from sandwright_kubernetes.pod import UID
+from sandwright_kubernetes.pod import closed_container, unprivileged_pod
 
 Json = dict[str, Any]
 
@@ -96,12 +96,7 @@ def _proxy_pod() -> Json:
         "hostUsers": False,
         "nodeSelector": {"kubernetes.io/os": "linux"},
         "terminationGracePeriodSeconds": 5,
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": UID,
-            "runAsGroup": UID,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
+        "securityContext": unprivileged_pod(),
         "volumes": [{"name": "configuration", "configMap": {"name": PROXY}}],
         "containers": [
             {
@@ -112,12 +107,7 @@ def _proxy_pod() -> Json:
                 "ports": [{"containerPort": PORT, "protocol": "TCP"}],
                 "readinessProbe": {"tcpSocket": {"port": PORT}, "periodSeconds": 2},
                 "resources": {kind: {"cpu": "500m", "memory": "256Mi"} for kind in ("requests", "limits")},
-                "securityContext": {
-                    "privileged": False,
-                    "allowPrivilegeEscalation": False,
-                    "readOnlyRootFilesystem": True,
-                    "capabilities": {"drop": ["ALL"]},
-                },
+                "securityContext": closed_container(),
                 "volumeMounts": [{"name": "configuration", "mountPath": FOLDER, "readOnly": True}],
             }
         ],

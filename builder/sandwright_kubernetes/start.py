@@ -13,6 +13,7 @@ import os
 import secrets
 import signal
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
@@ -23,6 +24,7 @@ from sandwright.environment import SESSION
 from sandwright.errors import HostError, SandwrightError
 from sandwright.foreground import on_terminal
 from sandwright.signalling import identity
+from sandwright.streams import write_all
 from sandwright.visible import message
 from sandwright_kubernetes import admission
 from sandwright_kubernetes.connection import ApiRefused, Connection, Json, connect
@@ -126,7 +128,7 @@ def _run_to_end(
     try:
         running.create()
         running.await_start()
-        follow(running, _write_stdout)
+        follow(running, partial(write_all, 1))
         ended = running.end()
         if ended.reason == "OOMKilled":
             notify("the command was killed: it reached the memory limit of the policy")
@@ -180,11 +182,6 @@ def read_manifests(directory: Path) -> dict[str, Json]:
 def notify(line: str) -> None:
     """Report it to the caller."""
     os.write(2, f"sandbox: {message(line)[:_LONGEST]}\n".encode(errors="replace"))
-
-
-def _write_stdout(piece: bytes) -> None:
-    while piece:
-        piece = piece[os.write(1, piece) :]
 
 
 def _raise(number: int, _: FrameType | None) -> NoReturn:

@@ -19,7 +19,7 @@ from sandwright.errors import RenderError
 from sandwright.launcher.plan import parse_plan
 from sandwright.methods.registry import render
 from support.bridges import World, world
-from support.githttp import GitServer, git_server
+from support.githttp import GitServer
 from support.goldens import write_artifacts
 from support.rundocuments import bridged, launching
 from support.thorough import THOROUGH
@@ -41,10 +41,7 @@ ENVIRONMENT = {"SANDBOX_GIT_TOKEN": TOKEN, "GH_TOKEN": HOST_TOKEN, "GIT_TOKEN": 
 @pytest.fixture
 def place() -> Iterator[World]:
     with world() as made:
-        made.git("init", "-q", "-b", "main")
-        (made.project / "file").write_text("one\n")
-        made.git("add", "file")
-        made.git("commit", "-q", "-m", "first")
+        made.commit()
         made.tool(
             "show", "case $SHOWN in sandbox-*-B-*) echo B ;; host-*) echo A ;; *) echo none ;; esac; cat"
         )
@@ -53,11 +50,7 @@ def place() -> Iterator[World]:
 
 @pytest.fixture
 def server(place: World) -> Iterator[GitServer]:
-    root = place.root / "served"
-    place.git("init", "-q", "--bare", str(root / "r.git"), cwd=place.root)
-    place.git("config", "http.receivepack", "true", cwd=root / "r.git")
-    with git_server(root, TOKEN) as running:
-        place.git("remote", "add", "origin", f"{running.url}/r.git")
+    with place.git_server(TOKEN) as running:
         yield running
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from sandwright.bridge import frames
 from sandwright.bridge.frames import CallRequest, FrameKind, FrameReader, ProtocolError
+from support.bridges import encode_request
 
 WORD = st.binary(max_size=40).map(lambda word: word.replace(b"\0", b"x"))
 
@@ -18,13 +19,13 @@ WORD = st.binary(max_size=40).map(lambda word: word.replace(b"\0", b"x"))
 @given(WORD, WORD, st.lists(WORD, max_size=8))
 def test_a_request_comes_as_it_was_sent(program: bytes, directory: bytes, arguments: list[bytes]) -> None:
     sent = CallRequest(program, directory, tuple(arguments))
-    (frame,) = FrameReader().feed(frames.encode_request(sent))
+    (frame,) = FrameReader().feed(encode_request(sent))
     assert frames.decode_request(frame.payload) == sent
 
 
 def test_the_bytes_on_the_wire() -> None:
     """Written down by hand: a shim in C sends the same."""
-    assert frames.encode_request(CallRequest(b"gh", b"/w", (b"pr",))) == (
+    assert encode_request(CallRequest(b"gh", b"/w", (b"pr",))) == (
         b"\0\0\0\x17\x01\x01\0\0\0\x03\0\0\0\x02gh\0\0\0\x02/w\0\0\0\x02pr"
     )
     assert frames.encode_exit(42) == b"\0\0\0\x02\x13\0\x2a"
@@ -70,7 +71,7 @@ def test_any_payload_is_a_request_or_an_error(payload: bytes) -> None:
         request = frames.decode_request(payload)
     except ProtocolError:
         return
-    assert frames.encode_request(request) == frames.encode_frame(FrameKind.CALL, payload)
+    assert encode_request(request) == frames.encode_frame(FrameKind.CALL, payload)
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ import pytest
 from sandwright import process
 from sandwright.bridge.start import Bridge
 from support.bridges import World, world
+from support.waiting import eventually
 
 pytestmark = pytest.mark.needs("git")
 
@@ -74,9 +75,9 @@ def test_what_gh_is_given(place: World, bridge: Bridge) -> None:
     assert lines[4] == home
     assert home.startswith(f"{place.root}/b/")
     assert lines[5:] == ["<pr>", "<list>", "<--limit=3>", "<-->"], "no program is found on its path"
-    until = time.monotonic() + 40
-    while Path(home).exists() and time.monotonic() < until:
-        time.sleep(0.02)  # the answer is there before all of the call is cleared up
+    eventually(
+        lambda: not Path(home).exists(), within=40
+    )  # the answer is there before all of the call is cleared up
     assert not Path(home).exists(), "its home is gone with it"
 
 

@@ -18,7 +18,7 @@ import pytest
 from sandwright import process
 from sandwright.bridge.start import Bridge
 from support.bridges import World, world
-from support.githttp import GitServer, git_server
+from support.githttp import GitServer
 
 pytestmark = pytest.mark.needs("git")
 
@@ -38,20 +38,13 @@ ENVIRONMENT = {
 @pytest.fixture
 def place() -> Iterator[World]:
     with world() as made:
-        made.git("init", "-q", "-b", "main")
-        (made.project / "file").write_text("one\n")
-        made.git("add", "file")
-        made.git("commit", "-q", "-m", "first")
+        made.commit()
         yield made
 
 
 @pytest.fixture
 def server(place: World) -> Iterator[GitServer]:
-    root = place.root / "served"
-    place.git("init", "-q", "--bare", str(root / "r.git"), cwd=place.root)
-    place.git("config", "http.receivepack", "true", cwd=root / "r.git")
-    with git_server(root, TOKEN) as running:
-        place.git("remote", "add", "origin", f"{running.url}/r.git")
+    with place.git_server(TOKEN) as running:
         yield running
 
 

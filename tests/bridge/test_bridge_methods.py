@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -15,15 +16,13 @@ from pathlib import Path
 import pytest
 
 from sandwright import process
-from sandwright.api import Policy
 from sandwright.bridge.start import Bridge
 from sandwright.errors import RenderError
 from sandwright.methods.registry import render
-from sandwright.policy.collect import collect_facts
 from session.test_run_containers import busybox_root
 from support.bridges import World, world
 from support.enginehosts import PODMAN_NAMES, EngineHost, engine_host
-from support.goldens import write_artifacts
+from support.launchers import launcher_of
 from support.rundocuments import bridged, launching
 from support.thorough import representative
 
@@ -92,13 +91,10 @@ class Place:
         self, bridge: Bridge | None, *words: str, more: str = "", policy: str | None = None
     ) -> list[str]:
         text = f"schema: 1\nmethod: {self.method.name}\n{self.policy(more) if policy is None else policy}"
-        loaded = Policy.from_text(text)
-        facts = collect_facts(
-            loaded, project=self.world.project, environ={"HOME": str(self.world.root / "home")}
-        )
-        folder = self.world.root / "out"
-        write_artifacts(folder, render(loaded.resolve(facts), self.method.name).artifacts, fresh=True)
-        return [launching(folder / "launch", bridged(bridge)), *words]
+        folder, environ = self.world.root / "out", {"HOME": str(self.world.root / "home")}
+        shutil.rmtree(folder, ignore_errors=True)
+        launcher = launcher_of(text, self.method.name, folder, project=self.world.project, environ=environ)
+        return [launching(launcher, bridged(bridge)), *words]
 
     def environment(self) -> dict[str, str]:
         own = {"HOME": str(self.world.root / "home"), "XDG_RUNTIME_DIR": str(self.world.root / "run")}

@@ -21,7 +21,7 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -32,7 +32,9 @@ from sandwright.bridge.configuration import CallLimits
 from sandwright.bridge.frames import CallRequest, FrameKind
 from sandwright.bridge.start import Bridge, serve, sweep_bridges
 from sandwright.errors import HostError, RenderError, ToolMissing, UsageError
-from support.bridges import World, world
+from support.bridges import World, encode_request, world
+from support.processtrees import naming
+from support.waiting import eventually
 
 TOKEN = "canary-B-1f77ac"
 POLICY = """
@@ -105,7 +107,7 @@ def _connected(bridge: Bridge) -> Iterator[socket.socket]:
 def _call(place: World, *words: str, directory: str = "") -> bytes:
     program, *arguments = (os.fsencode(word) for word in words)
     where = os.fsencode(directory or str(place.project))
-    return frames.encode_request(CallRequest(program, where, tuple(arguments)))
+    return encode_request(CallRequest(program, where, tuple(arguments)))
 
 
 def _rest(connection: socket.socket) -> bytes:
@@ -118,23 +120,7 @@ def _rest(connection: socket.socket) -> bytes:
 
 def _gone(name: str, *, within: float = 40.0) -> bool:
     """Whether no process has a word in its arguments, soon."""
-    return _soon(lambda: not any(name.encode() in line for line in _command_lines()), within=within)
-
-
-def _soon(true: Callable[[], bool], *, within: float = 40.0) -> bool:
-    """Whether something is so, within some time."""
-    until = time.monotonic() + within
-    while time.monotonic() < until:
-        if true():
-            return True
-        time.sleep(0.05)
-    return False
-
-
-def _command_lines() -> Iterator[bytes]:
-    for entry in Path("/proc").glob("[0-9]*/cmdline"):
-        with contextlib.suppress(OSError):
-            yield entry.read_bytes()
+    return eventually(lambda: not naming(name), within=within)
 
 
 @pytest.mark.parametrize("status", [0, 1, 42, 127, 255])
@@ -527,7 +513,7 @@ def test_too_many_connections(place: World) -> None:
                 stack.enter_context(_connected(running))
             result = place.call(running, "tool", "status", "0")
             assert (result.status, "too many calls at once" in result.stderr) == (125, True)
-        assert _soon(lambda: place.call(running, "tool", "status", "4").status == 4)
+        assert eventually(lambda: place.call(running, "tool", "status", "4").status == 4)
 
 
 # The bridge's own end.

@@ -6,18 +6,15 @@ Tests of bridge/check.py: `shim-eval`.
 from __future__ import annotations
 
 import json
-import os
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from sandwright import process
 from sandwright.errors import IntegrityError
 from support.bridges import World, world
-from support.standby import COMMAND as SANDWRIGHT
+from support.waiting import eventually
 
 TOKEN = "sandbox-token-B-9d20ca"
 POLICY = """\
@@ -39,22 +36,9 @@ def place() -> Iterator[World]:
         yield made
 
 
-def _sandwright(place: World, *argv: str, **environment: str) -> process.Result:
-    # The compiled shim is the user's; all else that the command keeps is the world's.
-    kept = os.environ.get("SANDWRIGHT_CACHE") or str(Path.home() / ".cache" / "sandwright")
-    return process.run(
-        *SANDWRIGHT, *argv, cwd=place.project, check=False, timeout=60,
-        env={
-            "PATH": f"{place.root / 'tools'}:{os.environ['PATH']}", "HOME": str(place.root / "home"),
-            "PYTHONPATH": str(Path(__file__).parents[2] / "builder"), "SANDWRIGHT_CACHE": kept,
-            "SANDWRIGHT_TRUST": "1", **environment,
-        },
-    )  # fmt: skip
-
-
 @pytest.mark.needs("bwrap")
 def test_run(place: World) -> None:
-    result = _sandwright(place, "run", "--", "sh", "-c", "show 7; echo $?; env", SANDBOX_SHOWN=TOKEN)
+    result = place.sandwright("run", "--", "sh", "-c", "show 7; echo $?; env", SANDBOX_SHOWN=TOKEN)
     assert result.stdout.startswith(b"B\n7\n"), result.stderr
     assert result.status == 0
     assert TOKEN.encode() not in result.stdout
@@ -73,7 +57,7 @@ def test_a_shared_temporary_directory() -> None:
         place.tool("show", "echo B")
         # A socket that another test removes from /tmp between rendering and start is an error by design.
         for _ in range(20):
-            result = _sandwright(place, "run", "--", "show", SANDBOX_SHOWN=TOKEN)
+            result = place.sandwright("run", "--", "show", SANDBOX_SHOWN=TOKEN)
             if "has gone since this was rendered" not in result.stderr:
                 break
         assert result.stdout == b"B\n", result.stderr
@@ -84,9 +68,7 @@ def test_a_shared_temporary_directory() -> None:
 def test_calls_and_refusals_are_in_the_audit_log(place: World) -> None:
     log, denials = place.root / "home" / "audit", place.root / "home" / "denials"
     options = ("--audit", str(log), "--denials", str(denials))
-    result = _sandwright(
-        place, "run", *options, "--", "sh", "-c", "show 7; gh repo list", SANDBOX_SHOWN=TOKEN
-    )
+    result = place.sandwright("run", *options, "--", "sh", "-c", "show 7; gh repo list", SANDBOX_SHOWN=TOKEN)
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     assert [each["event"] for each in lines] == ["start", "call", "refused", "exit"], result.stderr
     assert (lines[1]["program"], lines[1]["arguments"], lines[1]["status"]) == ("show", ["7"], 7)
@@ -96,7 +78,7 @@ def test_calls_and_refusals_are_in_the_audit_log(place: World) -> None:
     assert (told["kind"], told["what"], told["count"]) == ("bridge", "gh repo list", 1)
     assert (told["field"], "sandbox.yaml:6:" in told["source"]) == ("credentials.shims", True)
     assert f"refused: the call of gh repo list ({told['why']}), once: credentials.shims, " in result.stderr
-    assert _sandwright(place, "verify-audit", str(log)).status == 0
+    assert place.sandwright("verify-audit", str(log)).status == 0
 
 
 @pytest.mark.needs("bwrap")
@@ -105,9 +87,7 @@ def test_a_refused_call_is_reported_while_the_run_goes_on(place: World) -> None:
     waits = "gh repo list; until [ -e seen ]; do sleep 0.05; done"
     watching = threading.Thread(target=_touch_behind, args=[denials, seen])
     watching.start()
-    result = _sandwright(
-        place, "run", "--denials", str(denials), "--", "sh", "-c", waits, SANDBOX_SHOWN=TOKEN
-    )
+    result = place.sandwright("run", "--denials", str(denials), "--", "sh", "-c", waits, SANDBOX_SHOWN=TOKEN)
     watching.join()
     assert result.status == 0, result.stderr
     (told,) = (json.loads(line) for line in denials.read_text().splitlines())
@@ -116,16 +96,14 @@ def test_a_refused_call_is_reported_while_the_run_goes_on(place: World) -> None:
 
 def _touch_behind(first: Path, then: Path) -> None:
     """Make a file when another one is there, within the time that a run gets."""
-    until = time.monotonic() + 45
-    while not first.exists() and time.monotonic() < until:
-        time.sleep(0.02)
+    eventually(first.exists, within=45)
     if first.exists():
         then.touch()
 
 
 @pytest.mark.needs("bwrap")
 def test_run_without_the_secret(place: World) -> None:
-    result = _sandwright(place, "run", "--", "echo", "started")
+    result = place.sandwright("run", "--", "echo", "started")
     assert result.status == 125
     assert "none of SANDBOX_SHOWN, SANDBOX_SHOWN_FILE and SANDBOX_SHOWN_COMMAND is set" in result.stderr
     assert result.stdout == b""
@@ -133,9 +111,9 @@ def test_run_without_the_secret(place: World) -> None:
 
 @pytest.mark.needs("bwrap")
 def test_bridge(place: World) -> None:
-    assert _sandwright(place, "render").status == 0
-    result = _sandwright(
-        place, "bridge", "--", ".sandbox/bwrap/launch", "sh", "-c", "show 5", SANDBOX_SHOWN=TOKEN
+    assert place.sandwright("render").status == 0
+    result = place.sandwright(
+        "bridge", "--", ".sandbox/bwrap/launch", "sh", "-c", "show 5", SANDBOX_SHOWN=TOKEN
     )
     assert (result.status, result.stdout) == (5, b"B\n"), result.stderr
 
@@ -145,7 +123,7 @@ def test_bridge(place: World) -> None:
 def test_bridge_starts_no_launcher_that_a_repository_brought(place: World, files: str) -> None:
     folder = place.project / ".sandbox" / "bwrap"
     if files.startswith("all"):
-        assert _sandwright(place, "render").status == 0
+        assert place.sandwright("render").status == 0
     folder.mkdir(parents=True, exist_ok=True)
     for name in files.split() if not files.startswith("all") else ("launch",):
         (folder / name).unlink(missing_ok=True)
@@ -155,7 +133,7 @@ def test_bridge_starts_no_launcher_that_a_repository_brought(place: World, files
     if files == "all, as a link":
         program = place.project / "start"
         program.symlink_to(folder / "launch")
-    result = _sandwright(place, "bridge", "--", str(program), "true", SANDBOX_SHOWN=TOKEN)
+    result = place.sandwright("bridge", "--", str(program), "true", SANDBOX_SHOWN=TOKEN)
     assert b"ran on the host" not in result.stdout
     assert result.status == IntegrityError.exit_code, result.stderr
     assert "not what the policy renders to now" in result.stderr
@@ -164,12 +142,12 @@ def test_bridge_starts_no_launcher_that_a_repository_brought(place: World, files
 @pytest.mark.needs("bwrap")
 def test_bridge_compares_artifacts_rendered_elsewhere(place: World) -> None:
     out = place.root / "elsewhere"
-    assert _sandwright(place, "render", "--out", str(out)).status == 0
+    assert place.sandwright("render", "--out", str(out)).status == 0
     words = ("bridge", "--", str(out / "bwrap" / "launch"), "true")
-    assert _sandwright(place, *words, SANDBOX_SHOWN=TOKEN).status == 0
+    assert place.sandwright(*words, SANDBOX_SHOWN=TOKEN).status == 0
     with (out / "bwrap" / "args").open("ab") as file:
         file.write(b"--bind\0/\0/\0")
-    assert _sandwright(place, *words, SANDBOX_SHOWN=TOKEN).status == IntegrityError.exit_code
+    assert place.sandwright(*words, SANDBOX_SHOWN=TOKEN).status == IntegrityError.exit_code
 
 
 @pytest.mark.needs("bwrap")
@@ -177,7 +155,7 @@ def test_bridge_compares_artifacts_rendered_elsewhere(place: World) -> None:
     "words", [("run", "--", "true"), ("bridge", "--", "true"), ("verify",)], ids=["run", "bridge", "verify"]
 )
 def test_a_strangers_shims_need_the_users_word(place: World, words: tuple[str, ...]) -> None:
-    result = _sandwright(place, *words, SANDBOX_SHOWN=TOKEN, SANDWRIGHT_TRUST="")
+    result = place.sandwright(*words, SANDBOX_SHOWN=TOKEN, SANDWRIGHT_TRUST="")
     assert result.status not in (0, 12)
     assert "runs show on the host (*) with SANDBOX_SHOWN" in result.stderr
     assert not (place.root / "home/.local/state/sandwright/bridge.jsonl").exists()
@@ -194,7 +172,7 @@ def test_a_strangers_shims_need_the_users_word(place: World, words: tuple[str, .
     ],
 )
 def test_shim_check(place: World, call: list[str], status: int, said: str) -> None:
-    result = _sandwright(place, "shim-eval", "--", *call)
+    result = place.sandwright("shim-eval", "--", *call)
     assert result.status == status
     assert said in result.text + result.stderr
 
@@ -239,7 +217,7 @@ def test_shim_check_says_what_the_bridge_does(place: World, call: str, said: str
     for name in ("open", "secret"):
         (place.project / name).write_text("text")
     (place.project / "link").symlink_to("open")
-    result = _sandwright(place, "shim-eval", "--", *call.split())
+    result = place.sandwright("shim-eval", "--", *call.split())
     assert result.status == (12 if said else 0), result
     assert said in result.stderr
     if said:

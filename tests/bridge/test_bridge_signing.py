@@ -31,7 +31,8 @@ from sandwright.bridge.signing import ended
 from sandwright.bridge.start import Bridge
 from sandwright.errors import HostError, SandwrightError, UsageError
 from sandwright.landlock import landlock_version
-from support.bridges import IDENTITY, World, world
+from support.bridges import IDENTITY, World, encode_request, world
+from support.waiting import eventually
 
 pytestmark = pytest.mark.needs("git", "ssh-keygen", "ssh-agent")
 
@@ -103,9 +104,7 @@ def agent(place: Signed, *names: str, passphrase: str = "") -> Iterator[dict[str
     asks.write_text(f"#!/bin/sh\necho '{passphrase}'\n")
     asks.chmod(0o755)
     with process.start("ssh-agent", "-D", "-a", path):
-        until = time.monotonic() + 20
-        while not path.exists() and time.monotonic() < until:
-            time.sleep(0.01)
+        eventually(path.exists, within=20)
         variables = {"SSH_AUTH_SOCK": str(path)}
         for name in names:
             asking = {"SSH_ASKPASS": str(asks), "SSH_ASKPASS_REQUIRE": "force"}
@@ -370,7 +369,7 @@ def _directly(place: Signed, bridge: Bridge, words: tuple[str, ...], data: bytes
         connection.connect(str(bridge.socket))
         directory = str(place.world.project).encode()
         request = CallRequest(b"ssh-keygen", directory, tuple(word.encode() for word in words))
-        connection.sendall(frames.encode_request(request))
+        connection.sendall(encode_request(request))
         reader, last = frames.FrameReader(frozenset(FrameKind)), FrameKind.CALL
         with contextlib.suppress(ConnectionError):  # of who sends on after the last word
             while received := connection.recv(1 << 16):

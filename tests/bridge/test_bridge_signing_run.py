@@ -9,15 +9,13 @@ import contextlib
 import json
 import os
 import shutil
-import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from sandwright import process
 from support.bridges import IDENTITY, World, world
-from support.standby import COMMAND as SANDWRIGHT
+from support.waiting import eventually
 
 pytestmark = pytest.mark.needs("bwrap", "git", "ssh-keygen", "ssh-agent")
 
@@ -48,25 +46,11 @@ def _agent(place: World) -> Iterator[dict[str, str]]:
     path, asks = place.root / "agent", place.root / "tools" / "ask"
     place.tool("ask", f"echo '{PASSPHRASE}'")
     with process.start("ssh-agent", "-D", "-a", path):
-        until = time.monotonic() + 20
-        while not path.exists() and time.monotonic() < until:
-            time.sleep(0.01)
+        eventually(path.exists, within=20)
         asking = {"SSH_ASKPASS": str(asks), "SSH_ASKPASS_REQUIRE": "force", "SSH_AUTH_SOCK": str(path)}
         key = place.root / "home" / ".ssh" / "id_ed25519"
         process.run("ssh-add", "-q", key, env={**os.environ, **asking})
         yield {"SSH_AUTH_SOCK": str(path)}
-
-
-def _sandwright(place: World, *argv: str, **environment: str) -> process.Result:
-    kept = os.environ.get("SANDWRIGHT_CACHE") or str(Path.home() / ".cache" / "sandwright")
-    return process.run(
-        *SANDWRIGHT, *argv, cwd=place.project, check=False, timeout=60,
-        env={
-            "PATH": f"{place.root / 'tools'}:{os.environ['PATH']}", "HOME": str(place.root / "home"),
-            "PYTHONPATH": str(Path(__file__).parents[2] / "builder"), "SANDWRIGHT_CACHE": kept,
-            "SANDWRIGHT_TRUST": "1", **environment,
-        },
-    )  # fmt: skip
 
 
 def _verify(place: World, *argv: str) -> process.Result:
@@ -90,7 +74,7 @@ def test_a_signed_commit(place: World) -> None:
         exit 0
     """
     with _agent(place) as variables:
-        done = _sandwright(place, "run", "--", "sh", "-c", script, **variables)
+        done = place.sandwright("run", "--", "sh", "-c", script, **variables)
     assert done.status == 0, done
     assert done.stdout.endswith(b"0\n")
     assert b"the namespace 'file' is not signed, only `git`" in done.stdout
@@ -108,7 +92,7 @@ def test_without_the_field(place: World) -> None:
     """The commit fails, and the run names the field."""
     (place.project / "sandbox.yaml").write_text(POLICY)
     with _agent(place) as variables:
-        done = _sandwright(place, "run", "--", "git", "commit", "--allow-empty", "-m", "one", **variables)
+        done = place.sandwright("run", "--", "git", "commit", "--allow-empty", "-m", "one", **variables)
     assert done.status != 0
     assert "credentials: {signing: ['~/.ssh/id_ed25519.pub']}" in done.stderr
     assert _verify(place, "rev-parse", "HEAD").status != 0
@@ -117,7 +101,7 @@ def test_without_the_field(place: World) -> None:
 def test_without_an_agent(place: World) -> None:
     """Control: nothing runs, and the person is told which key is missed and what adds it."""
     (place.project / "sandbox.yaml").write_text(POLICY + SIGNING)
-    done = _sandwright(place, "run", "--", "echo", "started")
+    done = place.sandwright("run", "--", "echo", "started")
     assert (done.status, done.stdout) == (125, b"")
     assert "the host's ssh-agent does not have this key" in done.stderr
     assert "add it with ssh-add" in done.stderr
@@ -126,7 +110,7 @@ def test_without_an_agent(place: World) -> None:
 @pytest.mark.parametrize("words", [("run", "--", "true"), ("trust",)], ids=["run", "trust"])
 def test_a_strangers_policy_needs_approval(place: World, words: tuple[str, ...]) -> None:
     (place.project / "sandbox.yaml").write_text(POLICY + SIGNING)
-    done = _sandwright(place, *words, SANDWRIGHT_TRUST="")
+    done = place.sandwright(*words, SANDWRIGHT_TRUST="")
     assert "signs commits and tags of the project with ~/.ssh/id_ed25519.pub" in done.stderr + done.text
     assert done.status != 0
 
@@ -134,15 +118,15 @@ def test_a_strangers_policy_needs_approval(place: World, words: tuple[str, ...])
 def test_diff_names_it(place: World) -> None:
     for name, text in (("old", POLICY), ("new", POLICY + SIGNING)):
         (place.project / f"{name}.yaml").write_text(text)
-    done = _sandwright(place, "diff", "old.yaml", "new.yaml")
+    done = place.sandwright("diff", "old.yaml", "new.yaml")
     assert "signs commits and tags of the project with ~/.ssh/id_ed25519.pub" in done.text, done
-    done = _sandwright(place, "diff", "new.yaml", "old.yaml")
+    done = place.sandwright("diff", "new.yaml", "old.yaml")
     assert "no longer: signs commits and tags of the project with ~/.ssh/id_ed25519.pub" in done.text, done
 
 
 def test_a_review_workspace_has_no_bridge(place: World) -> None:
     (place.project / "sandbox.yaml").write_text(POLICY + SIGNING + "workspace: review\n")
-    done = _sandwright(place, "run", "--", "true")
+    done = place.sandwright("run", "--", "true")
     assert "credentials.signing" in done.stderr
     assert done.status != 0
 
@@ -173,13 +157,13 @@ def test_gpg(place: World) -> None:
             place.git("config", "user.signingkey", name) if name else place.git(
                 "config", "--unset", "user.signingkey"
             )
-            done = _sandwright(place, "run", "--", "git", "commit", "-q", "--allow-empty", "-m", "one")
+            done = place.sandwright("run", "--", "git", "commit", "-q", "--allow-empty", "-m", "one")
             assert done.status == 0, done
             verified = process.run(
                 "git", "verify-commit", "HEAD", cwd=place.project, env=outside, check=False
             )
             assert "Good signature" in verified.stderr, verified
-        done = _sandwright(place, "run", "--", "gpg", "--status-fd=2", "-bsau", "B")
+        done = place.sandwright("run", "--", "gpg", "--status-fd=2", "-bsau", "B")
         assert "credentials.signing does not list the key B" in done.stderr
     finally:
         process.run("gpgconf", "--kill", "all", env=outside, check=False)

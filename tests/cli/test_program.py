@@ -31,6 +31,7 @@ from sandwright.cli.program import main
 from sandwright.cli.running import request_of
 from sandwright.cli.tasks import namespace, task
 from support.standby import COMMAND as SANDWRIGHT
+from support.waiting import until
 
 
 @pytest.mark.parametrize("words", [("--help", "lint"), ("lint", "--help"), ("build-images", "-h")])
@@ -246,10 +247,7 @@ def test_signals_end_with_their_codes(number: int, code: int, tmp_path: Path) ->
     }
     os.write(asking, json.dumps(question).encode() + b"\n")
     with process.start(*real, "sbpl-eval", "--batch", "-", cwd=tmp_path, stdin=questions) as running:
-        deadline = time.monotonic() + 60
-        while fcntl.ioctl(questions, termios.FIONREAD, bytes(4)) != bytes(4):
-            assert time.monotonic() < deadline, "it reads no question"
-            time.sleep(0.01)
+        until(lambda: fcntl.ioctl(questions, termios.FIONREAD, bytes(4)) == bytes(4), "it reads no question")
         time.sleep(0.2)
         running.send_signal(number)
         assert running.wait(timeout=20) == code

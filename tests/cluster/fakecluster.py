@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from support.localhttp import QuietHandler
 from support.websocketserver import read_messages, serve_program, serve_terminal
 
 Json = dict[str, Any]
@@ -168,11 +169,8 @@ def _refused(status: int, reason: str, message: str) -> tuple[int, Json]:
 def fake_cluster(fake: FakeCluster, folder: Path) -> Iterator[Path]:
     """Serve it on the loopback; give a kubeconfig that leads to it."""
 
-    class Handler(http.server.BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         protocol_version = "HTTP/1.1"
-
-        def log_message(self, *_: object) -> None:
-            pass
 
         def _serve(self) -> None:
             parsed = urllib.parse.urlsplit(self.path)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cluster.start import Cluster
+from cluster.start import Cluster, cluster
 from sandwright import process
+from sandwright_kubernetes.sync import REGISTRY
 from support import standby
+from support.registryserver import registry_server
 
 LIMIT = 600.0
 SANDWRIGHT = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
@@ -89,3 +93,13 @@ class Person:
         """Jobs and Pods in the cluster, of this project."""
         listed = self.cluster.kubectl("get", "jobs,pods", "--namespace", self.name(), "-o", "name")
         return listed.text.splitlines()
+
+
+@contextlib.contextmanager
+def travelling_person(folder: Path, layer: bytes) -> Iterator[Person]:
+    """A person in a new cluster, whose projects travel through a registry. `layer` is that of the image."""
+    with cluster() as running, registry_server(folder / "registry", address=running.place.host) as registry:
+        running.load("docker.io/sandwright/debian:latest", layer, {"Cmd": ["/bin/sh"]})
+        running.trust(registry.host)
+        variables = {REGISTRY: f"http://{registry.host}/projects"}
+        yield Person(running, folder, folder, running.kubeconfig, variables)

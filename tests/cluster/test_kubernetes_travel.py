@@ -16,7 +16,6 @@ import os
 import signal
 import stat
 import tarfile
-import time
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,6 +33,7 @@ from sandwright_kubernetes.copier import COPIER
 from sandwright_kubernetes.sync.returned import unpack_changes
 from sandwright_kubernetes.sync.snapshot import take_snapshot
 from support.deadfuse import dead_fuse
+from support.waiting import until
 
 LIMIT = 90.0
 
@@ -412,9 +412,10 @@ def test_the_copier_follows_no_link(copier: Path, tmp_path: Path) -> None:
 
 def test_the_copier_waits(copier: Path) -> None:
     with process.start(copier, "wait") as running:
-        deadline = time.monotonic() + LIMIT
-        while "State:\tS" not in Path(f"/proc/{running.pid}/status").read_text():
-            assert time.monotonic() < deadline, "it does not wait"
-            time.sleep(0.01)
+        until(
+            lambda: "State:\tS" in Path(f"/proc/{running.pid}/status").read_text(),
+            "it does not wait",
+            within=LIMIT,
+        )
         running.send_signal(signal.SIGTERM)
         assert running.wait(LIMIT) == 0

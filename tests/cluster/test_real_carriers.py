@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from cluster.person import Person
-from cluster.test_real_cluster import eventually, running
+from cluster.test_real_cluster import running
 from cluster.test_real_guard import OTHER, Json, Namespace, Weaken, install, until_it_refuses, without
 from sandwright_kubernetes.sync.job import with_project
 from support.thorough import THOROUGH
+from support.waiting import until
 
 __all__ = ["running"]
 pytestmark = [
@@ -108,7 +109,7 @@ def test_a_project_travels_where_an_operator_says(travelling: Namespace) -> None
     first = travelling.create(travelling.pod())
     assert "must come from the repository that the ConfigMap of projects names" in first.stderr
     let_travel(travelling.person, REPOSITORY)
-    eventually(lambda: travelling.create(travelling.pod()).status == 0, "it is not admitted")
+    until(lambda: travelling.create(travelling.pod()).status == 0, "it is not admitted")
     reads = travelling.pod()
     del reads["spec"]["containers"][1]
     assert travelling.create(reads).status == 0
@@ -119,7 +120,7 @@ def test_a_project_travels_where_an_operator_says(travelling: Namespace) -> None
 @pytest.mark.parametrize("name", TRAVELLING)
 def test_a_weakened_pod_whose_project_travels_is_refused(travelling: Namespace, name: str) -> None:
     let_travel(travelling.person, REPOSITORY)
-    eventually(lambda: travelling.create(travelling.pod()).status == 0, "it is not admitted")
+    until(lambda: travelling.create(travelling.pod()).status == 0, "it is not admitted")
     weaken, field = TRAVELLING[name]
     pod = travelling.pod()
     weaken(pod["spec"])

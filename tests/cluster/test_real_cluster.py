@@ -6,7 +6,7 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,6 +23,7 @@ from sandwright_kubernetes.start import read_manifests
 from session.terminals import Terminal, terminal
 from support.pods import busybox_layer
 from support.thorough import THOROUGH
+from support.waiting import until
 
 pytestmark = [
     pytest.mark.skipif(not THOROUGH, reason="only `invoke test --thorough` has time for a cluster"),
@@ -58,7 +59,7 @@ def test_a_command_runs_as_rendered(person: Person) -> None:
     found = {line[0]: line[1] for line in lines[1:]}
     none = "0" * 16
     assert found == {"Uid:": "65532", "CapEff:": none, "CapBnd:": none, "NoNewPrivs:": "1", "Seccomp:": "2"}
-    eventually(lambda: person.left() == [], "the Job is there still")
+    until(lambda: person.left() == [], "the Job is there still")
 
 
 def test_walls(person: Person) -> None:
@@ -130,7 +131,7 @@ def test_what_is_not_run(person: Person) -> None:
     person.cluster.kubectl(
         "label", "namespace", person.name(), "--overwrite", "pod-security.kubernetes.io/enforce=privileged"
     )
-    eventually(lambda: person.left() == [], "a Pod is left, and the quota has room for one")
+    until(lambda: person.left() == [], "a Pod is left, and the quota has room for one")
     ended = person.run("true")
     assert (ended.returncode, "admits a Pod in the node's own namespaces" in ended.stderr) == (125, True), (
         ended
@@ -206,11 +207,11 @@ def test_a_terminal(person: Person) -> None:
         window.type(b"echo said $?\r")
         window.read_until(b"said 130\r\n")
         person.cluster.restart("kubelet", after=1)
-        eventually(lambda: _answers(window), "nobody answers after the kubelet's restart", LIMIT)
+        until(lambda: _answers(window), "nobody answers after the kubelet's restart", within=LIMIT)
         window.type(b"exit 7\r")
         assert window.end() == 7
         assert window.settings == window.before
-    eventually(lambda: person.left() == [], "the Job is there still")
+    until(lambda: person.left() == [], "the Job is there still")
 
 
 def _answers(window: Terminal) -> bool:
@@ -271,10 +272,3 @@ def test_what_is_around_a_proxy(person: Person, monkeypatch: pytest.MonkeyPatch)
     admission.check_policies(connection, person.name(), around)
     admission.check_closed(connection, person.name())
     admission.check_admitted(connection, person.name(), documents["job.yaml"])
-
-
-def eventually(true: Callable[[], bool], what: str, limit: float = 60.0) -> None:
-    deadline = time.monotonic() + limit
-    while not true():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.5)

@@ -11,8 +11,9 @@ from typing import IO, Any
 import pytest
 
 from cluster.person import LIMIT, SANDWRIGHT, Person
-from cluster.test_real_cluster import PLAIN, claim, eventually, person, running
+from cluster.test_real_cluster import PLAIN, claim, person, running
 from support.thorough import THOROUGH
+from support.waiting import until
 
 __all__ = ["person", "running"]
 pytestmark = [
@@ -55,7 +56,7 @@ def test_each_index_is_run_as_rendered(person: Person) -> None:
     found = {each["index"]: (each["status"], each["output"], each["attempts"]) for each in results(person)}
     uid = "65532"
     assert found == {0: (0, f"a b {uid}\n", 1), 1: (3, f"it's {uid}\n", 1), 2: (7, f"$HOME {uid}\n", 1)}
-    eventually(lambda: left(person) == [], "something of it is there still")
+    until(lambda: left(person) == [], "something of it is there still")
 
 
 def test_nothing_is_lost_and_nothing_runs_twice_uncounted(person: Person) -> None:
@@ -74,9 +75,9 @@ def test_nothing_is_lost_and_nothing_runs_twice_uncounted(person: Person) -> Non
     script = f"echo ${INDEX} >> started; {waits}; sleep 10; echo done"
     ran = fleet(person, "--count", "24", "--parallel", "6", "--", "sh", "-c", script)
     assert ran.stderr is not None
-    eventually((person.project / "once").exists, "the run 5 does not start", LIMIT)
+    until((person.project / "once").exists, "the run 5 does not start", within=LIMIT)
     person.cluster.restart("kubelet", after=3)
-    until(ran.stderr, "exit 0")
+    read_until(ran.stderr, "exit 0")
     where = ("--namespace", f"{person.name()}-fleet")
     fifth = ("--selector", "batch.kubernetes.io/job-completion-index=5")
     person.cluster.kubectl("delete", "pods", "--wait=false", *where, *fifth)
@@ -93,7 +94,7 @@ def test_nothing_is_lost_and_nothing_runs_twice_uncounted(person: Person) -> Non
     assert started[5] == 2, "the Pod that was deleted is an attempt of its own"
 
 
-def until(stream: IO[str], text: str) -> None:
+def read_until(stream: IO[str], text: str) -> None:
     for line in stream:
         if text in line:
             return
@@ -105,7 +106,7 @@ def test_a_break_and_a_resume(person: Person) -> None:
     person.policy(PLAIN)
     ran = fleet(person, "--count", "6", "--parallel", "2", "--", "sh", "-c", "sleep 2; echo done")
     assert ran.stderr is not None
-    until(ran.stderr, "run 0")
+    read_until(ran.stderr, "run 0")
     ran.send_signal(signal.SIGINT)
     assert ran.wait(LIMIT) == 130
     again = fleet(person, "--resume")
@@ -115,15 +116,15 @@ def test_a_break_and_a_resume(person: Person) -> None:
     (person.project / "fleet-night.jsonl").unlink()
     third = fleet(person, "--count", "2", "--", "sleep", "600")
     assert third.stderr is not None
-    until(third.stderr, "fleet night: 2 runs")
+    read_until(third.stderr, "fleet night: 2 runs")
     third.kill()
     third.wait(LIMIT)
     (person.project / "fleet-night.jsonl").unlink()
-    eventually(lambda: any(each.startswith("pod/") for each in left(person)), "no Pod of it runs")
+    until(lambda: any(each.startswith("pod/") for each in left(person)), "no Pod of it runs")
     removed = fleet(person, "--remove")
     _, said = removed.communicate(timeout=LIMIT)
     assert removed.returncode == 0, said
-    eventually(lambda: left(person) == [], "something of it is there still")
+    until(lambda: left(person) == [], "something of it is there still")
     where = f"metadata: {{name: fleet-night, namespace: {person.name()}-fleet}}\n"
     foreign = f"apiVersion: batch/v1\nkind: Job\n{where}"
     pod = (

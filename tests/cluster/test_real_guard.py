@@ -16,9 +16,10 @@ import pytest
 import yaml
 
 from cluster.person import LIMIT, SANDWRIGHT, Person
-from cluster.test_real_cluster import eventually, running
+from cluster.test_real_cluster import running
 from sandwright import process
 from support.thorough import THOROUGH
+from support.waiting import until
 
 __all__ = ["running"]
 pytestmark = [
@@ -279,7 +280,7 @@ def until_it_refuses(namespace: Namespace) -> None:
         """Again and again: an API server that takes new policies in admits once more what it had refused."""
         return all("spec.hostNetwork" in namespace.create(weak).stderr for _ in range(10))
 
-    eventually(refused, "the policy does not hold")
+    until(refused, "the policy does not hold")
 
 
 def test_the_rendered_pod_is_admitted(guarded: Namespace) -> None:
@@ -331,7 +332,7 @@ def test_annotations_choose_nothing(guarded: Namespace, key: str) -> None:
 def test_runs_under_it(guarded: Namespace) -> None:
     """The DaemonSet brings the filter; a run and a fleet with rows work, and nobody enters them."""
     person = guarded.person
-    eventually(lambda: any(person.cluster.profiles.glob("sandwright-*.json")), "no filter came", 120)
+    until(lambda: any(person.cluster.profiles.glob("sandwright-*.json")), "no filter came", within=120)
     level = "pod-security.kubernetes.io/enforce=restricted"
     person.cluster.kubectl("label", "namespace", guarded.name, "--overwrite", level)
     ended = person.run("sh", "-c", "grep Seccomp: /proc/self/status; exit 7")

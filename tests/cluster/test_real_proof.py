@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from cluster import programs
-from cluster.person import Person
-from cluster.start import Cluster, cluster
+from cluster.person import Person, travelling_person
+from cluster.start import Cluster
 from sandwright.runtime.probe.protocol import Attempt, ProbeAnswer, parse_answers, requests
 from sandwright.verify.catalogue import catalogue
 from sandwright.verify.fixture import plant_fixture
@@ -28,7 +28,6 @@ from sandwright_kubernetes.sync import REGISTRY
 from sandwright_kubernetes.sync.layers import parse_registry
 from support.pods import busybox_layer
 from support.proving import resolver
-from support.registryserver import registry_server
 from support.thorough import THOROUGH
 
 pytestmark = [
@@ -54,12 +53,8 @@ BREACHES = {
 def everyone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
     if missing := programs.missing():
         pytest.skip(f"missing: {', '.join(missing)}")
-    folder = tmp_path_factory.mktemp("proof")
-    with cluster() as running, registry_server(folder / "registry", address=running.place.host) as registry:
-        running.load(IMAGE, busybox_layer({"usr/.empty": b""}), {"Cmd": ["/bin/sh"]})
-        running.trust(registry.host)
-        variables = {REGISTRY: f"http://{registry.host}/projects"}
-        yield Person(running, folder, folder, running.kubeconfig, variables)
+    with travelling_person(tmp_path_factory.mktemp("proof"), busybox_layer({"usr/.empty": b""})) as found:
+        yield found
 
 
 @pytest.mark.parametrize("preset", ["default", "strict"])

@@ -11,10 +11,11 @@ import pytest
 import yaml
 
 from cluster.person import Person
-from cluster.test_real_cluster import eventually, running
+from cluster.test_real_cluster import running
 from cluster.test_real_guard import OTHER, Json, install
 from sandwright import process
 from support.thorough import THOROUGH
+from support.waiting import until
 
 __all__ = ["running"]
 pytestmark = [
@@ -116,7 +117,7 @@ def proxied(running: Any, tmp_path_factory: pytest.TempPathFactory) -> Proxy:
     found = Proxy(person)
     weak = found.pod()
     weak["spec"]["hostNetwork"] = True
-    eventually(lambda: "spec.hostNetwork" in found.create(weak).stderr, "the policy does not hold")
+    until(lambda: "spec.hostNetwork" in found.create(weak).stderr, "the policy does not hold")
     return found
 
 
@@ -125,7 +126,7 @@ def test_the_rendered_proxy_is_admitted(proxied: Proxy) -> None:
     made = proxied.create(proxied.pod())
     assert made.status == 0, made.stderr
     words = ("get", "pods", "--namespace", proxied.person.name(), "-o", "name")
-    eventually(lambda: "pod/proxy-" in proxied.person.cluster.kubectl(*words).text, "no proxy was made")
+    until(lambda: "pod/proxy-" in proxied.person.cluster.kubectl(*words).text, "no proxy was made")
     other = proxied.create(proxied.pod(), "system:serviceaccount:kube-system:job-controller")
     assert "must be the controller of Deployments" in other.stderr
 

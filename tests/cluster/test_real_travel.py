@@ -11,15 +11,13 @@ from pathlib import Path
 import pytest
 
 from cluster import programs
-from cluster.person import Person
-from cluster.start import cluster
+from cluster.person import Person, travelling_person
 from cluster.test_real_carriers import let_travel
-from cluster.test_real_cluster import eventually
 from cluster.test_real_guard import install
 from sandwright_kubernetes.sync import REGISTRY
 from support.pods import busybox_layer
-from support.registryserver import registry_server
 from support.thorough import THOROUGH
+from support.waiting import until
 
 pytestmark = [
     pytest.mark.skipif(not THOROUGH, reason="only `invoke test --thorough` has time for a cluster"),
@@ -42,12 +40,8 @@ FILES = {
 def everyone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
     if missing := programs.missing():
         pytest.skip(f"missing: {', '.join(missing)}")
-    folder = tmp_path_factory.mktemp("travel")
-    with cluster() as running, registry_server(folder / "registry", address=running.place.host) as registry:
-        running.load("docker.io/sandwright/debian:latest", busybox_layer({}), {"Cmd": ["/bin/sh"]})
-        running.trust(registry.host)
-        variables = {REGISTRY: f"http://{registry.host}/projects"}
-        yield Person(running, folder, folder, running.kubeconfig, variables)
+    with travelling_person(tmp_path_factory.mktemp("travel"), busybox_layer({})) as found:
+        yield found
 
 
 @pytest.fixture
@@ -135,7 +129,7 @@ def test_it_travels_under_an_operators_policies(person: Person) -> None:
     """There and back, through the repository that the operator names; nobody else is let in."""
     install(person)
     let_travel(person, person.variables[REGISTRY].removeprefix("http://"))
-    eventually(lambda: person.run("true").returncode == 0, "nothing travels", 120)
+    until(lambda: person.run("true").returncode == 0, "nothing travels", within=120)
     script = "cat src/a.c; echo started; sleep 20; echo changed >src/a.c; exit 3"
     with person.start("sh", "-c", script) as running:
         assert running.stdout is not None

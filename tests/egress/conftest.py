@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import pytest
 from sandwright.egress import Proxy, proxy
 from support.egressing import policy
 from support.inspecting import Inspected, inspected
-from support.netlab import MACHINE, METADATA, OTHER, PRIVATE, WORLD, WORLD6, World, hosts_file, lab
+from support.netlab import MACHINE, METADATA, OTHER, PRIVATE, WORLD, WORLD6, World, lab, placed_hosts_file
 
 ALLOW = (
     "web.example", "*.wild.example", "private.example", "meta.example", "self.example",
@@ -45,11 +44,7 @@ def world() -> Iterator[World]:
 @pytest.fixture(scope="module")
 def names() -> Iterator[Path]:
     """A hosts file with the names of the world, where squid can read it as another user."""
-    with tempfile.TemporaryDirectory(prefix="sandwright-names-") as folder:
-        Path(folder).chmod(0o755)
-        path = Path(folder, "hosts")
-        path.write_text(hosts_file(HOSTS))
-        path.chmod(0o644)
+    with placed_hosts_file(HOSTS) as path:
         yield path
 
 

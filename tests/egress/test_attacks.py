@@ -7,7 +7,7 @@ import pytest
 from sandwright.egress import Proxy
 from support.egressing import ask, connect, get
 from support.netlab import OTHER, PRIVATE, WORLD, World
-from support.ports import until
+from support.waiting import until
 
 pytestmark = pytest.mark.needs("squid", "ip", "setpriv")
 

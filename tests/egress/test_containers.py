@@ -14,7 +14,6 @@ import os
 import signal
 import socket
 import sys
-import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -23,14 +22,12 @@ from pathlib import Path
 import pytest
 
 from sandwright import process
-from sandwright.api import Policy
-from sandwright.methods.registry import render
-from sandwright.policy.collect import collect_facts
 from support.dockerhost import no_way_from
 from support.enginehosts import EngineHost, engine_host
-from support.goldens import write_artifacts
+from support.launchers import launcher_of
 from support.netlab import listener
 from support.thorough import representative
+from support.waiting import eventually
 
 IMAGE = "sandwright/proxy:latest"
 pytestmark = pytest.mark.exclusive("proxy-image")  # an engine has one, and one network of these addresses
@@ -165,9 +162,7 @@ def sandbox(host: EngineHost, net: str, tmp_path: Path) -> Iterator[Sandbox]:
         f"network: {{mode: proxy, allow: ['{net}.2:80', '{net}.1:*', web.example, {_MIRROR}]}}\n"
         "filesystem: {write: [$PROJECT], deny: [$PROJECT/.env]}\n"
     )
-    loaded = Policy.from_text(text)
-    facts = collect_facts(loaded, project=project, environ={"HOME": str(project.parent)})
-    folder = write_artifacts(tmp_path / "out", render(loaded.resolve(facts), host.name).artifacts)
+    folder = launcher_of(text, host.name, tmp_path / "out", project=project).parent
     own = {"SANDWRIGHT_SESSION": f"test-{uuid.uuid4().hex}"}
     if os.geteuid() == 0:  # without root, Podman has one network namespace for each such directory
         own["XDG_RUNTIME_DIR"] = str(tmp_path)
@@ -348,9 +343,7 @@ def test_a_killed_launcher_leaves_nothing(sandbox: Sandbox) -> None:
         assert started.stdout.readline() == b"up\n"
         assert sandbox.left() != []
         os.kill(started.pid, signal.SIGKILL)
-    until = time.monotonic() + 30
-    while sandbox.left() and time.monotonic() < until:
-        time.sleep(0.2)
+    eventually(lambda: not sandbox.left(), within=30)
     assert sandbox.left() == []
 
 

@@ -16,7 +16,7 @@ import pytest
 from egress.test_mcp import parent, processes
 from support.inspecting import inspected
 from support.netlab import World
-from support.ports import until
+from support.waiting import until
 
 pytestmark = pytest.mark.needs("squid", "haproxy", "openssl", "ip", "setpriv")
 

@@ -31,8 +31,8 @@ from support.inspecting import (
     rest,
 )
 from support.netlab import lab
-from support.ports import until
 from support.thorough import THOROUGH
+from support.waiting import until
 
 pytestmark = pytest.mark.needs("squid", "haproxy", "openssl", "ip", "setpriv")
 

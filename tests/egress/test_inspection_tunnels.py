@@ -29,8 +29,8 @@ from support.inspecting import (
     rest,
 )
 from support.netlab import WORLD
-from support.ports import until
 from support.processtrees import held_up
+from support.waiting import until
 
 pytestmark = pytest.mark.needs("squid", "haproxy", "openssl", "ip", "setpriv")
 

@@ -17,7 +17,6 @@ import sys
 import tempfile
 import textwrap
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -32,6 +31,7 @@ from sandwright.methods import METHODS
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.resolved import ResolvedPolicy
 from support.processtrees import held_up
+from support.waiting import eventually
 
 pytestmark = pytest.mark.needs("squid", "setpriv")
 
@@ -42,15 +42,6 @@ def policy(mode: str = "proxy") -> ResolvedPolicy:
     allow = ", allow: [web.example]" if mode == "proxy" else ""
     text = f"schema: 1\nmethod: bwrap\nnetwork: {{mode: {mode}{allow}}}\n"
     return Policy.from_text(text).resolve(HostFacts(os="linux", home="/home/ada", project="/home/ada/p"))
-
-
-def eventually(holds: Callable[[], bool]) -> bool:
-    until = time.monotonic() + PATIENCE
-    while not holds():
-        if time.monotonic() > until:
-            return False
-        time.sleep(0.02)
-    return True
 
 
 def processes(directory: Path) -> dict[str, int]:

@@ -27,7 +27,7 @@ from sandwright.verify.tool_requests import allowed_tool_requests, refused_tool_
 from support.http2frames import answer, opening
 from support.inspecting import PLACEHOLDER, PORT, SECRET, TOOLS, Inspected, Reply, head, request, rest
 from support.mcpserver import McpServer, catalogue
-from support.ports import until
+from support.waiting import until
 
 pytestmark = pytest.mark.needs("squid", "haproxy", "openssl", "ip", "setpriv")
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import subprocess
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from sandwright.egress.namespaces import listen_in
+from support.otherusers import NOBODY, as_nobody
+from support.waiting import until
 
-NOBODY = 65534
 HOLD = ("sh", "-c", "echo up; exec sleep 100")
 
 
@@ -31,7 +29,7 @@ def test_a_network_of_the_user(nested: bool) -> None:
             assert process.stdout is not None
             if process.stdout.readline() != b"up\n":
                 pytest.skip("this user can make no user namespaces here")
-            assert _as_nobody(lambda: _listened(process.pid)) == "127.0.0.1:3128"
+            assert as_nobody(lambda: _listened(process.pid)) == "127.0.0.1:3128"
         finally:
             process.kill()
 
@@ -42,39 +40,9 @@ def _listened(pid: int) -> str:
         return f"{host}:{port}"
 
 
-def _as_nobody(ask: Callable[[], str]) -> str:
-    """What a function gives another user, or what is wrong."""
-    read, write = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            os.setgroups([])
-            os.setgid(NOBODY)
-            os.setuid(NOBODY)
-            _dumpable()
-            os.write(write, ask().encode())
-        except BaseException as fault:  # noqa: BLE001 - nothing above may run twice
-            os.write(write, repr(fault).encode())
-        finally:
-            os._exit(0)
-    os.close(write)
-    with os.fdopen(read) as said:
-        text = said.read()
-    os.waitpid(child, 0)
-    return text
-
-
-def _dumpable() -> None:
-    """A process that changed its user is closed to itself in /proc, as one that was started so is not."""
-    ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)
-
-
 def test_a_process_that_has_gone() -> None:
     process = subprocess.Popen(["true"])
     process.wait(60)
-    until = time.monotonic() + 60
-    while Path(f"/proc/{process.pid}").exists():
-        assert time.monotonic() < until
-        time.sleep(0.01)
+    until(lambda: not Path(f"/proc/{process.pid}").exists())
     with pytest.raises(Exception, match=r"can't be used: .*No such file"):
         listen_in(process.pid, "127.0.0.1", 3128, raise_loopback=False)

@@ -20,7 +20,7 @@ from support.netlab import (
     WORLD,
     World,
 )
-from support.ports import until
+from support.waiting import until
 
 pytestmark = pytest.mark.needs("squid", "ip", "setpriv")
 

@@ -18,6 +18,7 @@ from sandwright.egress.proxy_plan import ProxyPlan
 from sandwright.policy.resolved import ResolvedPolicy
 from support.egressing import ALLOWED, ask, connect, get, policy
 from support.netlab import METADATA, OTHER, PRIVATE, WIRE, WORLD, World
+from support.waiting import eventually
 
 pytestmark = pytest.mark.needs("squid", "ip", "setpriv")
 
@@ -57,9 +58,8 @@ def test_hosts(running: Proxy, world: World, host: str, status: int, reason: str
     assert ask(running, get(host)).verdict == (status, reason)
     answered = len(world.reached)
     assert ask(running, connect(f"{host}:443")).verdict == (status, reason)
-    until = time.monotonic() + 30
-    while status == 200 and len(world.reached) == answered and time.monotonic() < until:
-        time.sleep(0.01)  # the server's thread may not have had its turn
+    # the server's thread may not have had its turn
+    eventually(lambda: status != 200 or len(world.reached) != answered, within=30)
     assert (len(world.reached) > before) is (status == 200)
     assert {PRIVATE, METADATA}.isdisjoint(world.reached[before:])
 

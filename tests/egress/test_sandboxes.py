@@ -14,7 +14,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -33,6 +32,7 @@ from support.goldens import write_artifacts
 from support.netlab import MACHINE, WORLD, World, listener
 from support.rundocuments import launching, proxied
 from support.thorough import representative
+from support.waiting import eventually
 
 pytestmark = pytest.mark.needs("squid", "ip", "setpriv", "curl", "unshare")
 
@@ -304,9 +304,7 @@ def test_several_sandboxes_share_a_proxy(world: World, names: Path, tmp_path: Pa
         with one as first, other as second:
             assert second.communicate(timeout=30)[0] == b"200\n"
             assert first.communicate(timeout=30)[0] == b"200\n200\n"
-        until = time.monotonic() + 5
-        while _listeners(running) and time.monotonic() < until:
-            time.sleep(0.02)
+        eventually(lambda: not _listeners(running), within=5)
         assert _listeners(running) == 0, "a sandbox that ended has no listener left"
 
 

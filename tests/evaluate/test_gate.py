@@ -25,7 +25,7 @@ import sandwright.evaluate.gate
 from sandwright import HostFacts, Policy, ResolvedPolicy
 from sandwright.errors import ArtifactsTooWide, RenderError
 from sandwright.evaluate.explain.enclosure import Enclosure
-from sandwright.evaluate.gate import excesses
+from sandwright.evaluate.gate import check_artifacts
 from sandwright.methods import METHODS, compare, registry
 from sandwright.methods.contract import Method
 from sandwright.policy.facts import HostEntry
@@ -173,8 +173,7 @@ def test_a_renderer_that_loses_a_restriction_is_refused(
 def test_no_restriction_can_be_left_out_of_the_artifacts(method: str) -> None:
     policy = faulty_policy(method)
     rendered = registry.render(policy, method)
-    findings = {each.use.feature: each for each in rendered.findings}
-    sandbox = METHODS[method].read_artifacts(rendered, policy)
+    sandbox, declared = METHODS[method].read_artifacts(rendered, policy), registry.declaration(method)
     assert isinstance(sandbox, Enclosure)
     left_out = [
         index
@@ -185,9 +184,8 @@ def test_no_restriction_can_be_left_out_of_the_artifacts(method: str) -> None:
     assert len(left_out) > 5
     for index in left_out:
         fewer = (*sandbox.mounts[:index], *sandbox.mounts[index + 1 :])
-        assert list(excesses(policy, dataclasses.replace(sandbox, mounts=fewer), findings)), sandbox.mounts[
-            index
-        ]
+        with pytest.raises(ArtifactsTooWide):
+            check_artifacts(policy, declared, rendered, (dataclasses.replace(sandbox, mounts=fewer),))
 
 
 @pytest.mark.parametrize(
@@ -375,19 +373,22 @@ def _accepting(method: str) -> ResolvedPolicy:
     return Policy.from_text(text).resolve(FACTS)
 
 
-def test_no_caller_renders_past_the_check() -> None:
+@pytest.mark.parametrize(
+    ("function", "callers"),
+    [
+        ("render_with", {"methods/registry.py"}),
+        ("render_for_trial", {"methods/registry.py", "methods/shared/launched.py", "methods/vm/backend.py"}),
+    ],
+)
+def test_no_caller_renders_past_the_check(function: str, callers: set[str]) -> None:
     package = Path(sandwright.evaluate.gate.__file__).parents[1]
-    callers = {
+    found = {
         str(path.relative_to(package))
         for path in package.rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Call)
-        and getattr(node.func, "id", getattr(node.func, "attr", "")) == "render_with"
+        if isinstance(node, ast.Call) and getattr(node.func, "id", getattr(node.func, "attr", "")) == function
     }
-    trials = {
-        each for each in callers if each.startswith("methods/") and each.endswith(("backend.py", "kvm.py"))
-    }
-    assert callers - trials == {"methods/registry.py"}, "render with registry.render, which checks artifacts"
+    assert found == callers, "render with registry.render, which checks artifacts"
 
 
 IMAGES = ("docker", "podman", "oci", "gvisor", "kubernetes")

@@ -12,7 +12,8 @@ from sandwright.evaluate.sbpl.errors import ProfileError
 from sandwright.evaluate.sbpl.forms import SPECIAL_FORMS
 from sandwright.evaluate.sbpl.machine import Machine, SbplLimits, SchemeEnvironment
 from sandwright.evaluate.sbpl.procedures import core_procedures
-from sandwright.evaluate.sbpl.reader import read_all_data
+from sandwright.evaluate.sbpl.reader import read_data
+from sandwright.evaluate.sbpl.source import SourceFile
 from sandwright.evaluate.sbpl.strings import string_procedures
 
 
@@ -20,7 +21,7 @@ def run(text: str, limits: SbplLimits | None = None) -> Value:
     machine = Machine(SPECIAL_FORMS, limits or SbplLimits())
     environment = SchemeEnvironment({**core_procedures(machine), **string_procedures(machine)})
     value: Value = NIL
-    for datum in read_all_data(text, file="p.sb"):
+    for datum in read_data(SourceFile("p.sb", text)):
         machine.span = datum.span
         value = machine.run(datum.value, environment)
     return value

@@ -20,8 +20,12 @@ from sandwright.evaluate.sbpl.datum import (
     write_datum,
 )
 from sandwright.evaluate.sbpl.errors import ProfileError
-from sandwright.evaluate.sbpl.reader import MAX_NESTING, MAX_SIZE, one_line, read_all_data
+from sandwright.evaluate.sbpl.reader import MAX_NESTING, MAX_SIZE, Datum, one_line, read_data
 from sandwright.evaluate.sbpl.source import SourceFile, Span, octets, readable
+
+
+def read_all_data(text: str | bytes, *, file: str = "profile.sb") -> list[Datum]:
+    return list(read_data(SourceFile(file, text)))
 
 
 def shown(text: str | bytes) -> list[str]:

@@ -50,8 +50,10 @@ from sandwright.registry.failure import Cancelled
 from sandwright.rootfs.tar.entry import EntryKind, TarEntry
 from support import debs
 from support.debs import Member, folder, link, source
+from support.processtrees import naming
 from support.smallworld import contents, document
 from support.thorough import THOROUGH
+from support.waiting import eventually
 
 EPOCH = debs.TIME + 1000
 STATUS = "Package: thing\nStatus: install ok installed\nVersion: 1.0-1\n\n"
@@ -404,18 +406,6 @@ def mounts(place: Path) -> set[str]:
     return {point for point in points if point.startswith(f"{place}/") or not point.startswith(others)}
 
 
-def processes(word: str) -> set[str]:
-    found = set()
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            line = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except OSError:
-            continue
-        if word in line:
-            found.add(line)
-    return found
-
-
 CHILD = """\
 import os, sys
 from pathlib import Path
@@ -442,17 +432,15 @@ def test_killed_while_the_machine_is_mounted_in_it(tmp_path: Path) -> None:
     argv = [sys.executable, "-c", CHILD, str(ROOT / "images"), str(tmp_path), collect_host().platform]
     with process.start(*argv, env=variables) as child:
         end = time.monotonic() + 120
-        while not any("dpkg" in line for line in processes(f"{tmp_path}/images/.building-")):
+        while not any(b"dpkg" in line for line in naming(f"{tmp_path}/images/.building-").values()):
             if child.poll() is not None or time.monotonic() > end:
                 pytest.skip("the packages of debian can't be had")
             time.sleep(0.2)
         assert mounts(tmp_path) == before
         child.kill()
         child.wait(20)
-        end = time.monotonic() + 20
-        while processes(str(tmp_path)) and time.monotonic() < end:
-            time.sleep(0.2)
-    assert processes(str(tmp_path)) == set()
+        eventually(lambda: not naming(str(tmp_path)), within=20)
+    assert naming(str(tmp_path)) == {}
     assert mounts(tmp_path) == before
     with staging(tmp_path / "images"):
         pass

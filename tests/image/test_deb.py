@@ -1,6 +1,7 @@
 """Reading Debian packages: what is well formed is read; all else is an error that names the package.
 
 Tests of image/deb.py.
+Tests of rootfs/controlfields.py.
 Tests of image/packagefile.py: size and SHA-256 of a package that is read.
 """
 
@@ -15,8 +16,8 @@ from hypothesis import strategies as st
 
 from sandwright import process
 from sandwright.errors import ArchiveRefused, HostError, IntegrityError
-from sandwright.image.deb import parse_control
 from sandwright.image.packagefile import ExpectedDigest, open_package
+from sandwright.rootfs.controlfields import parse_control
 from support import debs
 from support.debs import Member, deb, folder, promise
 from support.thorough import examples

@@ -14,7 +14,7 @@ import os
 import shutil
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
@@ -43,6 +43,7 @@ from sandwright.resources import data_path
 from sandwright.rootfs.images.source import Image, open_image
 from sandwright.verify.smoke import engine_smoke
 from sandwright.verify.verdict import Verdict
+from support.waiting import until
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.exclusive("engine-builds")]
 
@@ -372,14 +373,7 @@ def test_ctrl_c_ends_the_build_and_all_that_runs_in_it(world: World) -> None:
     with pytest.raises(KeyboardInterrupt):
         world.engine.build(context(world, f"RUN : {word}; sleep 600"), HOST.platform, Steps(at=2))
     assert time.monotonic() - started < 300
-    wait_until(lambda: containers(world.engine, word) == before)
-
-
-def wait_until(holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.2)
+    until(lambda: containers(world.engine, word) == before)
 
 
 def containers(engine: Engine, word: str) -> set[str]:

@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,9 @@ from sandwright.image.lock import LockedPackage, PackageGone
 from sandwright.image.mirrors import Mirrors
 from sandwright.image.transfer import MIRROR_RETRIES
 from sandwright.progress import ProgressStep
+from support.localhttp import QuietHandler
 from support.smallworld import small_world
+from support.waiting import until
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -62,7 +64,7 @@ def package(name: str = "libfoo", content: bytes = CONTENT, **changes: Any) -> L
     return LockedPackage(**{**values, **changes})
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(QuietHandler):
     """Answers each path with what the test laid down for it; the first answer first, the last for ever."""
 
     protocol_version = "HTTP/1.1"
@@ -79,9 +81,6 @@ class Handler(BaseHTTPRequestHandler):
         with self.server.lock:
             answer = answers.pop(0) if len(answers) > 1 else answers[0]
         answer(self, self.server.contents.get(name, CONTENT))
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Be quiet."""
 
     def reply(
         self, status: int, body: bytes = b"", *, length: int | str | None = None, **headers: str
@@ -758,10 +757,7 @@ def test_a_run_that_is_ended_leaves_nothing_in_the_cache(
     wanted = server.serve("libfoo", silent, whole)
     argv = (sys.executable, "-c", KILLED, server.base, cache.root, wanted.sha256, wanted.size)
     with process.start(*map(str, argv)) as running:
-        deadline = time.monotonic() + 40
-        while not server.requests:
-            assert time.monotonic() < deadline, "the download never began"
-            time.sleep(0.02)
+        until(lambda: server.requests, "the download never began", within=40)
         time.sleep(0.3)
         running.send_signal(number)
         out, _ = running.communicate(timeout=30)

@@ -19,9 +19,9 @@ from sandwright.errors import UsageError
 from sandwright.methods import METHODS, registry
 from sandwright.methods.registry import render
 from sandwright.policy.collect import collect_facts
-from support.goldens import write_artifacts
 from support.idmapping import IdMapping, IdStrategy, InnerId, MappingHost, mapping
 from support.initcontainers import container
+from support.launchers import launcher_of
 from support.thorough import covering, representative
 
 DECLARATIONS = {name: registry.declaration(name).support for name in METHODS}
@@ -158,11 +158,9 @@ def place() -> Iterator[Path]:
 )
 def test_in_the_real_sandbox(place: Path, method: str, uid: int) -> None:
     """The name, the home and the owner of new files agree, inside and outside."""
-    policy = Policy.from_text(f"schema: 1\nmethod: {method}\nimage: debian\n")
-    home = str(place)
-    facts = collect_facts(policy, project=place / "p", environ={"HOME": home})
-    user = replace(facts, uid=uid, gid=uid, user="ada" if uid else "root")
-    write_artifacts(place / "out", render(policy.resolve(user), method).artifacts)
+    home, text = str(place), f"schema: 1\nmethod: {method}\nimage: debian\n"
+    user = "ada" if uid else "root"
+    launcher_of(text, method, place / "out", project=place / "p", uid=uid, gid=uid, user=user)
     for path in (place, *place.rglob("*")):
         os.chown(path, uid, uid, follow_symlinks=False)
     env = {
@@ -188,9 +186,7 @@ def test_an_image_without_account_files_starts_all_the_same(place: Path, left: s
         (place / "root/etc" / name).unlink()
         if left == "a link":
             (place / "root/etc" / name).symlink_to("elsewhere")
-    policy = Policy.from_text("schema: 1\nmethod: oci\nimage: debian\n")
-    facts = collect_facts(policy, project=place / "p", environ={"HOME": str(place)})
-    write_artifacts(place / "out", render(policy.resolve(facts), "oci").artifacts)
+    launcher_of("schema: 1\nmethod: oci\nimage: debian\n", "oci", place / "out", project=place / "p")
     env = {"PATH": os.environ["PATH"], "XDG_RUNTIME_DIR": str(place), "SANDWRIGHT_ROOTFS": f"{place}/root"}
     result = process.run(f"{place}/out/launch", "id", "-u", env=env, cwd=place / "p", timeout=60, check=False)
     assert (result.status, result.text) == (0, "0"), result.stderr

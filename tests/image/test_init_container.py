@@ -19,6 +19,7 @@ from sandwright import crossbuild, process
 from sandwright.host import collect_host
 from support.initcontainers import GROUP, PASSWD, Container, container, own, owner
 from support.thorough import covering
+from support.waiting import until
 
 pytestmark = [
     pytest.mark.needs("runc", "busybox"),
@@ -512,10 +513,7 @@ class TestTheFirstProcess:
 
 
 def _await(path: Path) -> None:
-    until = time.monotonic() + 60
-    while not path.exists():
-        assert time.monotonic() < until, f"there is no {path}"
-        time.sleep(0.02)
+    until(path.exists, f"there is no {path}")
 
 
 def test_the_keys_of_a_terminal_are_the_command_s(box: Container) -> None:

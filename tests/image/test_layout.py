@@ -9,7 +9,6 @@ import hashlib
 import json
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from sandwright.image import layout
 from sandwright.image.layout import Blob, StagingArea, staging
 from sandwright.mountinfo import mounted_below
 from sandwright.rootfs.descriptor import canonical
+from support.waiting import eventually
 
 
 @pytest.fixture
@@ -240,9 +240,7 @@ def test_the_second_build_waits_for_the_first(images: Path) -> None:
     with staging(images) as area:
         thread.start()
         assert started.wait(30)
-        end = time.monotonic() + 30
-        while not order and time.monotonic() < end:
-            time.sleep(0.01)
+        eventually(lambda: order, within=30)
         assert area.path.is_dir()
         order.append("first is done")
     thread.join(30)

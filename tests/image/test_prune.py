@@ -6,7 +6,6 @@ Tests of cli/prune.py.
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from sandwright.image.prune import stale_rootfs
 from sandwright.rootfs.bundles.bundle import write_bundle
 from sandwright.rootfs.images.source import open_image
 from support.smallworld import World, small_world
+from support.waiting import until
 
 PLATFORM = "linux/amd64"
 
@@ -86,10 +86,7 @@ def test_roots_that_are_mounted_stay(world: World) -> None:
         running.stdout.readline()
         assert stale(world) == {gone.name}
         running.kill()
-    ends = time.monotonic() + 10
-    while stale(world) != {mounted.name, gone.name}:
-        assert time.monotonic() < ends
-        time.sleep(0.1)
+    until(lambda: stale(world) == {mounted.name, gone.name}, within=10)
 
 
 def test_an_image_that_can_not_be_read_ends_it(world: World) -> None:

@@ -9,18 +9,15 @@ import contextlib
 import os
 import signal
 import subprocess
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from launcher.conftest import WAIT, Drive
-from sandwright.api import Policy
-from sandwright.methods.registry import render
-from sandwright.policy.collect import collect_facts
-from support.goldens import write_artifacts
+from support.launchers import launcher_of
+from support.processtrees import children
 from support.thorough import THOROUGH
+from support.waiting import until
 
 pytestmark = pytest.mark.needs("bwrap", "cc")
 
@@ -28,22 +25,10 @@ pytestmark = pytest.mark.needs("bwrap", "cc")
 @pytest.fixture
 def launcher(tmp_path: Path, program: Path) -> Path:
     (tmp_path / "home/p/.git").mkdir(parents=True)
-    policy = Policy.from_text("schema: 1\nmethod: bwrap\nfilesystem: {write: [$PROJECT]}\n")
-    facts = collect_facts(policy, project=tmp_path / "home/p", environ={"HOME": str(tmp_path / "home")})
-    write_artifacts(tmp_path / "out", render(policy.resolve(facts), "bwrap").artifacts)
-    (tmp_path / "out/launch").write_bytes(program.read_bytes())
-    return tmp_path / "out/launch"
-
-
-def _until(holds: Callable[[], bool]) -> None:
-    until = time.monotonic() + WAIT
-    while not holds():
-        assert time.monotonic() < until
-        time.sleep(0.01)
-
-
-def _children(process: int) -> list[int]:
-    return [int(each) for each in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+    text = "schema: 1\nmethod: bwrap\nfilesystem: {write: [$PROJECT]}\n"
+    made = launcher_of(text, "bwrap", tmp_path / "out", project=tmp_path / "home/p")
+    made.write_bytes(program.read_bytes())
+    return made
 
 
 def _has_threads(process: int) -> bool:
@@ -68,18 +53,18 @@ def test_a_signal_while_the_run_ends_is_no_end_of_its_keeper(
         assert running.stdout is not None
         assert running.stderr is not None
         assert running.stdout.readline() == b"up\n"
-        (keeper,) = (each for each in _children(running.pid) if os.getpgid(each) == each)
+        (keeper,) = (each for each in children(running.pid) if os.getpgid(each) == each)
         own = Path(f"/proc/{running.pid}/comm").read_text()  # their `exe` is closed even to their user
-        below = _children(keeper)
+        below = children(keeper)
         ours = [each for each in below if Path(f"/proc/{each}/comm").read_text() == own]
         (watch,) = (each for each in ours if not _has_threads(each))
         os.kill(watch, signal.SIGSTOP)
-        _until(lambda: _stopped(watch))
+        until(lambda: _stopped(watch))
         try:
             running.stdin.close()
-            _until(lambda: {*_children(keeper)}.isdisjoint({*below} - {watch}))
+            until(lambda: {*children(keeper)}.isdisjoint({*below} - {watch}))
             running.send_signal(signal.SIGUSR1)
-            _until(lambda: _idle(running.pid))
+            until(lambda: _idle(running.pid))
         finally:
             os.kill(watch, signal.SIGCONT)
         said = running.stderr.read()
@@ -139,7 +124,7 @@ def test_artifacts_that_are_replaced_meanwhile_are_not_used(launcher: Path, envi
             [launcher, "sh", "-c", "touch /tmp/x && echo ran"],
             env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         ) as running:  # fmt: skip
-            _until(lambda: _waits_for_the_lock(running.pid, project))
+            until(lambda: _waits_for_the_lock(running.pid, project))
             other = launcher.with_name("args.new")
             other.write_bytes(b"--no-such-option\0")
             other.rename(args)

@@ -17,10 +17,7 @@ from pathlib import Path
 import pytest
 
 from launcher.conftest import WAIT
-from sandwright.api import Policy
-from sandwright.methods.registry import render
-from sandwright.policy.collect import collect_facts
-from support.goldens import write_artifacts
+from support.launchers import launcher_of
 
 pytestmark = pytest.mark.needs("bwrap", "cc")
 
@@ -57,9 +54,7 @@ def run(home: Path, program: Path, environ: dict[str, str]) -> Iterator[Run]:
 
     def start(deny: str, *files: str, user: int | None = None) -> subprocess.Popen[str]:
         text = f"schema: 1\nmethod: bwrap\nfilesystem: {{write: [$PROJECT], deny: [{deny}]}}\n"
-        facts = collect_facts(Policy.from_text(text), project=home / "p", environ={"HOME": str(home)})
-        resolved = Policy.from_text(text).resolve(facts)
-        write_artifacts(home / "out", render(resolved, "bwrap").artifacts)
+        launcher_of(text, "bwrap", home / "out", project=home / "p")
         (home / "out/launch").write_bytes(program.read_bytes())
         (home / "state").mkdir()
         if user is not None:
@@ -204,9 +199,7 @@ def test_what_lies_over_a_placeholder_holds_no_memory(
 ) -> None:
     """Who owns it may lift its mode; the kernel's default size is half of the machine's memory."""
     text = "schema: 1\nmethod: bwrap\nfilesystem: {write: [$PROJECT]}\n"
-    policy = Policy.from_text(text)
-    facts = collect_facts(policy, project=home / "p", environ={"HOME": str(home)})
-    write_artifacts(home / "out", render(policy.resolve(facts), "bwrap").artifacts)
+    launcher_of(text, "bwrap", home / "out", project=home / "p")
     (home / "out/launch").write_bytes(program.read_bytes())
     script = "chmod 0755 .vscode; head -c 100000 /dev/zero >.vscode/x; df -k --output=size .vscode | tail -1"
     said = subprocess.run(

@@ -9,19 +9,18 @@ import os
 import signal
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from sandwright import process
-from sandwright.api import Policy
-from sandwright.methods.registry import render
-from sandwright.policy.collect import collect_facts
 from sandwright.signalling import children_of
 from support.enginehosts import EngineHost, engine_host
-from support.goldens import write_artifacts
+from support.launchers import launcher_of
+from support.processtrees import naming
 from support.thorough import THOROUGH, covering
+from support.waiting import until
 
 ENGINES = [
     pytest.param("docker", marks=pytest.mark.needs("docker", "busybox")),
@@ -47,20 +46,11 @@ def _rendered(host: EngineHost, tmp_path: Path, image: str) -> str:
     """A launcher for an image."""
     project = tmp_path / "home" / "p"
     text = f"schema: 1\nmethod: {host.name}\nimage: {image}\nfilesystem: {{write: [$PROJECT]}}\n"
-    policy = Policy.from_text(text)
-    facts = collect_facts(policy, project=project, environ={"HOME": str(project.parent)})
-    return f"{write_artifacts(tmp_path / 'out', render(policy.resolve(facts), host.name).artifacts)}/launch"
+    return str(launcher_of(text, host.name, tmp_path / "out", project=project))
 
 
 def _environment(host: EngineHost, tmp_path: Path) -> dict[str, str]:
     return {**host.environment, "HOME": f"{tmp_path}/home", "XDG_RUNTIME_DIR": f"{tmp_path}/run"}
-
-
-def _until(true: Callable[[], bool], said: str) -> None:
-    deadline = time.monotonic() + 60
-    while not true():
-        assert time.monotonic() < deadline, said
-        time.sleep(0.05)
 
 
 def _named(launcher: int, role: str) -> list[int]:
@@ -73,16 +63,6 @@ def _named(launcher: int, role: str) -> list[int]:
     own = Path(f"/proc/{launcher}/exe").readlink()
     children = [child for keeper in keepers for child in children_of(keeper)]
     return [child for child in children if Path(f"/proc/{child}/exe").readlink() != own]
-
-
-def _lives(words: bytes) -> bool:
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            if words in (entry / "cmdline").read_bytes():
-                return True
-        except OSError:
-            continue
-    return False
 
 
 @pytest.mark.parametrize(
@@ -105,11 +85,11 @@ def test_whoever_is_killed(
             assert running.stdout.readline() == b"up\n"
         else:
             time.sleep(delay)
-        _until(lambda: running.poll() is not None or bool(_named(running.pid, role)), f"no {role}")
+        until(lambda: running.poll() is not None or bool(_named(running.pid, role)), f"no {role}")
         for each in _named(running.pid, role):
             os.kill(each, signal.SIGKILL)
         running.wait(timeout=60)
-    _until(lambda: not _lives(launch.encode()), "somebody goes on")
+    until(lambda: not naming(launch), "somebody goes on")
     assert host.containers() == []
     assert list((tmp_path / "run").glob("sandwright/runs/*")) == []
     assert sorted(path.name for path in (tmp_path / "home" / "p").rglob("*")) == before
@@ -216,9 +196,7 @@ def test_the_hosts_authorities_lie_over_the_images(host: EngineHost, tmp_path: P
     certificate = "-----BEGIN CERTIFICATE-----\nYQ==\n-----END CERTIFICATE-----\n"
     own.write_text(f"{certificate}-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n-----END PRIVATE KEY-----\n")
     text = f"schema: 1\nmethod: {host.name}\nimage: {host.image}\nnetwork: {{mode: host}}\n"
-    policy = Policy.from_text(text)
-    facts = collect_facts(policy, project=project, environ={"HOME": str(project.parent)})
-    write_artifacts(tmp_path / "out", render(policy.resolve(facts), host.name).artifacts)
+    launcher_of(text, host.name, tmp_path / "out", project=project)
     script = (
         'for each in "$SSL_CERT_FILE" "$NODE_EXTRA_CA_CERTS" "$REQUESTS_CA_BUNDLE" '
         '/etc/pki/tls/certs/ca-bundle.crt /etc/ssl/cert.pem; do cat "$each" || exit 3; done; '

@@ -20,11 +20,8 @@ from typing import Any
 
 import pytest
 
-from sandwright.api import Policy
-from sandwright.methods.registry import render
-from sandwright.policy.collect import collect_facts
 from sandwright.render.authorities import java_store
-from support.goldens import write_artifacts
+from support.launchers import launcher_of
 from support.sanitized import fed
 
 BUNDLE = "etc/ssl/certs/ca-certificates.crt"
@@ -127,11 +124,9 @@ def make(tmp_path: Path) -> Make:
             program = tmp_path / "bin" / name
             program.write_text(FAKE.format(made=tmp_path / "made"))
             program.chmod(0o755)
-        loaded = Policy.from_text(f"schema: 1\nmethod: {method}\n{policy}")
-        facts = collect_facts(
-            loaded, project=tmp_path / "home" / "p", environ={"HOME": str(tmp_path / "home"), **variables}
-        )
-        write_artifacts(tmp_path / "out", render(loaded.resolve(facts), method).artifacts)
+        text, project = f"schema: 1\nmethod: {method}\n{policy}", tmp_path / "home" / "p"
+        environ = {"HOME": str(tmp_path / "home"), **variables}
+        launcher_of(text, method, tmp_path / "out", project=project, environ=environ)
         environment = {
             "PATH": f"{tmp_path}/bin:{os.environ['PATH']}",
             "SANDWRIGHT_ROOTFS": str(tmp_path / "image"),

@@ -16,6 +16,7 @@ import pytest
 
 from launcher.conftest import WAIT
 from support.processtrees import who_has_open
+from support.waiting import until
 
 pytestmark = pytest.mark.needs("cc")
 
@@ -138,10 +139,7 @@ def test_the_copier_ends_with_its_launcher(
         while not (tmp_path / "out").exists() or (tmp_path / "out").read_text() != "up\n":
             time.sleep(0.01)
         running.kill()
-    deadline = time.monotonic() + WAIT
-    while who_has_open(tmp_path / "out"):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    until(lambda: not who_has_open(tmp_path / "out"), within=WAIT)
     assert (tmp_path / "out").read_text() == "up\nlast\n"
 
 

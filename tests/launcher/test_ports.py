@@ -42,9 +42,9 @@ from support.ports import (
     host_server,
     only_the_listed_is_reached,
     only_the_listed_of_the_host_is_reached,
-    until,
 )
 from support.thorough import representative
+from support.waiting import until
 
 NOBODY = 65534
 BWRAP = pytest.param("bwrap", marks=pytest.mark.needs("bwrap", "busybox"))

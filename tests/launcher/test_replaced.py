@@ -13,10 +13,7 @@ from pathlib import Path
 import pytest
 
 from launcher.conftest import WAIT
-from sandwright.api import Policy
-from sandwright.methods.registry import render
-from sandwright.policy.collect import collect_facts
-from support.goldens import write_artifacts
+from support.launchers import launcher_of
 
 pytestmark = pytest.mark.needs("bwrap", "cc")
 
@@ -38,12 +35,8 @@ def test_a_hidden_file_that_the_host_replaces_while_a_run_starts(
     (home / "p/.git").mkdir(parents=True)
     (home / "kept").mkdir()
     (home / "kept/key").write_text("secret")
-    policy = Policy.from_text(
-        "schema: 1\nmethod: bwrap\nfilesystem: {write: [$PROJECT], deny: [~/kept/key]}\n"
-    )
-    facts = collect_facts(policy, project=home / "p", environ={"HOME": str(home)})
-    write_artifacts(home / "out", render(policy.resolve(facts), "bwrap").artifacts)
-    (home / "out/launch").write_bytes(program.read_bytes())
+    text = "schema: 1\nmethod: bwrap\nfilesystem: {write: [$PROJECT], deny: [~/kept/key]}\n"
+    launcher_of(text, "bwrap", home / "out", project=home / "p").write_bytes(program.read_bytes())
     done = threading.Event()
 
     def replace() -> None:

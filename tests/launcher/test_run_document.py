@@ -19,8 +19,8 @@ from pathlib import Path
 import pytest
 
 from sandwright.launcher import LAUNCH
-from sandwright.launcher.plan import fields_of
-from sandwright.launcher.run_document import RunDocument, parse_run_document, run_document_bytes
+from sandwright.launcher.plan import fields_of, parse_document
+from sandwright.launcher.run_document import HEAD, RunDocument, run_document_bytes
 from support.rundocuments import launching
 
 MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
@@ -95,8 +95,8 @@ def test_what_is_written_is_read() -> None:
         post_run=("/a", "b\nc"), denials="/d", journal="/j", record="/r", record_calls=("1", "2"),
         record_uses=True, egress="/e", shims="/s", channel=7, cidfile="/c",
     )  # fmt: skip
-    assert parse_run_document(run_document_bytes(full)) == full
-    assert parse_run_document(run_document_bytes(RunDocument())) == RunDocument()
+    for document in (full, RunDocument()):
+        assert parse_document(RunDocument, run_document_bytes(document), HEAD) == document
 
 
 def test_one_that_cant_be_started_leaves_the_status(launcher: Path) -> None:

@@ -24,13 +24,12 @@ from typing import Any, Literal
 import pytest
 
 from sandwright import process
-from sandwright.api import Policy
 from sandwright.launcher.plan import NAME, parse_plan, plan_bytes
-from sandwright.methods.registry import render
-from sandwright.policy.collect import collect_facts
 from support.cgroups import needs_groups
-from support.goldens import write_artifacts
+from support.launchers import launcher_of
+from support.processtrees import children, naming, program
 from support.thorough import THOROUGH, covering
+from support.waiting import until
 
 WAIT = 60
 GATE = "/.sandwright-gate"
@@ -136,11 +135,8 @@ def make(tmp_path: Path) -> Make:
         (tmp_path / name).mkdir(parents=True)
 
     def made(method: str, policy: str = "") -> Launcher:
-        loaded = Policy.from_text(f"schema: 1\nmethod: {method}\n{policy}")
-        facts = collect_facts(
-            loaded, project=tmp_path / "home" / "p", environ={"HOME": str(tmp_path / "home")}
-        )
-        write_artifacts(tmp_path / "out", render(loaded.resolve(facts), method).artifacts)
+        text, project = f"schema: 1\nmethod: {method}\n{policy}", tmp_path / "home" / "p"
+        launcher_of(text, method, tmp_path / "out", project=project)
         return Launcher(
             method,
             tmp_path,
@@ -481,8 +477,8 @@ def started(request: pytest.FixtureRequest, make: Make) -> Iterator[Launcher]:
     launcher = make(request.param)
     _busybox(launcher.scratch / "image")
     yield launcher
-    _eventually(lambda: launcher.runs() == [], "a directory is left")
-    _eventually(lambda: _of(launcher) == [], "a process is left")
+    until(lambda: launcher.runs() == [], "a directory is left")
+    until(lambda: _of(launcher) == [], "a process is left")
     assert [each for each in Path("/sys/fs/cgroup").glob("*/sandwright-*") if _is_run(each, launcher)] == []
 
 
@@ -499,43 +495,14 @@ def _words_in(group: Path) -> list[str]:
         return []
 
 
-def _eventually(holds: Callable[[], bool], fault: str) -> None:
-    until = time.monotonic() + WAIT
-    while not holds():
-        assert time.monotonic() < until, fault
-        time.sleep(0.02)
-
-
-def _children(pid: int) -> list[int]:
-    try:
-        return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    except OSError:
-        return []
-
-
 def _of(launcher: Launcher) -> list[int]:
     """The processes that have the run's directory, or the command's mark, among their words."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            words = path.read_bytes()
-        except OSError:
-            continue
-        if str(launcher.scratch).encode() in words or launcher.mark.encode() in words:
-            found.append(int(path.parent.name))
-    return found
-
-
-def _program(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/exe").readlink().name
-    except OSError:
-        return ""
+    return [*naming(str(launcher.scratch)), *naming(launcher.mark)]
 
 
 def _victims(launcher: Launcher, running: subprocess.Popen[bytes], who: str) -> list[int]:
-    keeper = next(pid for pid in _children(running.pid) if _children(pid))
-    runtime = [pid for pid in _children(keeper) if _program(pid) == PROGRAMS[launcher.method]]
+    keeper = next(pid for pid in children(running.pid) if children(pid))
+    runtime = [pid for pid in children(keeper) if program(pid) == PROGRAMS[launcher.method]]
     assert runtime
     return {"launcher": [running.pid], "keeper": [keeper], "runtime": runtime}[who]
 
@@ -547,7 +514,7 @@ def test_whoever_is_killed_leaves_nothing(who: str, started: Launcher) -> None:
         os.kill(pid, signal.SIGKILL)
     running.communicate(timeout=WAIT)
     assert running.returncode == (-9 if who == "launcher" else 137)
-    _eventually(lambda: started.runs() == [] and _of(started) == [], f"something is left of {who}")
+    until(lambda: started.runs() == [] and _of(started) == [], f"something is left of {who}")
     assert started.run("true").returncode == 0
 
 
@@ -564,12 +531,12 @@ def test_who_is_killed_while_it_starts(who: str, delay: int, started: Launcher) 
         stderr=subprocess.DEVNULL,
         process_group=0,
     )
-    _eventually(lambda: bool(started.runs()), "it does not start")
+    until(lambda: bool(started.runs()), "it does not start")
     time.sleep(delay * 0.03)
-    keeper = next((pid for pid in _children(running.pid) if _children(pid)), running.pid)
+    keeper = next((pid for pid in children(running.pid) if children(pid)), running.pid)
     os.kill(running.pid if who == "launcher" else keeper, signal.SIGKILL)
     assert running.wait(WAIT) in (-9, 125, 137)
-    _eventually(lambda: started.runs() == [] and _of(started) == [], f"something is left of {who}")
+    until(lambda: started.runs() == [] and _of(started) == [], f"something is left of {who}")
     assert started.run("true").returncode == 0
 
 

@@ -7,7 +7,6 @@ import os
 import platform
 import socket
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -19,6 +18,7 @@ from sandwright.session.events import DeniedCall, RunDenied, read_events
 from support import plantedcalls
 from support.rundocuments import launching
 from support.thorough import covering
+from support.waiting import until
 
 __all__ = ["make"]
 
@@ -101,10 +101,7 @@ def test_nobody_else_hands_over_a_listener(make: Make) -> None:
         [_handed(launcher), "/bin/true"],
         env=launcher.environment, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE,
     ) as running:  # fmt: skip
-        until = time.monotonic() + WAIT
-        while not (launcher.made / "waits").exists():
-            assert time.monotonic() < until
-            time.sleep(0.02)
+        until((launcher.made / "waits").exists, within=WAIT)
         (run,) = launcher.runs()
         assert run.stat().st_mode & 0o777 == 0o700
         folder = os.open(run, os.O_PATH)

@@ -15,17 +15,13 @@ import struct
 import subprocess
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from sandwright import process
-from sandwright.api import Policy
-from sandwright.methods.registry import render
-from sandwright.policy.collect import collect_facts
 from sandwright.runtime.scratch import scratch_directory
-from support.goldens import write_artifacts
+from support.launchers import launcher_of
 
 pytestmark = [
     pytest.mark.needs("unshare", "nsenter", "setpriv"),
@@ -51,10 +47,9 @@ def folder() -> Iterator[Path]:
         (made / "bin/runc").write_text(RUNC)
         (made / "bin/runc").chmod(0o755)
         (made / "cgroup/cgroup.controllers").write_text("memory pids\n")
-        policy = Policy.from_text("schema: 1\nmethod: oci\nresources: {memory: 1GiB, pids: 40}\n")
-        facts = collect_facts(policy, project=made / "home/p", environ={"HOME": str(made / "home")})
-        facts = replace(facts, uid=NOBODY, gid=NOBODY, user="nobody")
-        write_artifacts(made / "out", render(policy.resolve(facts), "oci").artifacts)
+        out, project = made / "out", made / "home/p"
+        text = "schema: 1\nmethod: oci\nresources: {memory: 1GiB, pids: 40}\n"
+        launcher_of(text, "oci", out, project=project, uid=NOBODY, gid=NOBODY, user="nobody")
         for each in (made / "state", made / "home/p", made / "cgroup/user.slice"):
             shutil.chown(each, NOBODY, NOBODY)
         yield made

@@ -13,6 +13,7 @@ import pytest
 
 from launcher import tracing
 from launcher.conftest import WAIT
+from support.waiting import eventually
 
 CHILD_WAITED_FOR = """
 import os
@@ -52,9 +53,7 @@ def test_who_is_killed_while_it_is_let_go(tmp_path: Path, monkeypatch: pytest.Mo
             dict(os.environ), tmp_path, tmp_path / "said",
             programs={Path(os.path.realpath(sys.executable)).name}, at=1, act=act, steady=lambda: False,
         )  # fmt: skip
-        deadline = time.monotonic() + 10
-        while not (tmp_path / "ended").exists() and time.monotonic() < deadline:
-            time.sleep(0.02)
+        eventually((tmp_path / "ended").exists, within=10)
         assert (found.status, (tmp_path / "ended").exists()) == (0, True)
     finally:
         _end(found.processes)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import os
 import random
 import shutil
@@ -17,27 +16,26 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
 from sandwright import process
-from sandwright.api import Policy
 from sandwright.launcher import LAUNCH
 from sandwright.launcher.plan import parse_plan, plan_bytes
 from sandwright.launcher.run_document import RunDocument
-from sandwright.methods.registry import render
-from sandwright.methods.shared.artifacts import write_artifacts
 from sandwright.methods.user.render import DedicatedAccount, account_for
 from sandwright.methods.user.setup import SharedTrees, plan_account, plan_removal
-from sandwright.policy.collect import collect_facts
 from sandwright.session.events import DeniedCall, RunDenied, read_events
+from support.launchers import launcher_of
 from support.locks import accounts_change
 from support.ownedprojects import POLICY, WAIT, Project, digests, planted
+from support.processtrees import naming
 from support.rundocuments import launching
 from support.thorough import THOROUGH
+from support.waiting import until
 from support.weakening import LATE, edited
 
 pytestmark = [pytest.mark.needs("useradd", "cc"), pytest.mark.exclusive("accounts")]
@@ -102,11 +100,11 @@ def person() -> Iterator[Person]:
     (base / "bin/sudo").chmod(0o4755)
     for path in (project.root, project.home, *project.root.rglob("*"), *project.home.rglob("*")):
         os.chown(path, UID, UID)
-    policy = Policy.from_text(POLICY)
-    facts = collect_facts(policy, project=project.root, environ=project.environ)
-    facts = dataclasses.replace(facts, uid=UID, user="somebody", gid=UID)
-    write_artifacts(base / "out", render(policy.resolve(facts), "user").artifacts)
-    found = Person(project, base / "bin", base / "out/launch")
+    launcher = launcher_of(
+        POLICY, "user", base / "out", project=project.root, environ=project.environ,
+        uid=UID, gid=UID, user="somebody",
+    )  # fmt: skip
+    found = Person(project, base / "bin", launcher)
     with accounts_change():
         plan_account(found.account, SharedTrees(project.root, (), UID)).execute()
     try:
@@ -115,27 +113,6 @@ def person() -> Iterator[Person]:
         with accounts_change():
             plan_removal(found.account).execute()
         shutil.rmtree(base)
-
-
-def _named(word: str) -> list[int]:
-    """The processes of the machine that name a word which only this test has."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            if word.encode() in (entry / "cmdline").read_bytes() and int(entry.name) != os.getpid():
-                found.append(int(entry.name))
-    return found
-
-
-def _none(word: str) -> bool:
-    return _named(word) == []
-
-
-def _until(holds: Callable[[], bool], what: str) -> None:
-    until = time.monotonic() + WAIT
-    while not holds():
-        assert time.monotonic() < until, what
-        time.sleep(0.01)
 
 
 def test_somebody_becomes_the_account_by_sudo(person: Person) -> None:
@@ -261,11 +238,11 @@ def test_what_root_runs_ends_with_sudo(person: Person) -> None:
     with person.start("sh", "-c", f"echo begun; sleep {word}") as started:
         assert started.stdout is not None
         assert started.stdout.readline() == b"begun\n"
-        (sudo,) = [each for each in _named(word) if Path(f"/proc/{each}/exe").readlink().name == "sudo"][:1]
+        (sudo,) = [each for each in naming(word) if Path(f"/proc/{each}/exe").readlink().name == "sudo"][:1]
         os.kill(sudo, signal.SIGKILL)
         _, said = started.communicate(timeout=WAIT)
     assert (started.returncode, said) == (137, b"")
-    assert _named(word) == []
+    assert naming(word) == {}
     assert not (person.project.root / ".bashrc").exists()
 
 
@@ -282,14 +259,14 @@ def test_whoever_is_killed_nothing_is_left(person: Person, *, starter: bool) -> 
             if point % 2:
                 started.stdout.readline()
             time.sleep(source.uniform(0, 0.06))
-            chain = sorted(_named(word))  # from the launcher to the command
+            chain = sorted(naming(word))  # from the launcher to the command
             for victim in source.sample(chain, k=min(len(chain), 2 if starter else 1)):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(victim, signal.SIGKILL)
-            if not chain or (started.poll() is None and len(_named(word)) > 4):
+            if not chain or (started.poll() is None and len(naming(word)) > 4):
                 started.terminate()
             started.communicate(timeout=WAIT)
-        _until(functools.partial(_none, word), f"point {point}: something goes on")
+        until(lambda word=word: not naming(word), f"point {point}: something goes on")  # type: ignore[misc]
         assert (again := person.run("echo", "next"))[:2] == (0, b"next\n"), (point, again)
         assert not [path for path in placeholders if path.exists()], point
     mounts = Path("/proc/self/mountinfo").read_text()

@@ -9,18 +9,17 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from launcher import tracing
 from launcher.conftest import WAIT
-from sandwright.api import Policy
 from sandwright.launcher import LAUNCH
-from sandwright.methods.registry import render
-from sandwright.policy.collect import collect_facts
-from support.goldens import write_artifacts
+from support.launchers import launcher_of
+from support.processtrees import children
+from support.waiting import until
 from support.weakening import LATE, edited
 
 pytestmark = pytest.mark.needs("cc")
@@ -37,11 +36,10 @@ esac
 
 def _rendered(tmp_path: Path, program: Path, method: str, rest: str = "") -> Path:
     (tmp_path / "home/p/.git").mkdir(parents=True)
-    policy = Policy.from_text(f"schema: 1\nmethod: {method}\nfilesystem: {{write: [$PROJECT]}}\n{rest}")
-    facts = collect_facts(policy, project=tmp_path / "home/p", environ={"HOME": str(tmp_path / "home")})
-    write_artifacts(tmp_path / "out", render(policy.resolve(facts), method).artifacts)
-    (tmp_path / "out/launch").write_bytes(program.read_bytes())
-    return tmp_path / "out/launch"
+    text = f"schema: 1\nmethod: {method}\nfilesystem: {{write: [$PROJECT]}}\n{rest}"
+    made = launcher_of(text, method, tmp_path / "out", project=tmp_path / "home/p")
+    made.write_bytes(program.read_bytes())
+    return made
 
 
 def _engine(tmp_path: Path, environ: dict[str, str], waits: str) -> None:
@@ -53,19 +51,8 @@ def _engine(tmp_path: Path, environ: dict[str, str], waits: str) -> None:
     environ["PATH"] = f"{tmp_path}/bin:{environ['PATH']}"
 
 
-def _until(holds: Callable[[], bool], said: str) -> None:
-    until = time.monotonic() + WAIT
-    while not holds():
-        assert time.monotonic() < until, said
-        time.sleep(0.01)
-
-
-def _children(process: int) -> list[int]:
-    return [int(each) for each in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
-
-
 def _keeper(launcher: int) -> int:
-    return next(each for each in _children(launcher) if os.getpgid(each) == each)
+    return next(each for each in children(launcher) if os.getpgid(each) == each)
 
 
 def _nobody_has(launcher: Path) -> bool:
@@ -92,7 +79,7 @@ def test_a_watch_that_is_stopped(who: str, tmp_path: Path, program: Path, enviro
         assert running.stdin is not None
         assert running.stdout is not None
         assert running.stdout.readline() == b"up\n"
-        below = _children(_keeper(running.pid))
+        below = children(_keeper(running.pid))
         for each in below:
             threads = len(list(Path(f"/proc/{each}/task").iterdir()))
             if Path(f"/proc/{each}/comm").read_text() == f"{launcher.name}\n" and threads == 1:
@@ -101,7 +88,7 @@ def test_a_watch_that_is_stopped(who: str, tmp_path: Path, program: Path, enviro
             running.kill()
         running.stdin.close()
         status = running.wait(WAIT)
-        _until(lambda: _nobody_has(launcher), "somebody goes on")
+        until(lambda: _nobody_has(launcher), "somebody goes on")
     assert status == (-signal.SIGKILL if who == "launcher" else 137)
     assert [each.name for each in (tmp_path / "home/p").iterdir()] == [".git"]
 
@@ -116,11 +103,11 @@ def test_an_engine_that_does_not_answer_before_the_start(
         [launcher, "true"], env=environ, stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     ) as running:  # fmt: skip
-        _until(lambda: (tmp_path / "asked").exists() or running.poll() is not None, "nothing was asked")
+        until(lambda: (tmp_path / "asked").exists() or running.poll() is not None, "nothing was asked")
         running.send_signal(number)
         began = time.monotonic()
         _, said = running.communicate(timeout=WAIT)
-        _until(lambda: _nobody_has(launcher), "somebody goes on")
+        until(lambda: _nobody_has(launcher), "somebody goes on")
     assert running.returncode == (-number if number == signal.SIGKILL else 128 + number), said
     assert time.monotonic() - began < WAIT * 0.75  # each question has a minute
     assert list((tmp_path / "state/sandwright/runs").iterdir()) == []
@@ -143,7 +130,7 @@ def test_a_watch_that_never_begins(tmp_path: Path, program: Path, environ: dict[
 
     def act(run: tracing.Traced) -> bool:
         keepers = [each for each in run.processes if each != run.main and os.getpgid(each) == each]
-        watches = [each for keeper in keepers for each in _children(keeper)]
+        watches = [each for keeper in keepers for each in children(keeper)]
         for each in (*watches[:1], *([run.main] if watches else [])):
             os.kill(each, signal.SIGSTOP if each != run.main else signal.SIGKILL)
         return bool(watches)
@@ -153,7 +140,7 @@ def test_a_watch_that_never_begins(tmp_path: Path, program: Path, environ: dict[
         programs={"launch"}, at=1, act=act, steady=lambda: False,
     )  # fmt: skip
     assert found.acted
-    _until(lambda: _nobody_has(launcher), "somebody goes on")
+    until(lambda: _nobody_has(launcher), "somebody goes on")
     assert list((tmp_path / "state/sandwright/runs").iterdir()) == []
 
 

@@ -15,10 +15,11 @@ from pathlib import Path
 import pytest
 
 from sandwright.launcher.run_document import RunDocument
-from session.conftest import WAIT, eventually
+from session.conftest import WAIT
 from session.jobs import NOBODY, Place, place
 from session.test_keys import METHODS
 from support.rundocuments import launching
+from support.waiting import until
 
 pytestmark = [
     pytest.mark.skipif(os.getuid() != 0, reason="becomes other users"),
@@ -125,7 +126,7 @@ def test_refusals_are_reported_at_once(at: Place, tmp_path: Path) -> None:
     ):
         os.fchmod(file.fileno(), 0o666)
         document = RunDocument(workspace=_words(at.root, copy), journal=f"/proc/{holder.pid}/fd/0")
-        eventually(lambda: Path(f"/proc/{holder.pid}/comm").read_text() == "sleep\n", "it does not start")
+        until(lambda: Path(f"/proc/{holder.pid}/comm").read_text() == "sleep\n", "it does not start")
         try:
             ended = subprocess.run(
                 [*at.before, launching(at.launcher, document), "true"],

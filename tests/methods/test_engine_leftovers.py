@@ -21,7 +21,7 @@ from sandwright.methods.contract import Leftover
 from sandwright.methods.registry import backend
 from sandwright.methods.shared.engine.backend import LABEL
 from sandwright.signalling import started
-from session.conftest import eventually
+from support.waiting import until
 
 ENGINES = [pytest.param(name, marks=pytest.mark.needs(name)) for name in ("docker", "podman")]
 
@@ -140,7 +140,7 @@ def test_a_monitor_that_podman_does_not_know_of(
             assert (tmp_path / "asked").read_text() == f"delete --force {'ab' * 32}\n"
             if named:
                 assert monitor.wait(60) == -signal.SIGKILL
-                eventually(lambda: not _runs(child), "its child runs")
+                until(lambda: not _runs(child), "its child runs")
             assert named or (_runs(child) and monitor.poll() is None)
         finally:
             for each in (child, monitor.pid):

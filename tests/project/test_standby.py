@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from sandwright import process
 from support import standby
+from support.waiting import eventually
 
 REAL = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
 TESTS = Path(__file__).parents[1]
@@ -54,7 +54,5 @@ def test_its_servers_end_with_a_run_that_is_killed(tmp_path: Path) -> None:
         children = Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split()
         assert len(children) == len(standby.FLAGS)
         os.kill(run.pid, signal.SIGKILL)
-        until = time.monotonic() + 60
-        while any(Path("/proc", each).exists() for each in children) and time.monotonic() < until:
-            time.sleep(0.05)
+        eventually(lambda: not any(Path("/proc", each).exists() for each in children))
         assert not [each for each in children if Path("/proc", each).exists()]

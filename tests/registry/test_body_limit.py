@@ -8,7 +8,7 @@ import io
 import os
 import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,8 @@ from sandwright.registry.graph import sha256_descriptor
 from sandwright.registry.reference import parse_reference
 from sandwright.registry.repository import open_repository
 from sandwright.registry.settings import RegistrySettings
-from support.registryserver import Server, registry_server
+from support.localhttp import QuietHandler
+from support.registryserver import Server
 
 pytestmark = [pytest.mark.needs("docker-registry"), pytest.mark.timeout(120)]
 
@@ -37,7 +38,7 @@ class _FrontEnd(ThreadingHTTPServer):
         self.passed: list[tuple[str, int]] = []
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(QuietHandler):
     protocol_version = "HTTP/1.1"
     server: _FrontEnd
 
@@ -66,15 +67,6 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     do_GET = do_HEAD = do_PUT = do_POST = do_PATCH = do_DELETE = pass_on  # noqa: N815
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Be quiet."""
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with registry_server(tmp_path_factory.mktemp("registry")) as running:
-        yield running
 
 
 @contextlib.contextmanager

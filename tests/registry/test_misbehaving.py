@@ -28,7 +28,7 @@ import pytest
 from sandwright.errors import IntegrityError, SandwrightError
 from sandwright.registry import upload
 from sandwright.registry.client import RegistryClient
-from sandwright.registry.credentials import ANONYMOUS, Credential, StaticCredentials
+from sandwright.registry.credentials import ANONYMOUS, Credential
 from sandwright.registry.failure import (
     Denied,
     NotFound,
@@ -45,7 +45,7 @@ from sandwright.registry.retries import RetryPolicy
 from sandwright.registry.settings import RegistrySettings
 from sandwright.registry.upload import Upload
 from sandwright.rootfs.descriptor import Descriptor
-from support.registryserver import make_certificates
+from support.registryserver import StaticCredentials, make_certificates
 from support.standin import (
     Fault,
     Handler,

@@ -20,7 +20,7 @@ from sandwright import process
 from sandwright.errors import IntegrityError
 from sandwright.image.cache import Cache
 from sandwright.image.remote import PushSource, open_layout, pull_layout
-from sandwright.registry.credentials import Credential, StaticCredentials, auth_files
+from sandwright.registry.credentials import Credential, auth_files
 from sandwright.registry.failure import Denied, NotFound, RegistryError
 from sandwright.registry.push import PushResult, push, push_by_digest
 from sandwright.registry.reference import Reference, parse_reference
@@ -30,19 +30,13 @@ from sandwright.registry.settings import RegistrySettings
 from sandwright.registry.upload import Upload
 from sandwright.rootfs.images.source import open_image
 from support.layouts import HELLO, INDEX, Layout
-from support.registryserver import LOGIN, Server, Tls, make_certificates, registry_server
+from support.registryserver import LOGIN, Server, StaticCredentials, Tls, make_certificates, registry_server
 from support.tars import archive, file
 
 pytestmark = [pytest.mark.needs("docker-registry", "openssl"), pytest.mark.timeout(120)]
 
 AMD = {"os": "linux", "architecture": "amd64"}
 ARM = {"os": "linux", "architecture": "arm64", "variant": "v8"}
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with registry_server(tmp_path_factory.mktemp("registry")) as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ from sandwright.registry.referrer import Referrer, fallback_tag, push_referrer, 
 from sandwright.registry.repository import Repository, open_repository
 from sandwright.registry.retries import RetryPolicy
 from sandwright.registry.settings import RegistrySettings
-from support.standin import Fault, Handler, StandIn, answer, error, stand_in
+from support.standin import Fault, StandIn, answer, error, listing, stand_in
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -48,20 +48,6 @@ def use(registry: StandIn, work: Any) -> Any:
 def attach(repository: Repository, content: bytes = b"{}") -> Referrer:
     subject = sha256_descriptor(MANIFEST, SUBJECT)
     return push_referrer(repository, subject, KIND, content, media_type="application/json")
-
-
-def listing(handler: Handler) -> bool:
-    """The API: what has a subject is listed."""
-    subject = handler.path.rpartition("/")[2]
-    found = []
-    for digest, (media_type, raw) in handler.server.content.manifests.items():
-        document = json.loads(raw)
-        if (document.get("subject") or {}).get("digest") == subject:
-            kind = document.get("artifactType")
-            entry = {"mediaType": media_type, "digest": digest, "size": len(raw), "artifactType": kind}
-            found.append(entry)
-    body = json.dumps({"schemaVersion": 2, "mediaType": INDEX, "manifests": found}).encode()
-    return answer(200, body, Content_Type=INDEX)(handler)
 
 
 def test_by_the_api(registry: StandIn) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,7 +39,7 @@ from sandwright.verify.smoke.run import smoke_images
 from sandwright.verify.smoke.target import SmokeTarget
 from support import alpinelike
 from support.layouts import INDEX, Layout
-from support.registryserver import Server, registry_server
+from support.registryserver import Server
 from support.releases import report_of
 from support.smallworld import document
 from support.tars import archive, file, folder
@@ -149,12 +148,6 @@ class Place:
         catalogue = load_catalogue(self.root / "images")
         built = build_images(catalogue, names, output=self.root / output, supply=supply, **more)
         return {each.name: each for each in built}
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with registry_server(tmp_path_factory.mktemp("registry")) as running:
-        yield running
 
 
 @pytest.fixture

@@ -10,9 +10,11 @@ import pytest
 
 from sandwright.image.build import BuiltImage
 from sandwright.release.evidence import write_matrix
+from sandwright.release.signing import SigningKey
+from sandwright.release.subject import Release
 from sandwright.verify.smoke.report import write_report
 from support.registryserver import Server, registry_server
-from support.releases import matrix_of, report_of, write_key
+from support.releases import matrix_of, new_key, released, report_of, write_key
 from support.smallworld import World, small_world
 
 
@@ -30,6 +32,16 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
 @pytest.fixture(scope="module")
 def built(world: World) -> dict[str, BuiltImage]:
     return world.build()
+
+
+@pytest.fixture(scope="module")
+def release(world: World, built: dict[str, BuiltImage]) -> Release:
+    return released(world, built)
+
+
+@pytest.fixture(scope="module")
+def key(tmp_path_factory: pytest.TempPathFactory) -> SigningKey:
+    return new_key(tmp_path_factory.mktemp("key"))
 
 
 @pytest.fixture

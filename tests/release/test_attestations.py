@@ -33,7 +33,7 @@ from sandwright.rootfs.images.source import list_images, open_image
 from sandwright.verify.verdict import ProbeFinding, Verdict
 from support import gotools
 from support.registryserver import Server
-from support.releases import new_key, released, supply
+from support.releases import released, supply
 from support.smallworld import World
 from support.thorough import THOROUGH
 
@@ -44,18 +44,8 @@ KIND, SUBJECT = "vnd.docker.reference.type", "vnd.docker.reference.digest"
 
 
 @pytest.fixture(scope="module")
-def built(world: World) -> dict[str, BuiltImage]:
-    return world.build()
-
-
-@pytest.fixture(scope="module")
 def release(world: World, built: dict[str, BuiltImage]) -> Release:
     return released(world, built, attestations=True)
-
-
-@pytest.fixture(scope="module")
-def key(tmp_path_factory: pytest.TempPathFactory) -> SigningKey:
-    return new_key(tmp_path_factory.mktemp("key"))
 
 
 @pytest.fixture

@@ -57,16 +57,6 @@ def built(world: World) -> dict[str, BuiltImage]:
     return world.build(platforms=["linux/amd64"])  # publishing is tested with two
 
 
-@pytest.fixture(scope="module")
-def release(world: World, built: dict[str, BuiltImage]) -> Release:
-    return released(world, built)
-
-
-@pytest.fixture(scope="module")
-def key(tmp_path_factory: pytest.TempPathFactory) -> SigningKey:
-    return new_key(tmp_path_factory.mktemp("key"))
-
-
 @dataclass(frozen=True)
 class Stage:
     """A release, the key it is signed with, and a repository of the test's own that it is published in."""

@@ -19,8 +19,10 @@ from sandwright.rootfs.images.source import open_image
 from sandwright.rootfs.tar.entry import EntryKind
 from support.layouts import Layout, simple
 from support.releases import COPYRIGHT
-from support.smallworld import World, small_world
+from support.smallworld import World
 from support.tars import archive, file, folder, hardlink, symlink
+
+pytestmark = pytest.mark.usefixtures("built")
 
 EMPTY = hashlib.sha256(b"").hexdigest()
 
@@ -182,13 +184,6 @@ def test_apk_s_database(tmp_path: Path) -> None:
 def test_an_image_without_packages(tmp_path: Path) -> None:
     found = inventory(tmp_path, archive(file(b"init", b"1"), symlink(b"sh", b"init")))
     assert (found.packages, found.unowned) == ((), (b"init", b"sh"))
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> World:
-    made = small_world(tmp_path_factory.mktemp("world"))
-    made.build()
-    return made
 
 
 def taken(world: World, name: str, platform: str = "linux/amd64") -> Inventory:

@@ -53,16 +53,6 @@ class Ended(BaseException):
 
 
 @pytest.fixture(scope="module")
-def built(world: World) -> dict[str, BuiltImage]:
-    return world.build()
-
-
-@pytest.fixture(scope="module")
-def release(world: World, built: dict[str, BuiltImage]) -> Release:
-    return released(world, built)
-
-
-@pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> World:
     """A world of its own, in which images are for one platform."""
     return small_world(tmp_path_factory.mktemp("small"))
@@ -76,11 +66,6 @@ def of_one(small: World) -> dict[str, BuiltImage]:
 @pytest.fixture(scope="module")
 def single(small: World, of_one: dict[str, BuiltImage]) -> Release:
     return released(small, of_one)
-
-
-@pytest.fixture(scope="module")
-def key(tmp_path_factory: pytest.TempPathFactory) -> SigningKey:
-    return new_key(tmp_path_factory.mktemp("key"))
 
 
 def at(server: Server, name: str) -> Reference:

@@ -5,7 +5,6 @@ Each is told clearly, no tag is moved, and once the registry behaves a second ru
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,9 +22,9 @@ from sandwright.release.publish import Published, make_plan, publish
 from sandwright.release.signing import SigningKey
 from sandwright.release.subject import Release
 from sandwright.verify.verdict import ProbeFinding, Verdict
-from support.releases import new_key, released
+from support.releases import released
 from support.smallworld import small_world
-from support.standin import Fault, Handler, StandIn, answer, cut, error, honest, stand_in
+from support.standin import Fault, Handler, StandIn, answer, cut, error, honest, listing, stand_in
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -37,11 +36,6 @@ INDEX = "application/vnd.oci.image.index.v1+json"
 def release(tmp_path_factory: pytest.TempPathFactory) -> Release:
     world = small_world(tmp_path_factory.mktemp("world"))
     return released(world, world.build(platforms=["linux/amd64"]))
-
-
-@pytest.fixture(scope="module")
-def key(tmp_path_factory: pytest.TempPathFactory) -> SigningKey:
-    return new_key(tmp_path_factory.mktemp("key"))
 
 
 @pytest.fixture
@@ -59,20 +53,6 @@ def bring(registry: StandIn, release: Release, key: SigningKey) -> Published:
 def checked(registry: StandIn, key: SigningKey, scratch: Path) -> list[ProbeFinding]:
     with open_repository(parse_reference(f"{registry.host}/a/b:1"), QUICK) as repository:
         return list(check_image(repository, "1", key.verifier, scratch, name="app"))
-
-
-def listing(handler: Handler) -> bool:
-    """The referrers API: what has a subject is listed."""
-    subject = handler.path.rpartition("/")[2]
-    found = []
-    for digest, (media_type, raw) in list(handler.server.content.manifests.items()):
-        document = json.loads(raw)
-        if (document.get("subject") or {}).get("digest") == subject:
-            entry = {"mediaType": media_type, "digest": digest, "size": len(raw)}
-            more = {key: document[key] for key in ("artifactType", "annotations") if key in document}
-            found.append({**entry, **more})
-    body = json.dumps({"schemaVersion": 2, "mediaType": INDEX, "manifests": found}).encode()
-    return answer(200, body, Content_Type=INDEX)(handler)
 
 
 def test_with_the_referrers_api(registry: StandIn, release: Release, key: SigningKey, tmp_path: Path) -> None:

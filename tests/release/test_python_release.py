@@ -12,19 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from sandwright.image.cache import Cache
-from sandwright.image.fetcher import Fetcher
-from sandwright.image.mirrors import Mirrors
 from sandwright.registry.reference import parse_reference
-from sandwright.registry.repository import open_repository
-from sandwright.registry.settings import RegistrySettings
-from sandwright.release.check import RebuildOptions, check_image
-from sandwright.release.publish import make_plan, publish
 from sandwright.release.subject import Release
-from sandwright.verify.verdict import Verdict
 from support.pythonworld import SITE, TOOL, PythonWorld, native
 from support.registryserver import Server
-from support.releases import new_key, released
+from support.releases import made_again, released
 
 pytestmark = [pytest.mark.needs("docker-registry", "pip3"), pytest.mark.timeout(300)]
 
@@ -71,15 +63,10 @@ def test_made_again_from_the_store(
     place: PythonWorld, release: Release, server: Server, tmp_path: Path
 ) -> None:
     reference = parse_reference(f"{server.host}/python/base:1")
-    key = new_key(tmp_path / "key")
-    with open_repository(reference, RegistrySettings(), push=True) as repository:
-        publish(repository, make_plan(repository, release, key.verifier, ["1"]), key)
-    shutil.rmtree(place.index)
-    shutil.rmtree(place.world.mirror)
-    supply = Fetcher(Cache(tmp_path / "empty"), Mirrors({}))
-    (tmp_path / "scratch").mkdir()
-    with open_repository(reference, RegistrySettings()) as repository:
-        again = RebuildOptions(supply)
-        findings = list(check_image(repository, "1", key.verifier, tmp_path / "scratch", again=again))
-    assert {each.verdict for each in findings} == {Verdict.PASS}, findings
+
+    def close() -> None:
+        shutil.rmtree(place.index)
+        shutil.rmtree(place.world.mirror)
+
+    findings = made_again(release, reference, tmp_path, close)
     assert findings[4].detail.endswith("; 11 packages in a store")

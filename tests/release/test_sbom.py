@@ -29,18 +29,13 @@ from sandwright.release.sbom import FORMATS, Inventory, take_inventory
 from sandwright.rootfs.images.source import open_image
 from support.layouts import simple
 from support.releases import COPYRIGHT, supply
-from support.smallworld import World, small_world
+from support.smallworld import World
 from support.tars import archive, file, symlink
+
+pytestmark = pytest.mark.usefixtures("built")
 
 WRITERS = {"cyclonedx": cyclonedx.write_cyclonedx, "spdx": spdx.write_spdx}
 STATUS = b"Package: thing\nStatus: install ok installed\nVersion: 2:1.0+b1~rc-1\nArchitecture: all\n"
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> World:
-    made = small_world(tmp_path_factory.mktemp("world"))
-    made.build()
-    return made
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -28,8 +28,11 @@ from sandwright.methods.registry import render
 from sandwright.policy.collect import collect_facts
 from support.cgroups import needs_groups
 from support.enginehosts import EngineHost, engine_host
+from support.filetrees import paths_below
 from support.goldens import write_artifacts
+from support.processtrees import naming
 from support.thorough import THOROUGH, covering, representative
+from support.waiting import until
 
 POLICY = """\
 schema: 1
@@ -105,17 +108,8 @@ def sandbox(host: EngineHost, tmp_path: Path) -> Iterator[Sandbox]:
     assert made.left() == []
 
 
-def _tree(folder: Path) -> set[str]:
-    """All paths; what is being removed may be among them."""
-    return {
-        (Path(base) / name).relative_to(folder).as_posix()
-        for base, folders, files in os.walk(folder)
-        for name in (*folders, *files)
-    }
-
-
 def test_files(sandbox: Sandbox) -> None:
-    before = _tree(sandbox.project)
+    before = paths_below(sandbox.project)
     result = sandbox.sh(
         "cat LICENSE; echo new >file; cat file; echo t >/tmp/t && cat /tmp/t; (echo x >LICENSE); "
         "cat secrets/key; cat token; (echo x >token); cat ../.ssh/id; "
@@ -137,7 +131,7 @@ def test_files(sandbox: Sandbox) -> None:
         "can't remove 'secrets': Device or resource busy",
     ):
         assert said in result.stderr
-    assert _tree(sandbox.project) == before | {"file", ".git/free"}
+    assert paths_below(sandbox.project) == before | {"file", ".git/free"}
     assert not Path("/tmp/t").exists()
 
 
@@ -193,8 +187,8 @@ def test_the_environment(sandbox: Sandbox) -> None:
             byte = running.stdout.read(1)
             assert byte, variables
             variables += byte
-        assert _commands_with(b"UNSEEN-VALUE") == []
-        assert _commands_with(sandbox.project.name.encode() + b"/token") != []  # they are looked at
+        assert naming(b"UNSEEN-VALUE") == {}
+        assert naming(sandbox.project.name.encode() + b"/token") != {}  # they are looked at
         running.stdin.close()
         running.wait(timeout=60)
     found = dict(entry.split(b"=", 1) for entry in variables.partition(b"\0\n")[0].split(b"\0"))
@@ -205,18 +199,6 @@ def test_the_environment(sandbox: Sandbox) -> None:
     if sandbox.host.name == "podman":
         assert found.pop(b"HTTP_PROXY") == b"http://image.invalid"  # the image's own, like IMAGE
     assert found.keys() - own == {b"LC_ODD", b"ODD", b"CI", b"IMAGE", b"HOME", b"SANDWRIGHT_INSIDE"}
-
-
-def _commands_with(mark: bytes) -> list[str]:
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
-            try:
-                if mark in (entry / "cmdline").read_bytes():
-                    found.append(entry.name)
-            except OSError:
-                continue
-    return found
 
 
 @PODMAN
@@ -360,12 +342,12 @@ def test_a_missing_image_is_named(sandbox: Sandbox) -> None:
 
 @DOCKER
 def test_time_is_up(sandbox: Sandbox) -> None:
-    before, started = _tree(sandbox.project), time.monotonic()
+    before, started = paths_below(sandbox.project), time.monotonic()
     result = sandbox.sh("echo begun; sleep 50", "resources: {time: 3s}\n")
     assert (result.status, result.text) == (124, "begun"), result.stderr
     assert result.stderr.endswith("sandbox: the time is up\n")
     assert time.monotonic() - started < 30
-    assert _tree(sandbox.project) == before
+    assert paths_below(sandbox.project) == before
     assert sandbox.sh("exit 3", "resources: {time: 50s}\n").status == 3
 
 
@@ -462,7 +444,7 @@ def test_what_ignores_its_end_is_ended(sandbox: Sandbox) -> None:
 )
 def test_killed(sandbox: Sandbox, delay: float | None, *, whole_group: bool) -> None:
     """However early or late the launcher is killed: no container, monitor, placeholder or directory stays."""
-    before = _tree(sandbox.project)
+    before = paths_below(sandbox.project)
     argv = sandbox.argv("resources: {time: 5m}\n")
     with process.start(*argv, "sh", "-c", "echo up; sleep 55", env=sandbox.environment()) as running:
         assert running.stdout is not None
@@ -474,19 +456,12 @@ def test_killed(sandbox: Sandbox, delay: float | None, *, whole_group: bool) -> 
             time.sleep(delay)
         (os.killpg if whole_group else os.kill)(running.pid, signal.SIGKILL)
         running.wait(timeout=10)
-        _wait_until(lambda: not _commands_with(argv[0].encode()))
-    assert _tree(sandbox.project) == before
+        until(lambda: not naming(argv[0].encode()))
+    assert paths_below(sandbox.project) == before
     if sandbox.host.name == "podman":  # its monitors, which it need not know of, name its store
         store = Path(sandbox.host.program).parents[1] / "store"
-        _wait_until(lambda: not _commands_with(str(store).encode()))
+        until(lambda: not naming(str(store).encode()))
     assert sandbox.left() == []
-
-
-def _wait_until(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
 
 
 @DOCKER

@@ -8,8 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ import pytest
 from render.test_engines_run import DOCKER, ENGINES, PODMAN, Sandbox, host, sandbox
 from sandwright import process
 from support.thorough import covering
+from support.waiting import until
 
 __all__ = ["host", "sandbox"]
 
@@ -65,13 +65,6 @@ def _names(project: Path) -> set[str]:
 
 def _nothing_left(sandbox: Sandbox, before: set[str]) -> bool:
     return (sandbox.left(), _names(sandbox.project)) == ([], before)
-
-
-def _until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.1)
 
 
 @pytest.fixture
@@ -153,7 +146,7 @@ def test_a_launcher_that_is_killed(
     started, before = running
     assert _names(sandbox.project) != before
     started.kill()
-    _until(lambda: _nothing_left(sandbox, before))
+    until(lambda: _nothing_left(sandbox, before))
 
 
 @PODMAN
@@ -188,7 +181,7 @@ def test_what_appeared_is_refused(sandbox: Sandbox, appeared: str) -> None:
     result = process.run(*argv, "true", env=sandbox.environment(), timeout=60, check=False)
     assert (result.status, "appeared after this was rendered" in result.stderr) == (125, True), result.stderr
     assert place.is_symlink()
-    _until(lambda: sandbox.left() == [])
+    until(lambda: sandbox.left() == [])
 
 
 @DOCKER

@@ -12,19 +12,15 @@ import signal
 import stat
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from sandwright import process
-from sandwright.api import Policy
 from sandwright.engines.podman import containers_conf
 from sandwright.host import collect_host
-from sandwright.methods.registry import render
-from sandwright.policy.collect import collect_facts
 from support.enginehosts import EngineHost, archive, engine_host
-from support.goldens import write_artifacts
+from support.launchers import launcher_of
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="becomes another user")
 
@@ -43,10 +39,8 @@ def _home(engine: str, image: str, who: tuple[int, int, str], text: str = "") ->
         home = Path(folder)
         for name in ("p", "run", "bin"):
             (home / name).mkdir()
-        policy = Policy.from_text(f"schema: 1\nmethod: {engine}\nimage: {image}\n{text}")
-        facts = collect_facts(policy, project=home / "p", environ={"HOME": folder})
-        resolved = policy.resolve(replace(facts, uid=uid, gid=gid, user=user))
-        write_artifacts(home / "out", render(resolved, engine).artifacts)
+        policy = f"schema: 1\nmethod: {engine}\nimage: {image}\n{text}"
+        launcher_of(policy, engine, home / "out", project=home / "p", uid=uid, gid=gid, user=user)
         for path in (home, *home.rglob("*")):
             os.chown(path, uid, gid, follow_symlinks=False)
         (home / "run").chmod(0o700)

@@ -28,10 +28,12 @@ from sandwright.api import Policy
 from sandwright.errors import RenderError
 from sandwright.launcher.plan import NAME, parse_plan
 from sandwright.methods.registry import render
-from sandwright.policy.collect import collect_facts
 from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.render.shell import patterns
-from support.goldens import write_artifacts
+from support.filetrees import paths_below
+from support.launchers import launcher_of
+from support.processtrees import naming
+from support.waiting import until
 
 POLICY = """\
 schema: 1
@@ -82,26 +84,14 @@ def launch_words(project: Path, tmp_path: Path) -> Launch:
 
 
 def _command(project: Path, tmp_path: Path, policy: str = "") -> list[str]:
-    loaded = Policy.from_text(POLICY + policy)
-    facts = collect_facts(loaded, project=project, environ={"HOME": str(project.parent)})
-    folder = write_artifacts(tmp_path / "out", render(loaded.resolve(facts), "bwrap").artifacts)
-    return [f"{folder}/launch"]
-
-
-def _tree(folder: Path) -> set[str]:
-    """All paths; what is being removed may be among them."""
-    return {
-        (Path(base) / name).relative_to(folder).as_posix()
-        for base, folders, files in os.walk(folder)
-        for name in (*folders, *files)
-    }
+    return [str(launcher_of(POLICY + policy, "bwrap", tmp_path / "out", project=project))]
 
 
 pytestmark = pytest.mark.needs("bwrap")
 
 
 def test_files(launch: Launch, project: Path) -> None:
-    before = _tree(project)
+    before = paths_below(project)
     result = launch(
         "cat LICENSE; echo new >file; cat file; (echo x >LICENSE); cat secrets/key; cat ../.ssh/id; "
         "mv .git moved; echo x >.git/hooks/x; echo x >.git/commondir; echo .; exit 7",
@@ -118,7 +108,7 @@ def test_files(launch: Launch, project: Path) -> None:
         "cannot create .git/commondir: Read-only file system",
     ):
         assert said in result.stderr
-    assert _tree(project) == before | {"file"}
+    assert paths_below(project) == before | {"file"}
 
 
 def test_the_environment(launch: Launch) -> None:
@@ -242,12 +232,12 @@ def test_limits(launch: Launch, project: Path) -> None:
 
 
 def test_time_is_up(launch: Launch, project: Path) -> None:
-    before, started = _tree(project), time.monotonic()
+    before, started = paths_below(project), time.monotonic()
     result = launch("echo begun; sleep 25", policy="resources: {time: 4s}\n")
     assert (result.status, result.text) == (124, "begun")
     assert "the time is up" in result.stderr
     assert time.monotonic() - started < 15
-    assert _tree(project) == before
+    assert paths_below(project) == before
     assert launch("exit 3", policy="resources: {time: 20s}\n").status == 3
 
 
@@ -255,27 +245,27 @@ def test_time_is_up(launch: Launch, project: Path) -> None:
 @pytest.mark.parametrize("whole_group", [False, True], ids=["one", "group"])
 def test_killed(project: Path, tmp_path: Path, number: signal.Signals, *, whole_group: bool) -> None:
     """Whatever ends the launcher ends the sandbox, and the placeholders are removed."""
-    before = _tree(project)
+    before = paths_below(project)
     argv = _command(project, tmp_path, "resources: {time: 60s}\n")
     marker = f"{os.getpid()}{tmp_path.name}".encode()
     with process.start(*argv, "sh", "-c", f"echo up; sleep 55; : {marker.decode()}") as running:
         assert running.stdout is not None
         assert running.stdout.readline() == b"up\n"
         assert (project / ".git" / "commondir").read_text() == ".\n"
-        assert _processes_with(marker)
+        assert naming(marker)
         if whole_group:
             os.killpg(running.pid, number)
         else:
             running.send_signal(number)
         running.wait(timeout=30)
         assert running.returncode != 0
-        _wait_until(lambda: not _processes_with(marker))
-        _wait_until(lambda: _tree(project) == before)
+        until(lambda: not naming(marker))
+        until(lambda: paths_below(project) == before)
 
 
 def test_killed_while_it_starts(project: Path, tmp_path: Path) -> None:
     """At whatever moment: the sandbox's first process dies with its parent only once all is set up."""
-    before = _tree(project)
+    before = paths_below(project)
     argv = _command(project, tmp_path)
     marker = f"{os.getpid()}{tmp_path.name}".encode()
     for step in range(24):
@@ -283,8 +273,8 @@ def test_killed_while_it_starts(project: Path, tmp_path: Path) -> None:
             time.sleep(step * 0.0015)
             os.kill(running.pid, signal.SIGKILL)
             running.wait(timeout=30)
-        _wait_until(lambda: not _processes_with(marker))
-    _wait_until(lambda: _tree(project) == before)
+        until(lambda: not naming(marker))
+    until(lambda: paths_below(project) == before)
 
 
 def test_a_command_that_can_not_be_run(launch_words: Launch, project: Path) -> None:
@@ -311,11 +301,10 @@ def test_a_command_that_can_not_be_run(launch_words: Launch, project: Path) -> N
 )
 def test_no_place_for_the_files_of_a_run(policy: str, status: int, project: Path, tmp_path: Path) -> None:
     """It is needed only where placeholders may have to be removed later."""
-    loaded = Policy.from_text(f"schema: 1\nmethod: bwrap\n{policy}\n")
-    facts = collect_facts(loaded, project=project, environ={"HOME": str(project.parent)})
-    folder = write_artifacts(tmp_path / "out", render(loaded.resolve(facts), "bwrap").artifacts)
+    text = f"schema: 1\nmethod: bwrap\n{policy}\n"
+    launcher = launcher_of(text, "bwrap", tmp_path / "out", project=project)
     given = {"PATH": os.environ["PATH"], "HOME": str(project.parent), "XDG_RUNTIME_DIR": "/proc/self"}
-    result = process.run(f"{folder}/launch", "true", timeout=30, check=False, env=given)
+    result = process.run(launcher, "true", timeout=30, check=False, env=given)
     assert result.status == status, result.stderr
     assert ("set XDG_RUNTIME_DIR" in result.stderr) is (status == 125)
 
@@ -357,27 +346,8 @@ def test_a_sandbox_that_can_not_be_made(project: Path, tmp_path: Path) -> None:
     assert not (project / "ran").exists()
 
 
-def _processes_with(marker: bytes) -> list[str]:
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
-            try:
-                if marker in (entry / "cmdline").read_bytes():
-                    found.append(entry.name)
-            except OSError:
-                continue
-    return found
-
-
-def _wait_until(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 def test_two_at_once_share_the_covers(project: Path, tmp_path: Path, launch: Launch) -> None:
-    before = _tree(project)
+    before = paths_below(project)
     argv = _command(project, tmp_path)
     with process.start(
         *argv, "sh", "-c", "echo up; read line; cat .git/commondir", stdin=subprocess.PIPE
@@ -391,7 +361,7 @@ def test_two_at_once_share_the_covers(project: Path, tmp_path: Path, launch: Lau
         one.stdin.close()
         assert one.stdout.read() == b".\n"
         assert one.wait(timeout=10) == 0
-    _wait_until(lambda: _tree(project) == before)
+    until(lambda: paths_below(project) == before)
 
 
 @pytest.mark.parametrize(
@@ -438,11 +408,11 @@ def test_nothing_runs_when_something_changed(
 ) -> None:
     argv = _command(project, tmp_path)
     change(tmp_path / "out", project)
-    before = _tree(project)
+    before = paths_below(project)
     result = process.run(*argv, "touch", f"{project}/ran", timeout=30, check=False)
     assert result.status == 125
     assert said in result.stderr
-    _wait_until(lambda: _tree(project) == before)  # nothing was made in the place of what has gone
+    until(lambda: paths_below(project) == before)  # nothing was made in the place of what has gone
 
 
 def test_nothing_runs_without_bwrap(project: Path, tmp_path: Path) -> None:
@@ -469,7 +439,7 @@ def test_the_standard_input_is_the_command_s(project: Path, tmp_path: Path) -> N
 
 
 def test_standard_input_and_output_that_are_closed(project: Path, tmp_path: Path) -> None:
-    before = _tree(project)
+    before = paths_below(project)
     argv = ["sh", "-c", '"$@" <&- >&- 2>&-', "sh", *_command(project, tmp_path)]
     script = f"cat; echo out; echo error >&2; ls -l /proc/self/fd >{project}/seen; exit 7"
     assert process.run(*argv, "sh", "-c", script, timeout=60, check=False).status == 7
@@ -479,7 +449,7 @@ def test_standard_input_and_output_that_are_closed(project: Path, tmp_path: Path
     assert f" 0 -> {nothing}" in opened
     assert f" 2 -> {nothing}" in opened
     assert str(tmp_path / "out") not in opened
-    assert _tree(project) == before
+    assert paths_below(project) == before
 
 
 @pytest.fixture
@@ -516,10 +486,8 @@ def test_processes_are_counted_for_users(open_project: Path) -> None:
 
 def test_noop_says_so(tmp_path: Path) -> None:
     text = 'schema: 1\nmethod: noop\nreason: a container around it\nenvironment: {set: {CI: "it\'s 1"}}\n'
-    loaded = Policy.from_text(text)
-    facts = collect_facts(loaded, project=tmp_path, environ={"HOME": "/home/nobody"})
-    folder = write_artifacts(tmp_path / "out", render(loaded.resolve(facts), "noop").artifacts)
-    result = process.run(f"{folder}/launch", "sh", "-c", 'echo "$CI"; exit 9', timeout=30, check=False)
+    launcher = launcher_of(text, "noop", tmp_path / "out", project=tmp_path, environ={"HOME": "/home/nobody"})
+    result = process.run(launcher, "sh", "-c", 'echo "$CI"; exit 9', timeout=30, check=False)
     assert (result.status, result.text) == (9, "it's 1")
     assert result.stderr == "sandbox: enforcement=none: a container around it\n"
 

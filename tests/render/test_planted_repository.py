@@ -11,11 +11,10 @@ import pytest
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.errors import UsageError
-from sandwright.methods.registry import render
 from sandwright.policy.collect import collect_facts
 from sandwright.policy.load import layer
 from sandwright.render.mounts import mount_plan
-from support.goldens import write_artifacts
+from support.launchers import launcher_of
 
 PATIENCE = 60
 POLICY = "method: bwrap\n"
@@ -69,9 +68,7 @@ def _status(project: Path) -> None:
 
 def _plant(project: Path, out: Path, policy: str, plant: str) -> None:
     """Attempt to make a repository inside, and use Git on the host while the run goes on, and afterwards."""
-    loaded = Policy.from_text(policy)
-    facts = collect_facts(loaded, project=project, environ={"HOME": str(project.parent)})
-    launcher = f"{write_artifacts(out, render(loaded.resolve(facts), 'bwrap').artifacts)}/launch"
+    launcher = launcher_of(policy, "bwrap", out, project=project)
     script = f"cd '{project}'\n{CONFIG}\n{{ {PLANTS[plant]}; }} 2>/dev/null\necho up; read x"
     with process.start(launcher, "sh", "-c", script, stdin=subprocess.PIPE) as run:
         assert run.stdout is not None

@@ -13,8 +13,6 @@ import os
 import shlex
 import signal
 import subprocess
-import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,14 +23,14 @@ from sandwright.api import Policy
 from sandwright.inputs import LiveHost
 from sandwright.methods import registry
 from sandwright.methods.registry import render
-from sandwright.policy.collect import collect_facts
 from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.policy.load import layer
 from sandwright.policy.uses import check_expressible
 from sandwright.questions import is_placeholder
 from sandwright.render.mounts import mount_plan
 from sandwright.render.placeholders import Placeholder
-from support.goldens import write_artifacts
+from support.launchers import launcher_of
+from support.waiting import until
 
 PATIENCE = 60
 POLICY = "method: bwrap\nfilesystem: {deny: [$PROJECT/.env], readonly: [$PROJECT/src/made/later]}\n"
@@ -52,9 +50,7 @@ def project(tmp_path: Path) -> Path:
 
 def _launcher(project: Path, out: Path, policy: str = POLICY) -> str:
     """A launcher as `render` leaves it, of what the host is like now."""
-    loaded = Policy.from_text(policy)
-    facts = collect_facts(loaded, project=project, environ={"HOME": str(project.parent)})
-    return f"{write_artifacts(out, render(loaded.resolve(facts), 'bwrap').artifacts)}/launch"
+    return str(launcher_of(policy, "bwrap", out, project=project))
 
 
 def _run(launcher: str, script: str) -> process.Result:
@@ -70,13 +66,6 @@ def _tree(folder: Path) -> dict[str, tuple[int, bytes]]:
                 content = path.read_bytes() if path.is_file() else b""
                 found[path.relative_to(folder).as_posix()] = path.lstat().st_mode, content
     return found
-
-
-def _eventually(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 ATTEMPTS = """\
@@ -183,7 +172,7 @@ def test_nothing_stays_when_it_is_killed(project: Path, tmp_path: Path, killed: 
     if killed == "both":
         assert (project / ".envrc").is_dir()
         assert _run(launcher, f"echo x >'{project}/.envrc'").status != 0
-    _eventually(lambda: _tree(project) == before)
+    until(lambda: _tree(project) == before)
 
 
 def _watching(launcher: str) -> list[int]:
@@ -216,10 +205,10 @@ def test_one_that_starts_beside_another_keeps_them(project: Path, tmp_path: Path
             one.stdin.close()
             one.wait(timeout=PATIENCE)
             assert (project / ".envrc").is_dir()
-            _eventually(lambda: not _watching(first))  # they would pile up in a project that is busy
+            until(lambda: not _watching(first))  # they would pile up in a project that is busy
             two.stdin.close()
             two.wait(timeout=PATIENCE)
-    _eventually(lambda: _tree(project) == before)
+    until(lambda: _tree(project) == before)
 
 
 @pytest.mark.needs("bwrap", "git")
@@ -258,7 +247,7 @@ def test_what_others_made_stays(project: Path, tmp_path: Path) -> None:
         assert running.stdin is not None
         running.stdin.close()
         running.wait(timeout=PATIENCE)
-    _eventually(lambda: not (project / ".mcp.json").exists())
+    until(lambda: not (project / ".mcp.json").exists())
     left = {".vscode", ".idea", ".envrc", ".husky"}
     assert {path.name for path in project.iterdir()} == left | {"src", ".git"}
     assert (project / ".envrc").read_text() == "mine"
@@ -281,7 +270,7 @@ def test_nothing_runs_where_one_appeared(project: Path, tmp_path: Path, there: s
     result = _run(launcher, "echo ran")
     assert (result.status, result.text) == (125, "")
     assert result.stderr == f"sandbox: {path} appeared after this was rendered: render it again\n"
-    _eventually(lambda: _tree(project) == before)
+    until(lambda: _tree(project) == before)
 
 
 @pytest.mark.needs("bwrap", "git")
@@ -296,7 +285,7 @@ def test_nothing_runs_where_none_can_be_made(
     result = process.run(*argv, timeout=PATIENCE, check=False)
     assert (result.status, result.text) == (125, "")
     assert f"cannot write {project}/src, which the policy makes writable" in result.stderr
-    _eventually(lambda: _tree(project) == before)
+    until(lambda: _tree(project) == before)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,6 @@ import socket
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +30,13 @@ from sandwright.api import Policy
 from sandwright.errors import RenderError
 from sandwright.methods.compare import explain
 from sandwright.methods.registry import artifacts, render
-from sandwright.policy.collect import collect_facts
 from sandwright.policy.facts import HostEntry, HostFacts
 from support.cgroups import needs_groups
-from support.goldens import CASES, case_policy, write_artifacts
+from support.filetrees import paths_below
+from support.goldens import CASES, case_policy
+from support.launchers import launcher_of
 from support.thorough import examples
+from support.waiting import until
 
 POLICY = """\
 schema: 1
@@ -276,26 +277,14 @@ def command(project: Path, tmp_path: Path, rootfs: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "session"))
 
     def rendered(method: str, policy: str = "", *, base: str = POLICY) -> list[str]:
-        loaded = Policy.from_text(base + policy)
-        facts = collect_facts(loaded, project=project, environ={"HOME": str(project.parent)})
-        folder = write_artifacts(tmp_path / method, render(loaded.resolve(facts), method).artifacts)
-        return [f"{folder}/launch"]
+        return [str(launcher_of(base + policy, method, tmp_path / method, project=project))]
 
     return rendered
 
 
-def _tree(folder: Path) -> set[str]:
-    """All paths; what is being removed may be among them, which `Path.rglob` fails on."""
-    return {
-        (Path(base) / name).relative_to(folder).as_posix()
-        for base, folders, files in os.walk(folder)
-        for name in (*folders, *files)
-    }
-
-
 @pytest.mark.parametrize(("method", "_runtime"), RUNTIMES)
 def test_a_runtime_runs_it(method: str, _runtime: str, command: Start, project: Path, rootfs: Path) -> None:
-    before, root = _tree(project), _tree(rootfs)
+    before, root = paths_below(project), paths_below(rootfs)
     script = (
         "id -u; cat LICENSE; echo; echo new >file; cat file; (echo x >LICENSE); cat secrets/key; "
         "mv .git moved; "
@@ -311,8 +300,8 @@ def test_a_runtime_runs_it(method: str, _runtime: str, command: Start, project: 
         "touch: /bin/x: Read-only file system",
     ):
         assert said in result.stderr
-    assert _tree(project) == before | {"file"}
-    assert _tree(rootfs) == root
+    assert paths_below(project) == before | {"file"}
+    assert paths_below(rootfs) == root
 
 
 @pytest.mark.parametrize(("method", "_runtime"), RUNTIMES)
@@ -384,10 +373,8 @@ def test_without_root(method: str, _runtime: str, rootfs: Path) -> None:
         shutil.copytree(rootfs, home / "rootfs", symlinks=True)
         for name in ("p/.git", "session"):
             (home / name).mkdir(parents=True)
-        policy = Policy.from_text(f"schema: 1\nmethod: {method}\n")
-        facts = collect_facts(policy, project=home / "p", environ={"HOME": folder})
-        resolved = policy.resolve(replace(facts, uid=uid, gid=gid))
-        write_artifacts(home / "out", render(resolved, method).artifacts)
+        text = f"schema: 1\nmethod: {method}\n"
+        launcher_of(text, method, home / "out", project=home / "p", uid=uid, gid=gid)
         for path in (home, *home.rglob("*")):
             os.chown(path, uid, gid, follow_symlinks=False)
         home.chmod(0o755)
@@ -401,8 +388,8 @@ def test_without_root(method: str, _runtime: str, rootfs: Path) -> None:
         assert (result.status, result.text) == (5, "0"), result.stderr
         assert process.run("sh", "-c", hidden, timeout=60).stdout
         assert (home / "p" / "file").stat().st_uid == uid
-        assert _tree(home / "p") == {".git", "file"}
-        assert _tree(home / "session" / "sandwright" / "runs") == set()
+        assert paths_below(home / "p") == {".git", "file"}
+        assert paths_below(home / "session" / "sandwright" / "runs") == set()
 
 
 @pytest.mark.parametrize(("method", "_runtime"), RUNTIMES)
@@ -436,38 +423,40 @@ def test_words_and_variables_arrive_to_the_letter(
 
 @pytest.mark.parametrize(("method", "_runtime"), RUNTIMES)
 def test_time_is_up(method: str, _runtime: str, command: Start, project: Path, tmp_path: Path) -> None:
-    before, started = _tree(project), time.monotonic()
+    before, started = paths_below(project), time.monotonic()
     argv = command(method, "resources: {time: 3s}\n")
     result = process.run(*argv, "sh", "-c", "sleep 50", timeout=60, check=False)
     assert result.status == 124, result.stderr
     assert time.monotonic() - started < 40
-    assert _tree(project) == before
-    assert _tree(tmp_path / "session" / "sandwright" / "runs") == set()
+    assert paths_below(project) == before
+    assert paths_below(tmp_path / "session" / "sandwright" / "runs") == set()
 
 
 @pytest.mark.parametrize(("method", "_runtime"), RUNTIMES)
 def test_killed(method: str, _runtime: str, command: Start, project: Path, tmp_path: Path) -> None:
-    before = _tree(project)
+    before = paths_below(project)
     with process.start(*command(method), "sh", "-c", "echo up; sleep 50") as running:
         assert running.stdout is not None
         assert running.stdout.readline() == b"up\n"
         os.killpg(running.pid, signal.SIGKILL)
         running.wait(timeout=60)
-        deadline = time.monotonic() + 60
-        while _tree(tmp_path / "session" / "sandwright" / "runs") or _tree(project) != before:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        until(
+            lambda: (
+                not paths_below(tmp_path / "session" / "sandwright" / "runs")
+                and paths_below(project) == before
+            )
+        )
 
 
 @pytest.mark.needs("runc", "busybox")
 def test_nothing_is_made_in_the_image(command: Start, rootfs: Path) -> None:
     """A mount point in a directory of the image's has to be there."""
-    before = _tree(rootfs)
+    before = paths_below(rootfs)
     argv = command("oci", base=POLICY.replace("[$PROJECT]", "[$PROJECT]\n  read: [/etc/passwd]"))
     refused = process.run(*argv, "cat", "/etc/passwd", timeout=30, check=False)
     assert refused.status == 125
     assert "the image has no /etc/passwd to mount on" in refused.stderr
-    assert _tree(rootfs) == before
+    assert paths_below(rootfs) == before
     (rootfs / "etc" / "passwd").touch()
     result = process.run(*argv, "cat", "/etc/passwd", timeout=30)
     assert result.stdout == Path("/etc/passwd").read_bytes()

@@ -19,7 +19,7 @@ from sandwright.rootfs.bundles.assemble import bundle
 from sandwright.rootfs.minimal.closure import DependencyClosure
 from sandwright.rootfs.minimal.patterns import find, matches
 from sandwright.rootfs.minimal.script import Script, read_script
-from sandwright.rootfs.minimal.selection import Selection
+from sandwright.rootfs.minimal.selection import Selection, path_text
 from sandwright.rootfs.minimal.treecopy import copy_paths
 from sandwright.rootfs.securejoin import Root
 from support import elffiles, layouts, tars
@@ -62,6 +62,15 @@ def kept(selection: Selection) -> set[str]:
     return {path.decode() for path in selection.kept}
 
 
+def why(selection: Selection, path: bytes) -> list[str]:
+    """The way from what was asked for to a path that is kept, a line a step."""
+    lines, current = [], path
+    while reasons := selection.kept.get(current):
+        lines.append(f"{path_text(current)}: {reasons[0]}")
+        current = reasons[0].parent or b""
+    return lines
+
+
 # ELF programs.
 
 
@@ -81,18 +90,14 @@ def test_program_with_its_loader_and_libraries(tmp_path: Path) -> None:
     chosen = select(root, "/bin/p")
     assert kept(chosen) == {"/bin/p", f"/{LOADER}", "/lib/libc.so.6", "/lib/liba.so.1", "/lib/libb.so.1"}
     assert chosen.missing == ()
-    assert chosen.why(b"/lib/libb.so.1") == [
+    assert why(chosen, b"/lib/libb.so.1") == [
         "/lib/libb.so.1: needed by /lib/liba.so.1 (libb.so.1, the default directories)",
         "/lib/liba.so.1: needed by /bin/p (liba.so.1, the default directories)",
         "/bin/p: asked",
     ]
-    assert chosen.why(b"/" + LOADER.encode()) == [f"/{LOADER}: interpreter by /bin/p", "/bin/p: asked"]
-    assert chosen.why(b"/lib") == ["/lib: a directory with kept files"]
-    assert chosen.why(b"/lib/libunused.so.1") == []
-    assert "no program, link, library, package or rule that is kept leads to it" in chosen.whynot(
-        b"/bin/other"
-    )
-    assert chosen.whynot(b"/bin/p") == ""
+    assert why(chosen, b"/" + LOADER.encode()) == [f"/{LOADER}: interpreter by /bin/p", "/bin/p: asked"]
+    assert not {b"/lib", b"/lib/libunused.so.1"} & chosen.kept.keys()
+    assert b"/bin/other" not in chosen.left_out
 
 
 def test_every_link_on_the_way_is_kept(tmp_path: Path) -> None:
@@ -118,8 +123,8 @@ def test_every_link_on_the_way_is_kept(tmp_path: Path) -> None:
         *("/lib64", "/usr/lib64/ld.so", "/usr/lib64/ld-2.so"),
         *("/usr/bin", "/usr/lib", "/usr/lib64"),  # what the links lead to
     }
-    assert chosen.why(b"/usr/bin/real") == ["/usr/bin/real: link by /usr/bin/one", "/usr/bin/one: asked"]
-    assert chosen.why(b"/bin")[0] == "/bin: link by /usr/bin/one (a directory on the way)"
+    assert why(chosen, b"/usr/bin/real") == ["/usr/bin/real: link by /usr/bin/one", "/usr/bin/one: asked"]
+    assert why(chosen, b"/bin")[0] == "/bin: link by /usr/bin/one (a directory on the way)"
 
 
 def test_search_paths_of_the_file_are_followed(tmp_path: Path) -> None:
@@ -305,7 +310,7 @@ def test_script_keeps_who_runs_it(tmp_path: Path) -> None:
     chosen = select(root, "/bin/script")
     assert {"/usr/bin/env", "/usr/bin/tool", "/bin/interp", "/bin/interp5", "/lib/libc.so.6"} <= kept(chosen)
     assert "/bin/tool" not in kept(chosen)
-    assert chosen.why(b"/bin/interp5")[-3:] == [
+    assert why(chosen, b"/bin/interp5")[-3:] == [
         "/bin/interp: script by /usr/bin/tool",
         "/usr/bin/tool: script by /bin/script (by env)",
         "/bin/script: asked",
@@ -395,16 +400,13 @@ def test_data_of_the_package_that_owns_a_program(tmp_path: Path) -> None:
         *("/bin", "/usr/bin", "/usr/bin/app", f"/{LOADER}", "/lib/libc.so.6"),
         *("/usr/lib/app/plugin", "/usr/share/doc/app/copyright", "/var/lib/app"),
     }
-    assert chosen.why(b"/usr/lib/app/plugin") == [
+    assert why(chosen, b"/usr/lib/app/plugin") == [
         "/usr/lib/app/plugin: package by /usr/bin/app (app)",
         "/usr/bin/app: asked",
     ]
-    assert chosen.whynot(b"/usr/bin/app-admin") == "/usr/bin/app-admin: another program of package app"
-    assert (
-        chosen.whynot(b"/usr/share/doc/app/README")
-        == "/usr/share/doc/app/README: documentation of package app"
-    )
-    assert "does not have it" in chosen.whynot(b"/usr/lib/app/gone")
+    assert chosen.left_out[b"/usr/bin/app-admin"] == "another program of package app"
+    assert chosen.left_out[b"/usr/share/doc/app/README"] == "documentation of package app"
+    assert "does not have it" in chosen.left_out[b"/usr/lib/app/gone"]
 
 
 def test_data_of_the_packages_it_depends_on(tmp_path: Path) -> None:
@@ -412,7 +414,7 @@ def test_data_of_the_packages_it_depends_on(tmp_path: Path) -> None:
     assert not {"/usr/share/app-data/table", "/usr/share/thing/file"} & kept(select(root, "/bin/app"))
     chosen = select(root, "/bin/app", dependencies=True)
     assert {"/usr/share/app-data/table", "/usr/share/thing/file"} <= kept(chosen)
-    assert chosen.why(b"/usr/share/thing/file")[0].endswith("package by /usr/bin/app (real-thing)")
+    assert why(chosen, b"/usr/share/thing/file")[0].endswith("package by /usr/bin/app (real-thing)")
 
 
 def test_interpreter_of_a_script_brings_its_package_too(tmp_path: Path) -> None:
@@ -498,7 +500,7 @@ def test_python_brings_its_standard_library(tmp_path: Path) -> None:
     assert about["Python modules of packages in /usr/lib/python3/dist-packages"] == (b"/usr/bin/python3.11",)
     assert about["OpenSSL's providers (old ciphers) in /lib/ossl-modules"] == (b"/lib/libssl.so.3",)
     assert about["libraries loaded at run time (dlopen)"] == (b"/usr/bin/python3.11",)
-    assert chosen.why(b"/usr/lib/python3.11/os.py")[0].endswith(
+    assert why(chosen, b"/usr/lib/python3.11/os.py")[0].endswith(
         "rule by /usr/bin/python3.11 (python-library)"
     )
 
@@ -556,7 +558,7 @@ def test_both_names_of_a_merged_usr_are_kept(tmp_path: Path) -> None:
     chosen = select(build(tmp_path, files), "/usr/bin/p")
     assert {"/bin", "/lib64"} <= kept(chosen)
     assert not {"/sbin", "/usr/bin/unused", "/usr/sbin/unused"} & kept(chosen)
-    assert chosen.why(b"/bin") == ["/bin: rule by /usr/bin/p (merged-usr)", "/usr/bin/p: asked"]
+    assert why(chosen, b"/bin") == ["/bin: rule by /usr/bin/p (merged-usr)", "/usr/bin/p: asked"]
 
 
 # Declared and dropped.
@@ -618,9 +620,7 @@ def test_dropped_paths_are_told(tmp_path: Path) -> None:
     chosen = select(root, "/bin/p", keep=("/d",), drop=[b"/d/*.log"])
     assert "/d/keep" in kept(chosen)
     assert "/d/drop.log" not in kept(chosen)
-    assert chosen.whynot(b"/d/drop.log").startswith(
-        "/d/drop.log: dropped as asked, although wanted: declared"
-    )
+    assert chosen.left_out[b"/d/drop.log"].startswith("dropped as asked, although wanted: declared")
 
 
 # The copy.
@@ -728,18 +728,6 @@ def test_minimal_bundle(tmp_path: Path) -> None:
         "detail": "libc.so.6, the default directories",
     }
     assert set(why["kept"]) >= {f"/{name}" for name in files}
-
-
-def test_reasons_can_be_asked_for_later(tmp_path: Path) -> None:
-    report = bundle(image(tmp_path), tmp_path / "bundle", store=tmp_path / "store", minimal=["one"])
-    document = json.loads((report.bundle / "why.json").read_text())
-    again = Selection.from_dict(document)
-    assert again.why(b"/lib/libc.so.6") == [
-        "/lib/libc.so.6: needed by /bin/one (libc.so.6, the default directories)",
-        "/bin/one: asked",
-    ]
-    assert again.whynot(b"/bin/two").startswith("/bin/two: no program, link")
-    assert again.as_dict() == document
 
 
 def test_minimal_bundle_again_does_nothing(tmp_path: Path) -> None:

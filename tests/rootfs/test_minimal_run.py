@@ -6,11 +6,9 @@ these tests skip. Each proof has its counter-proof: what was left out is missed.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shutil
-import time
 import uuid
 from collections.abc import Callable
 from dataclasses import replace
@@ -28,8 +26,10 @@ from sandwright.rootfs.minimal.trace import TracedCommand, trace
 from sandwright.rootfs.minimal.trial import try_minimal
 from sandwright.rootfs.securejoin import Root
 from support import layouts
+from support.processtrees import naming
 from support.small_image import UID, make_small_image
 from support.thorough import representative
+from support.waiting import eventually
 
 PACKAGES = ("python3", "git", "ca-certificates", "bash", "coreutils")
 GROUND = (
@@ -302,19 +302,8 @@ def test_traced_run_ends_with_its_time_and_leaves_no_process(
             TracedCommand(("bash", "-c", f"sleep {seconds} & sleep {seconds}"), {"PATH": "/usr/bin"}),
             timeout=3,
         )
-    deadline = time.monotonic() + 10
-    while _running(seconds) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert _running(seconds) == []
-
-
-def _running(word: str) -> list[str]:
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        with contextlib.suppress(OSError):
-            if word.encode() in path.read_bytes():
-                found.append(str(path))
-    return found
+    eventually(lambda: not naming(seconds), within=10)
+    assert naming(seconds) == {}
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="the devices are root's")

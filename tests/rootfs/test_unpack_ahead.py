@@ -18,6 +18,7 @@ from sandwright.rootfs.tar.prefetch import DEPTH, Prefetch
 from sandwright.rootfs.tar.reader import CHUNK
 from sandwright.rootfs.unpacking.layers import WhiteoutPrefetch
 from support.tars import archive, file, folder, layer, stack
+from support.waiting import eventually
 
 
 @pytest.fixture(autouse=True)
@@ -67,9 +68,7 @@ def test_an_error_comes_where_it_belongs_and_again() -> None:
 def test_it_reads_no_further_than_it_may() -> None:
     stream = Counting(bytes(CHUNK * 40))
     with Prefetch(stream) as ahead:
-        deadline = time.monotonic() + 30
-        while stream.reads < DEPTH and time.monotonic() < deadline:
-            time.sleep(0.01)
+        eventually(lambda: stream.reads >= DEPTH, within=30)
         time.sleep(0.1)
         assert stream.reads == DEPTH
         ahead.read(CHUNK)

@@ -33,8 +33,10 @@ from sandwright.verify.smoke.expected import ImageProgram
 from sandwright.verify.smoke.start import judge
 from sandwright.verify.verdict import ProbeFinding, Verdict
 from sandwright.watchdog import runtime_environment
+from support.processtrees import naming
 from support.small_image import PYTHON, SmallImage
 from support.thorough import representative
+from support.waiting import eventually
 
 P, F = Verdict.PASS, Verdict.FAIL
 
@@ -75,7 +77,7 @@ def _left_of(scratch: Path) -> list[str]:
     if process.find("docker") is not None:
         chosen = ("--all", "--quiet", "--filter", f"label={LABEL}={scratch.name}")
         containers = process.run("docker", "ps", *chosen, check=False).text
-    return [*_processes_with(scratch.name), *mounts, *files, *containers.split()]
+    return [*map(str, naming(scratch.name).items()), *mounts, *files, *containers.split()]
 
 
 def _session(sessions: Sessions, name: str, platform: str) -> Session:
@@ -216,10 +218,8 @@ def test_a_container_that_hangs_is_ended(
     ended = session.run(dataclasses.replace(quick, argv=(PYTHON, "-c", script), limit=3))
     assert (ended.how, ended.status) == ("timeout", None)
     assert time.monotonic() - started < 60
-    deadline = time.monotonic() + 5
-    while _processes_with(mark) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert _processes_with(mark) == []
+    eventually(lambda: not naming(mark), within=5)
+    assert naming(mark) == {}
 
 
 @pytest.mark.parametrize("name", representative(ALL, "bwrap", "crun", "podman"))
@@ -294,15 +294,3 @@ def _fake(directory: Path, name: str, script: str, monkeypatch: pytest.MonkeyPat
     (folder / name).write_text(f"#!/bin/sh\n{script}\n")
     (folder / name).chmod(0o755)
     monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
-
-
-def _processes_with(text: str) -> list[str]:
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            command = path.read_bytes()
-        except OSError:
-            continue
-        if text.encode() in command:
-            found.append(f"{path}: {command!r}")
-    return found

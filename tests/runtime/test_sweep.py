@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import json
 import os
 import sys
 import tempfile
-import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,7 +26,9 @@ from sandwright.runtime.scratch import (
     stale_directories,
 )
 from sandwright.runtime.sweep import sweep
+from support.processtrees import naming
 from support.small_image import PYTHON, SmallImage
+from support.waiting import until
 
 RUN = """
 import json, sys, threading
@@ -63,22 +63,6 @@ def temporary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         yield made
 
 
-def _holding(text: str) -> list[str]:
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        with contextlib.suppress(OSError):
-            if text.encode() in path.read_bytes():
-                found.append(path.parent.name)
-    return found
-
-
-def _wait(until: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 60
-    while not until():
-        assert time.monotonic() < deadline, "waited for 60 s"
-        time.sleep(0.05)
-
-
 @pytest.mark.parametrize(
     "name",
     [pytest.param(n, marks=pytest.mark.needs("dockerd" if n == "docker" else n), id=n) for n in RUNTIMES],
@@ -101,7 +85,7 @@ def test_what_a_killed_run_has_left(
     path = os.pathsep.join([*sys.path, str(Path(__file__).parents[1])])
     environment = {**os.environ, "PYTHONPATH": path}
     with process.start(sys.executable, "-c", RUN, *words, env=environment) as running:
-        _wait(lambda: running.poll() is not None or _in_container(mark, temporary))
+        until(lambda: running.poll() is not None or _in_container(mark, temporary))
         assert running.poll() is None, running.stderr.read() if running.stderr else ""
         os.kill(running.pid, 9)
         running.wait(10)
@@ -109,26 +93,21 @@ def test_what_a_killed_run_has_left(
     assert stale_directories() == [directory]
     sweep(host, SILENT)
     assert list(temporary.iterdir()) == []
-    _wait(lambda: not _holding(mark))
-    assert _holding(directory.name) == []
+    until(lambda: not naming(mark))
+    assert naming(directory.name) == {}
     assert directory.name not in Path("/proc/self/mountinfo").read_text()
     if name == "docker" and process.find("docker") is not None:
         chosen = ("--all", "--quiet", "--filter", f"label={LABEL}={directory.name}")
         assert process.run("docker", "ps", *chosen, check=False).text == ""
 
 
-def _in_container(mark: str, temporary: Path) -> list[str]:
+def _in_container(mark: str, temporary: Path) -> list[int]:
     """Processes that run the marked script; in gVisor, which the host can't look into, the sandbox."""
     made = [each.name for each in temporary.iterdir()]
     if len(made) != 1:
         return []
-    found = sorted(set(_holding("runsc-sandbox")) & set(_holding(made[0])))
-    for pid in _holding(mark):
-        with contextlib.suppress(OSError):
-            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-            if words[0] == PYTHON.encode():
-                found.append(pid)
-    return found
+    found = sorted(naming("runsc-sandbox").keys() & naming(made[0]).keys())
+    return found + [pid for pid, words in naming(mark).items() if words.split(b"\0")[0] == PYTHON.encode()]
 
 
 def test_a_live_run_is_left_alone(host: MachineFacts, temporary: Path) -> None:

@@ -102,15 +102,6 @@ def found(result: process.Result) -> dict[str, Any]:
     return answers
 
 
-@pytest.fixture(scope="module")
-def docker() -> Iterator[str]:
-    if not process.run("docker", "version", timeout=30, check=False):
-        required = {"all", "docker"} & set(os.environ.get("SANDWRIGHT_REQUIRE", "").split(","))
-        (pytest.fail if required else pytest.skip)("the Docker daemon does not answer")
-    with image("docker") as label:
-        yield label
-
-
 PODMAN = ("podman", "--cgroup-manager", "cgroupfs", "--runtime", "runc")
 LIMITS = ("--ulimit", "nofile=1024:1024", "--ulimit", "nproc=4096:4096")
 """Podman sets these to what it finds outside, which takes a right that not every machine gives."""

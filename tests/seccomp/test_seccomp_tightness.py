@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from sandwright.seccomp.abi import NATIVE, Architecture
 from sandwright.seccomp.lint_rules import int_arguments
 from sandwright.seccomp.model import SeccompFilter
 from support.seccomp_calls import as_seen, calls
-from support.seccomp_engines import image, name
+from support.seccomp_engines import name
 from support.seccomp_oracle import compile_with_libseccomp, known_to_libseccomp
 from support.thorough import covering
 
@@ -86,15 +85,6 @@ def test_podmans_profile_means_what_libseccomp_makes_of_it(caps: tuple[str, ...]
             assert run_program(program, as_seen(call)) == decide(filter_, call).action, call
 
 
-@pytest.fixture(scope="module")
-def docker_image() -> Iterator[str]:
-    if not process.run("docker", "version", timeout=30, check=False):
-        required = {"all", "docker"} & set(os.environ.get("SANDWRIGHT_REQUIRE", "").split(","))
-        (pytest.fail if required else pytest.skip)("the Docker daemon does not answer")
-    with image("docker") as label:
-        yield label
-
-
 def docker_seccomp(label: str, *options: str) -> tuple[dict[str, Any], tuple[str, ...]]:
     """What dockerd hands to runc for a container: its own profile, resolved, and the capabilities."""
     container = name()
@@ -142,8 +132,8 @@ def _bundle_config(identity: str) -> Path:
     ],
     ids=lambda options: "-".join(options).replace("--", "") or "default",
 )
-def test_docker(docker_image: str, options: tuple[str, ...]) -> None:
-    seccomp, caps = docker_seccomp(docker_image, *options)
+def test_docker(docker: str, options: tuple[str, ...]) -> None:
+    seccomp, caps = docker_seccomp(docker, *options)
     theirs = resolve(load_profile_json(json.dumps(seccomp), "docker"), arch="amd64")
     assert looser(theirs, caps, "amd64") == set()
     if not options:

@@ -7,8 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +18,9 @@ import pytest
 from session.hostsockets import Host
 from support import fronts, preflights, standby
 from support.enginehosts import end_pause
+from support.filetrees import paths_below
+from support.processtrees import naming
+from support.waiting import until
 
 SANDWRIGHT = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
 POLICY = "schema: 1\nmethod: bwrap\nfilesystem:\n  write: [$PROJECT]\n  deny: [$PROJECT/secrets]\n"
@@ -115,11 +117,7 @@ class Project:
 
     def tree(self) -> set[str]:
         """All paths of the project; what is being removed may be among them."""
-        return {
-            (Path(base) / name).relative_to(self.root).as_posix()
-            for base, folders, files in os.walk(self.root)
-            for name in (*folders, *files)
-        }
+        return paths_below(self.root)
 
     def records(self) -> list[Path]:
         """The records of sessions, and those that are half written."""
@@ -153,7 +151,7 @@ def project(tmp_path: Path, request: pytest.FixtureRequest, forked: tuple[str, .
     made.policy.write_text(POLICY)
     yield made
     end_pause(made.runtime / "libpod" / "tmp")
-    eventually(lambda: not processes_with(str(tmp_path).encode()), "a process of the test still runs")
+    until(lambda: not naming(str(tmp_path)), "a process of the test still runs")
     mounted = [
         line for line in Path("/proc/self/mountinfo").read_text().splitlines() if str(tmp_path) in line
     ]
@@ -187,24 +185,3 @@ def denials_in(file: Path) -> list[dict[str, Any]]:
             one["count"] += found[kind]["count"]
         found[kind] = one
     return list(found.values())
-
-
-def processes_with(marker: bytes) -> list[str]:
-    """The processes that have something in their command line; not we ourselves."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            words = (entry / "cmdline").read_bytes()
-        except OSError:
-            continue
-        if marker in words and int(entry.name) != os.getpid():
-            found.append(f"{entry.name} {words!r}")
-    return found
-
-
-def eventually(true: Callable[[], bool], otherwise: str, *, within: float = 60.0) -> None:
-    """Wait until something is so."""
-    deadline = time.monotonic() + within
-    while not true():
-        assert time.monotonic() < deadline, otherwise
-        time.sleep(0.02)

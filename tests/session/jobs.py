@@ -7,20 +7,18 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from sandwright import process
-from sandwright.api import Policy
-from sandwright.methods.registry import render
-from sandwright.methods.shared.artifacts import write_artifacts
 from sandwright.methods.user.setup import plan_removal
-from sandwright.policy.collect import collect_facts
-from session.conftest import eventually, processes_with
 from session.test_run_containers import busybox_root
 from support.enginehosts import engine_host
+from support.launchers import launcher_of
 from support.locks import accounts_change
 from support.ownedprojects import planted
+from support.processtrees import naming
+from support.waiting import until
 
 NOBODY = 65534
 LACKING = ("filesystem.protect", "filesystem.attributes", "process.kernel")
@@ -64,9 +62,7 @@ def place(method: str, uid: int, more: str = "") -> Iterator[Place]:
         text += "environment: {set: {PATH: '/usr/local/bin:/usr/bin:/bin'}}\n" + more
         if method == "landlock":
             text += LANDLOCK
-        policy = Policy.from_text(text)
-        facts = replace(collect_facts(policy, project=project.root, environ=environ), uid=uid, gid=uid)
-        write_artifacts(home / "out", render(policy.resolve(facts), method).artifacts)
+        launcher_of(text, method, home / "out", project=project.root, environ=environ, uid=uid, gid=uid)
         before: Sequence[str] = ()
         if uid:
             before = ("/usr/bin/setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "--")
@@ -75,7 +71,7 @@ def place(method: str, uid: int, more: str = "") -> Iterator[Place]:
         home.chmod(0o755)
         inner = "sh" if method in ("docker", "podman") else Place.inner
         marker = scratch.encode()
-        stack.callback(eventually, lambda: not processes_with(marker), "a process is left")
+        stack.callback(until, lambda: not naming(marker), "a process is left")
         yield Place(home / "out" / "launch", project.root, environ, before, inner)
 
 

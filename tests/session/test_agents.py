@@ -6,7 +6,6 @@ reach another host. What the commands print comes back to the model.
 
 from __future__ import annotations
 
-import http.server
 import json
 import socket
 import subprocess
@@ -17,7 +16,7 @@ import pytest
 
 from session.conftest import Project
 from support import agents
-from support.localhttp import listening
+from support.localhttp import QuietHandler, listening
 from support.modelserver import Model, Run, Write, scripted
 from support.thorough import THOROUGH
 
@@ -101,7 +100,7 @@ AGENTS = {
 }
 
 
-class _Witness(http.server.BaseHTTPRequestHandler):
+class _Witness(QuietHandler):
     """Notes who came; a program of the sandbox never should."""
 
     visits: list[str]
@@ -109,9 +108,6 @@ class _Witness(http.server.BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self.visits.append(self.path)
         self.send_error(404)
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Be quiet."""
 
 
 @pytest.fixture

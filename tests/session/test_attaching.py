@@ -19,10 +19,11 @@ import pytest
 from sandwright.errors import UsageError
 from sandwright.session import held_terminal
 from sandwright.session.attaching import DETACH_KEYS, KeyFilter, parse_keys
-from session.conftest import WAIT, Project, eventually
+from session.conftest import WAIT, Project
 from session.jobs import NOBODY
 from session.terminals import Terminal, terminal
 from support import interpreters
+from support.waiting import until
 
 pytestmark = pytest.mark.needs("bwrap")
 LEAVE = b"\x10\x11"
@@ -76,7 +77,7 @@ def test_keys_output_size_and_status(detached: Project) -> None:
         assert shown.end() == 5
         assert shown.settings == shown.before
     assert re.search(rb"up\r\n(?s:.*)got two(?s:.*)ended with status 5\n$", _log(detached))
-    eventually(lambda: detached.records() == [], "something is left")
+    until(lambda: detached.records() == [], "something is left")
 
 
 def test_a_program_draws_its_window_again_for_each_who_joins(detached: Project) -> None:
@@ -192,9 +193,9 @@ def test_without_its_holder_the_run_ends(detached: Project) -> None:
     (found,) = re.findall(rb'"pid": (\d+)', record)
     holder = int(Path(f"/proc/{int(found)}/stat").read_text().rpartition(")")[2].split()[1])
     os.kill(holder, signal.SIGKILL)
-    eventually(lambda: b'"pid"' not in detached.sandwright("status", "--json").stdout, "it goes on")
+    until(lambda: b'"pid"' not in detached.sandwright("status", "--json").stdout, "it goes on")
     assert detached.run("true").returncode == 0
-    eventually(lambda: detached.records() == [], "a record is left")
+    until(lambda: detached.records() == [], "a record is left")
 
 
 def test_of_a_run_without_a_terminal_the_output_is_shown(detached: Project) -> None:
@@ -223,7 +224,7 @@ def test_a_run_without_a_terminal_that_was_killed_has_no_status(detached: Projec
             os.kill(pid, signal.SIGKILL)
         assert shown.end() == 125
         assert b"web was killed: its log has no exit status" in shown.rest()
-    eventually(lambda: detached.run("true").returncode == 0 and detached.records() == [], "a record is left")
+    until(lambda: detached.run("true").returncode == 0 and detached.records() == [], "a record is left")
 
 
 @pytest.mark.parametrize(
@@ -242,7 +243,7 @@ def test_refused(detached: Project, words: tuple[str, ...], status: int, message
 def test_a_run_in_the_foreground_cannot_be_joined(detached: Project) -> None:
     running = detached.start("sleep", "300")
     try:
-        eventually(lambda: b'"pid"' in detached.sandwright("status", "--json").stdout, "it does not start")
+        until(lambda: b'"pid"' in detached.sandwright("status", "--json").stdout, "it does not start")
         (found,) = re.findall(rb'"session": "(\w+)"', detached.sandwright("status", "--json").stdout)
         ended = detached.sandwright("attach", found.decode())
         assert ended.returncode == 125

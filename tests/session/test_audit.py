@@ -20,7 +20,8 @@ from sandwright.errors import HostError, UsageError
 from sandwright.session import audit
 from sandwright.session.audit import MAX_TEXT, AuditLog, line_digest
 from sandwright.session.audit_check import check_audit_log
-from session.conftest import WAIT, Project, eventually
+from session.conftest import WAIT, Project
+from support.waiting import until
 
 
 def written(path: Path, *, sessions: int = 1, each: int = 3) -> list[bytes]:
@@ -226,7 +227,7 @@ def test_a_refusal_is_written_when_it_happens(project: Project) -> None:
     log, end = project.home / "audit", project.root / "end"
     script = "unshare --user true; unshare --user true; until [ -e end ]; do sleep 0.1; done"
     with project.start("sh", "-c", script, options=("--audit", str(log))) as running:
-        eventually(lambda: log.exists() and b'"refused"' in log.read_bytes(), "nothing is written")
+        until(lambda: log.exists() and b'"refused"' in log.read_bytes(), "nothing is written")
         refused = json.loads(log.read_bytes().splitlines()[1])
         assert running.poll() is None
         end.touch()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from session.conftest import Project, eventually
+from session.conftest import Project
+from support.waiting import until
 
 pytestmark = pytest.mark.needs("bwrap")
 
@@ -40,6 +41,6 @@ def test_a_command_that_means_no_good(project: Project) -> None:
         ended = project.run("sh", "-c", script, options=options)
         assert ended.returncode == status, (name, ended.stderr)
         assert project.policy.read_bytes() == policy, name
-        eventually(lambda: project.tree() == before, f"{name}: something is left")
+        until(lambda: project.tree() == before, f"{name}: something is left")
         assert project.records() == [], name
         assert project.run("echo", "on").stdout == b"on\n", name

@@ -13,7 +13,8 @@ import pytest
 from sandwright.policy.facts import persistent_directories
 from sandwright.policy.merged import MAX_PERSISTENT
 from sandwright.policy.names import CACHES
-from session.conftest import Project, eventually
+from session.conftest import Project
+from support.waiting import until
 
 pytestmark = pytest.mark.needs("bwrap")
 
@@ -95,7 +96,7 @@ def test_caches_are_removed_when_asked_but_not_those_in_use(person: Project) -> 
     assert person.sandwright("cleanup").stdout.decode() == "nothing is left\n"
     running = person.start("sleep", "60")
     try:
-        eventually(lambda: b"sleep" in person.sandwright("status").stdout, "nothing runs")
+        until(lambda: b"sleep" in person.sandwright("status").stdout, "nothing runs")
         assert person.sandwright("cleanup", "--caches").stdout.decode() == "nothing is left\n"
     finally:
         running.send_signal(signal.SIGTERM)

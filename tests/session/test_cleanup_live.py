@@ -26,8 +26,9 @@ from sandwright.methods.contract import Leftover
 from sandwright.methods.shared import rundirs
 from sandwright.policy.facts import persistent_directories
 from sandwright.session import cleanup, render_store, stale, state
-from session.conftest import SANDWRIGHT, WAIT, Project, eventually
+from session.conftest import SANDWRIGHT, WAIT, Project
 from support.sessionrecords import session_record
+from support.waiting import until
 
 BEGUN = "import sys; sys.stdin.read()"
 OTHER_NAMESPACE = ("unshare", "--pid", "--fork", "--mount-proc")
@@ -61,7 +62,7 @@ def test_what_began_after_it_was_found_stays(here: Path) -> None:
     session = state.new_id()
     with _session(SANDWRIGHT_SESSION=session) as running:
         state.write(session_record(session, running.pid, project=str(here)))
-        eventually(lambda: stale.marked_with(running.pid) == session, "it has not started")
+        until(lambda: stale.marked_with(running.pid) == session, "it has not started")
         for kind, name in (("process", str(running.pid)), ("record", session), ("file", f"{here}/x")):
             assert not cleanup.remove_leftover(Leftover(cleanup.OURS, kind, name, session)), kind
         assert not cleanup.remove_leftover(Leftover("docker", "container", "sandwright-x", session))
@@ -276,7 +277,7 @@ def test_placeholders_are_found_after_another_project_s_run(project: Project, tm
             os.kill(pid, signal.SIGKILL)
         running.kill()
         running.communicate(timeout=WAIT)
-    eventually(lambda: not _marked(record.stem), "a process is left")
+    until(lambda: not _marked(record.stem), "a process is left")
     assert project.tree() > before
     assert project.sandwright("run", "--", "true", cwd=other).returncode == 0
     assert project.records() == [record]
@@ -321,6 +322,6 @@ def test_cleanup_beside_runs_that_begin(project: Project) -> None:
 
 def test_a_process_that_another_cleanup_ended_is_no_fault() -> None:
     with subprocess.Popen(("true",)) as ended:
-        eventually(lambda: not Path(f"/proc/{ended.pid}/exe").exists(), "it has not ended")
+        until(lambda: not Path(f"/proc/{ended.pid}/exe").exists(), "it has not ended")
         registry.backend("bwrap").remove(Leftover("bwrap", "process", str(ended.pid)))
     registry.backend("bwrap").remove(Leftover("bwrap", "process", str(ended.pid)))

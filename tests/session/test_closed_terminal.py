@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from session.conftest import eventually
 from session.jobs import NOBODY, place
 from session.terminals import terminal
 from session.test_keys import METHODS
 from support.thorough import representative
+from support.waiting import until
 
 pytestmark = [
     pytest.mark.skipif(os.getuid() != 0, reason="becomes other users"),
@@ -49,8 +49,8 @@ def test_it_ends_a_run_in_the_foreground(method: str, uid: int) -> None:
         with terminal(words, at.root, dict(at.environ)) as shown:
             shown.read_until(b"up")
             shown.hang_up()
-            eventually(lambda: _has_ended(shown.pid), "it goes on", within=30)
-        eventually((at.root / "told").exists, "the command was not told")
+            until(lambda: _has_ended(shown.pid), "it goes on", within=30)
+        until((at.root / "told").exists, "the command was not told")
 
 
 @pytest.mark.parametrize(("method", "uid"), EACH)
@@ -64,21 +64,21 @@ def test_it_does_not_end_one_that_has_left_it(method: str, uid: int) -> None:
         begins = shlex.quote(f"echo $$ > pid; exec {launcher}")
         outer = f"setsid sh -c {begins} </dev/null >/dev/null 2>&1 & sleep 300"
         with terminal(["/bin/sh", "-c", outer], at.root, dict(at.environ)) as shown:
-            eventually((at.root / "up").exists, "it does not start")
+            until((at.root / "up").exists, "it does not start")
             shown.hang_up()
-            eventually(lambda: _has_ended(shown.pid), "the shell goes on", within=30)
+            until(lambda: _has_ended(shown.pid), "the shell goes on", within=30)
         pid = int((at.root / "pid").read_text())
         assert Path(f"/proc/{pid}").exists()
         (at.root / "go").touch()
-        eventually((at.root / "over").exists, "it was ended")
-        eventually(lambda: not Path(f"/proc/{pid}").exists(), "it goes on")
+        until((at.root / "over").exists, "it was ended")
+        until(lambda: not Path(f"/proc/{pid}").exists(), "it goes on")
 
 
 def test_the_signal_is_the_kernels() -> None:
     """The control: a program that does nothing about it ends by it."""
     with terminal(["/bin/sleep", "300"], Path("/"), {}) as shown:
         shown.hang_up()
-        eventually(lambda: _has_ended(shown.pid), "it goes on")
+        until(lambda: _has_ended(shown.pid), "it goes on")
         _, status = os.waitpid(shown.pid, 0)
         shown.pid = 0
         assert os.waitstatus_to_exitcode(status) == -signal.SIGHUP

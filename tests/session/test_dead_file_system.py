@@ -14,9 +14,10 @@ import pytest
 from sandwright import process
 from sandwright.errors import CommandFailed
 from sandwright.session import child_guard
-from session.conftest import SANDWRIGHT, Project, eventually
+from session.conftest import SANDWRIGHT, Project
 from support.deadfuse import DeadFuse, dead_fuse
 from support.thorough import THOROUGH
+from support.waiting import until
 
 pytestmark = [
     pytest.mark.skipif(os.getuid() != 0 or not Path("/dev/fuse").exists(), reason="root mounts it"),
@@ -54,7 +55,7 @@ def _ended(project: Project, dead: DeadFuse, script: str) -> tuple[int, str, flo
         ) as running,
     ):
         assert running.stdin is not None
-        eventually(lambda: written.read_bytes() == b"up\n", "it didn't start")
+        until(lambda: written.read_bytes() == b"up\n", "it didn't start")
         dead.silence()
         began = time.monotonic()
         running.stdin.write(b"\n")

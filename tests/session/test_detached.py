@@ -22,7 +22,8 @@ import pytest
 from sandwright.session import detached as detached_runs
 from sandwright.session.request import RunRequest
 from sandwright.signalling import children_of
-from session.conftest import WAIT, Project, eventually
+from session.conftest import WAIT, Project
+from support.waiting import until
 
 TRAPPING = "trap '' TERM; echo up; while :; do sleep 0.1; done"
 
@@ -56,7 +57,7 @@ def test_its_output_and_status_are_in_its_log(detached: Project) -> None:
     assert _start(detached, script, "--name", "web") == "web"
     (found,) = _sessions(detached)
     assert (found["name"], found["command"]) == ("web", "sh")
-    eventually(lambda: _log(detached, "web") == "out\nerr\n", "the output is not in the log")
+    until(lambda: _log(detached, "web") == "out\nerr\n", "the output is not in the log")
     assert _log(detached, str(found["session"])) == "out\nerr\n"
     again = detached.sandwright("run", "--detach", "--name", "web", "--", "true")
     assert (again.returncode, again.stdout) == (125, b"")
@@ -123,7 +124,7 @@ def test_who_follows_reads_to_the_end(detached: Project) -> None:
     waiting = replace(detached, forked=(sys.executable, "-P", "-c", REPORTS_WHEN_TOLD))
     _start(waiting, "echo up; while [ ! -e end ]; do sleep 0.05; done", "--name", "web")
     (detached.root / "end").touch()
-    eventually((detached.root / "over").exists, "the command does not end")
+    until((detached.root / "over").exists, "the command does not end")
     words = [*detached.forked, "logs", "--follow", "web"]
     with subprocess.Popen(words, cwd=detached.root, env=detached.environ, stdout=subprocess.PIPE) as follows:
         assert follows.stdout is not None
@@ -159,11 +160,11 @@ def test_a_stopped_start_leaves_nothing(detached: Project, number: signal.Signal
         words, cwd=detached.root, env=detached.environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     logs = detached.home / ".cache/sandwright/sessions/logs"
-    eventually(lambda: logs.exists() and list(logs.iterdir()) != [], "no log is made")
+    until(lambda: logs.exists() and list(logs.iterdir()) != [], "no log is made")
     start.send_signal(number)
     assert (*start.communicate(timeout=WAIT), start.returncode) == (b"", b"", code)
     time.sleep(0.5)
-    eventually(lambda: _sessions(detached) == [], "the run goes on")
+    until(lambda: _sessions(detached) == [], "the run goes on")
     assert list(logs.iterdir()) == []
 
 
@@ -183,7 +184,7 @@ def test_what_the_start_reports_is_shown(detached: Project) -> None:
 def test_the_log_is_invisible_inside(detached: Project) -> None:
     _start(detached, "echo secret; sleep 60", "--name", "web")
     (log,) = (detached.home / ".cache/sandwright/sessions/logs").iterdir()
-    eventually(lambda: log.read_text() == "secret\n", "the output is not in the log")
+    until(lambda: log.read_text() == "secret\n", "the output is not in the log")
     ended = detached.run("cat", str(log))
     assert ended.returncode != 0
     assert ended.stdout == b""
@@ -193,20 +194,20 @@ def test_the_log_is_invisible_inside(detached: Project) -> None:
 @pytest.mark.needs("bwrap")
 def test_stop_kills_what_ignores_it(detached: Project) -> None:
     name = _start(detached, TRAPPING)
-    eventually(lambda: _log(detached, name) == "up\n", "the program does not run")
+    until(lambda: _log(detached, name) == "up\n", "the program does not run")
     ended = detached.sandwright("stop", "--time", "1s", name)
     assert ended.returncode == 0
     assert b"did not end within 1 s" in ended.stderr
     assert _sessions(detached) == []
     assert detached.run("true").returncode == 0
-    eventually(lambda: _sessions(detached) == [] and detached.records() == [], "a record is left")
+    until(lambda: _sessions(detached) == [] and detached.records() == [], "a record is left")
 
 
 @pytest.mark.needs("bwrap")
 def test_stop_ends_a_run_in_the_foreground(detached: Project) -> None:
     running = detached.start("sleep", "300")
     try:
-        eventually(lambda: len(_sessions(detached)) == 1, "the run does not start")
+        until(lambda: len(_sessions(detached)) == 1, "the run does not start")
         ended = detached.sandwright("stop", str(_sessions(detached)[0]["session"]))
         assert ended.returncode == 0, ended.stderr
         assert running.wait(timeout=WAIT) == 128 + signal.SIGTERM
@@ -224,7 +225,7 @@ def test_it_outlives_the_terminal(detached: Project) -> None:
         os.chdir(detached.root)
         os.execvpe(words[0], words, detached.environ)
     try:
-        eventually(lambda: len(_sessions(detached)) == 1, "the run does not start")
+        until(lambda: len(_sessions(detached)) == 1, "the run does not start")
         os.waitpid(child, 0)
     finally:
         os.close(terminal)
@@ -278,8 +279,8 @@ def test_a_killed_supervisor_leaves_nothing(detached: Project) -> None:
     (found,) = _sessions(detached)
     os.kill(int(str(found["pid"])), signal.SIGKILL)
     assert detached.run("true").returncode == 0
-    eventually(lambda: detached.tree() == before, "something is left in the project")
-    eventually(lambda: detached.records() == [], "a record is left")
+    until(lambda: detached.tree() == before, "something is left in the project")
+    until(lambda: detached.records() == [], "a record is left")
 
 
 @pytest.mark.needs("bwrap")
@@ -293,7 +294,7 @@ def test_cleanup_finds_what_a_killed_launcher_and_its_monitor_left(detached: Pro
     for number in (signal.SIGSTOP, signal.SIGKILL):
         for pid in (monitor, launcher):
             os.kill(pid, number)
-    eventually(lambda: _sessions(detached) == [], "it does not end")
+    until(lambda: _sessions(detached) == [], "it does not end")
     assert detached.tree() != before, "they were killed too late"
     assert b".bash_login" in detached.sandwright("cleanup").stdout
     assert detached.tree() == before

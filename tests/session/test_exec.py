@@ -25,13 +25,15 @@ from sandwright.errors import UsageError
 from sandwright.launcher.run_document import RunDocument, open_run_document, with_document
 from sandwright.session import state
 from sandwright.session.executing import become_exec
-from session.conftest import WAIT, Project, eventually, processes_with
+from session.conftest import WAIT, Project
 from session.jobs import NOBODY, Place, place
 from session.keys import ACTIONS, FEW, ends_by_a_signal, shell
 from session.terminals import terminal
 from session.test_keys import METHODS
+from support.processtrees import naming
 from support.sessionrecords import session_record
 from support.thorough import THOROUGH, representative
+from support.waiting import until
 
 pytestmark = [
     pytest.mark.skipif(os.getuid() != 0, reason="becomes other users"),
@@ -211,7 +213,7 @@ def test_killed_at_any_point_it_leaves_nothing(method: str, uid: int) -> None:
             time.sleep(point * 0.003)
             started.kill()
             started.communicate(timeout=WAIT)
-        eventually(lambda: processes_with(b"4321") == [], "something is left", within=10)
+        until(lambda: naming(b"4321") == {}, "something is left", within=10)
         assert of.run("echo", "fine")[:2] == (0, "fine\n")
         if method != "landlock":  # else those of the host are there
             _, output, _ = of.run("sh", "-c", "for each in /proc/[0-9]*; do cat $each/comm; done")
@@ -446,7 +448,7 @@ def test_its_refusals_are_the_sessions(project: Project) -> None:
     started = project.start(
         "sh", "-c", "while [ ! -e go ]; do sleep 0.05; done", options=("--denials", str(file))
     )
-    eventually(lambda: project.sockets() != [], "the session does not start")
+    until(lambda: project.sockets() != [], "the session does not start")
     (found,) = json.loads(project.sandwright("status", "--json").stdout)["sessions"]
     script = "import ctypes; print(ctypes.CDLL(None).ptrace(0, 0, 0, 0))"
     ended = project.sandwright("exec", found["session"], "--", PYTHON, "-c", script)
@@ -462,7 +464,7 @@ def test_a_further_command_is_in_the_audit_log(project: Project) -> None:
     started = project.start(
         "sh", "-c", "while [ ! -e go ]; do sleep 0.05; done", options=("--audit", str(log))
     )
-    eventually(lambda: project.sockets() != [], "the session does not start")
+    until(lambda: project.sockets() != [], "the session does not start")
     (found,) = json.loads(project.sandwright("status", "--json").stdout)["sessions"]
     assert project.sandwright("exec", found["session"], "--", "/bin/echo", "secret").stdout == b"secret\n"
     assert project.sandwright("exec", found["session"], "--", "/é").returncode == 127
@@ -508,7 +510,7 @@ def test_a_killed_session_leaves_no_socket(web: Project) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     assert web.run("true").returncode == 0
-    eventually(
+    until(
         lambda: web.run("true").returncode == 0 and web.records() + web.sockets() == [], "something is left"
     )
 

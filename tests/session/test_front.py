@@ -27,11 +27,12 @@ from typing import Any
 import pytest
 
 from sandwright.documents.record import encode_record
-from session.conftest import POLICY, WAIT, Project, eventually
+from session.conftest import POLICY, WAIT, Project
 from session.entries import entries, entry, touching, with_answer, write
 from support import fronts, standby
 from support.sessionrecords import session_record
 from support.thorough import representative
+from support.waiting import until
 
 pytestmark = pytest.mark.needs("bwrap", "git")
 
@@ -739,9 +740,7 @@ def test_what_a_session_is_known_by(front: Front) -> None:
 
 
 def _record(front: Front) -> dict[str, Any]:
-    eventually(
-        lambda: bool([each for each in front.project.records() if each.suffix == ".json"]), "no record"
-    )
+    until(lambda: bool([each for each in front.project.records() if each.suffix == ".json"]), "no record")
     (path,) = (each for each in front.project.records() if each.suffix == ".json")
     found: dict[str, Any] = json.loads(path.read_text())
     return found

@@ -28,10 +28,11 @@ from sandwright.session.held_terminal import (
     run_on_terminal,
     socket_name,
 )
-from session.conftest import WAIT, eventually
+from session.conftest import WAIT
 from session.jobs import Place, place
 from session.test_closed_terminal import EACH
 from session.test_closed_terminal import pytestmark as pytestmark  # noqa: PLC0414 - the same needs
+from support.waiting import until
 
 
 class _Joined:
@@ -93,7 +94,7 @@ def _held(at: Place, script: str) -> Iterator[_Joined]:
     finally:
         os.close(reports)
         os.kill(child, 15)
-        eventually(lambda: os.waitpid(child, os.WNOHANG)[0] == child, "it does not end")
+        until(lambda: os.waitpid(child, os.WNOHANG)[0] == child, "it does not end")
         assert not path.exists()
 
 

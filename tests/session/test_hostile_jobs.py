@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from session.conftest import eventually, processes_with
 from session.jobs import NOBODY, Place, place
 from session.keys import shell
 from session.terminals import Terminal, terminal
 from session.test_keys import CELLS
+from support.processtrees import naming
 from support.thorough import THOROUGH, covering
+from support.waiting import until
 
 pytestmark = [
     pytest.mark.skipif(os.getuid() != 0, reason="becomes other users"),
@@ -57,7 +58,7 @@ def _started(at: Place, *command: str) -> list[str]:
 
 def _launcher(shown: Terminal, at: Place) -> int:
     """`setpriv` becomes it."""
-    eventually(lambda: Path(f"/proc/{shown.pid}/comm").read_text() == "launch\n", "it is not started")
+    until(lambda: Path(f"/proc/{shown.pid}/comm").read_text() == "launch\n", "it is not started")
     return shown.pid
 
 
@@ -118,7 +119,7 @@ def test_the_person_s_terminal_is_nowhere_else(method: str, uid: int) -> None:
         shown.read_until(b"up")
         person = os.fstat(shown.slave)
         launcher = _launcher(shown, at)
-        found = {launcher, *_below(launcher), *(int(each.split()[0]) for each in processes_with(b"54321"))}
+        found = {launcher, *_below(launcher), *(each for each in naming(b"54321"))}
         own = at.launcher.read_bytes()
         started = {each for each in found if Path(f"/proc/{each}/exe").read_bytes() != own}
         assert started

@@ -16,8 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from session.conftest import WAIT, Project, eventually
+from session.conftest import WAIT, Project
+from support.processtrees import command_lines
 from support.thorough import THOROUGH
+from support.waiting import until
 
 POINTS = 25 if THOROUGH else 5
 PARTS = 10 if THOROUGH else 1
@@ -43,12 +45,7 @@ def _processes(mark: str) -> list[int]:
 
 def _inside(marker: str) -> list[int]:
     """The command, which inherits nothing."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            if (entry / "cmdline").read_bytes() == f"sleep\0{marker}\0".encode():
-                found.append(int(entry.name))
-    return found
+    return [pid for pid, words in command_lines().items() if words == f"sleep\0{marker}\0".encode()]
 
 
 def _kill_some(chosen: random.Random, mark: str) -> list[str]:
@@ -113,13 +110,17 @@ class _Point:
 
     def check(self, before: set[str]) -> None:
         """What the commands say is so, and in the end nothing is there."""
-        eventually(self.is_settled, "processes run that `status` does not list", within=20)
+        until(self.is_settled, "processes run that `status` does not list", within=20)
         if self.sessions():
             ended = self.project.sandwright("stop", "--time", "5s", "web")
             gone = b"no session web runs" in ended.stderr
             assert ended.returncode == 0 or gone, ended.stderr
         assert self.sessions() == []
-        eventually(lambda: not _processes(self.mark) + _inside(self.seconds), "a process is left", within=20)
+        until(
+            lambda: not _processes(self.mark) + _inside(self.seconds),
+            "a process is left",
+            within=20,
+        )
         runtime = self.project.runtime / "sandwright"
         records = [
             path for path in (runtime / "sessions").glob("*") if not path.with_suffix(".json").exists()

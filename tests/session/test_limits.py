@@ -16,8 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from session.conftest import Project, eventually
+from session.conftest import Project
 from support.cgroups import has_groups
+from support.waiting import until
 
 pytestmark = pytest.mark.needs("bwrap")
 
@@ -115,7 +116,7 @@ def members(group: str) -> set[int]:
 
 
 def none_is_left() -> None:
-    eventually(lambda: groups() == [], "a cgroup is left")
+    until(lambda: groups() == [], "a cgroup is left")
 
 
 def limited(project: Project, limits: str) -> Project:
@@ -237,7 +238,7 @@ def test_a_killed_launcher_s_group_is_removed_by_the_next(project: Project) -> N
     for process in (monitor, running.pid):
         os.kill(process, signal.SIGKILL)
     running.communicate()
-    eventually(lambda: not any(map(members, made)), "it still runs")
+    until(lambda: not any(map(members, made)), "it still runs")
     assert project.run("true").returncode == 0
     none_is_left()
 

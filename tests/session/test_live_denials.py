@@ -23,7 +23,7 @@ from sandwright.session.denials import explain_denial
 from sandwright.session.events import DeniedCall, RunDenied, decode_events, encode_event
 from sandwright.session.follower import follow_run
 from sandwright.session.live_denials import DenialReader, DenialWriter
-from session.conftest import WAIT, Project, eventually
+from session.conftest import WAIT, Project
 from session.hostsockets import Host
 from session.jobs import NOBODY, place
 from session.test_denials_methods import INSIDE, LANDLOCK
@@ -31,6 +31,7 @@ from session.test_keys import METHODS
 from session.test_run_containers import busybox_root
 from support import interpreters
 from support.sessionrecords import CONTEXT
+from support.waiting import until
 
 SOON = 1.0
 """Seconds."""
@@ -88,7 +89,7 @@ def _total(found: list[dict[str, Any]]) -> Counter[str]:
 def _delay(project: Project, denials: Path) -> float:
     """Seconds from the denial, of which the program inside made a note, to the line in a file."""
     file = project.root / "at"
-    eventually(file.exists, "the command does not start")
+    until(file.exists, "the command does not start")
     return denials.stat().st_mtime - file.stat().st_mtime
 
 
@@ -115,7 +116,7 @@ def test_the_file_has_a_denial_while_the_run_goes_on(project: Project, method: s
     project.policy.write_text(POLICIES[method])
     file = project.home / "denials"
     started = project.start("sh", "-c", WAITS, options=("--trust-policy", "--denials", str(file)))
-    eventually(lambda: file.exists() and bool(_lines(file)), "it is written at the end only", within=30)
+    until(lambda: file.exists() and bool(_lines(file)), "it is written at the end only", within=30)
     assert _delay(project, file) < SOON
     (one,) = _lines(file)
     assert (one["kind"], one["what"], one["count"]) == ("syscall", "ptrace", 1)
@@ -138,7 +139,7 @@ def test_the_launcher_reports_a_call_while_the_run_goes_on(method: str, uid: int
         with subprocess.Popen(words, cwd=at.root, env=dict(at.environ), pass_fds=(document,)) as started:
             os.close(document)
             try:
-                eventually(lambda: "refused" in journal.read_text(), "it is reported at the end", within=30)
+                until(lambda: "refused" in journal.read_text(), "it is reported at the end", within=30)
                 assert not (at.root / "go").exists()
                 delay = journal.stat().st_mtime - (at.root / "at").stat().st_mtime
             finally:
@@ -187,7 +188,7 @@ def test_programs_inside_reach_neither_file_nor_journal(project: Project) -> Non
         " done; echo over; while [ ! -e go ]; do sleep 0.05; done"
     )
     _detach(project, script, "--denials", str(file))
-    eventually(lambda: b"over" in project.sandwright("logs", "web").stdout, "it does not end")
+    until(lambda: b"over" in project.sandwright("logs", "web").stdout, "it does not end")
     before = file.read_bytes()
     said = project.sandwright("logs", "web").stdout.decode()
     assert not {"WRITTEN", "MOVED", "REPLACED", "HELD"} & set(said.split())
@@ -241,7 +242,7 @@ def test_hosts_that_the_proxy_refuses(project: Project, method: str) -> None:
 def test_a_run_in_the_foreground_has_no_log_of_them(project: Project) -> None:
     project.policy.write_text(POLICIES["bwrap"])
     started = project.start("sh", "-c", "while [ ! -e go ]; do sleep 0.05; done")
-    eventually(lambda: project.sockets() != [], "the session does not start")
+    until(lambda: project.sockets() != [], "the session does not start")
     (found,) = json.loads(project.sandwright("status", "--json").stdout)["sessions"]
     ended = project.sandwright("logs", "--denials", found["session"])
     assert (ended.returncode, ended.stdout) == (64, b"")

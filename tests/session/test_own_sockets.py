@@ -24,9 +24,10 @@ import pytest
 from sandwright import process
 from sandwright.seccomp import compile_profile, profile
 from sandwright.seccomp.abi import Architecture
-from session.conftest import SANDWRIGHT, WAIT, Project, eventually
+from session.conftest import SANDWRIGHT, WAIT, Project
 from session.hostsockets import Host
 from support import interpreters
+from support.waiting import until
 
 INSIDE = Path(__file__).with_name("own_sockets.py")
 PYTHON = "/usr/bin/python3"
@@ -124,7 +125,7 @@ def test_own_ones_work_and_the_hosts_are_closed(project: Project, shown: Path, h
         with socket.socket(socket.AF_UNIX) as end:
             end.connect(path.replace("@", "\0"))
             assert end.recv(1) == b""
-        eventually(lambda path=path: path in host.heard, path)  # type: ignore[misc]
+        until(lambda path=path: path in host.heard, path)  # type: ignore[misc]
 
 
 def test_no_race_leads_to_the_host(project: Project, shown: Path, host: Host) -> None:

@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from sandwright.session.entry import CacheEntry, entry_bytes
-from session.conftest import SANDWRIGHT, WAIT, Project, eventually
+from session.conftest import SANDWRIGHT, WAIT, Project
 from session.entries import entries, entry, sandbox, touching, write
 from support.thorough import covering
+from support.waiting import until
 
 pytestmark = pytest.mark.needs("bwrap")
 
@@ -97,7 +98,7 @@ def test_what_a_bridge_of_another_project_works_with_is_hidden() -> None:
         words = [*SANDWRIGHT, "run", "--trust-policy", "--", "sleep", "60"]
         with subprocess.Popen(words, cwd=other, env=project.environ) as running:
             try:
-                eventually(lambda: any(home.glob(".cache/sandwright/**/call-*")), "the bridge is not called")
+                until(lambda: any(home.glob(".cache/sandwright/**/call-*")), "the bridge is not called")
                 (home / ".cache/sandwright/seen").touch()
                 script = "cd ~/.cache/sandwright; find . | grep -E '/(call-[^/]*|private|lock|shim|seen)$'"
                 found = project.sandwright("run", "--", "sh", "-c", script).stdout.decode().split()

@@ -16,8 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from session.conftest import Project, eventually
+from session.conftest import Project
 from session.terminals import terminal
+from support.waiting import until
 
 pytestmark = pytest.mark.needs("bwrap")
 
@@ -305,7 +306,7 @@ def test_a_workspace_serves_one_run_at_a_time(reviewed: Project) -> None:
 
 def test_a_detached_run_is_reviewed(reviewed: Project) -> None:
     _said(reviewed, "run", "--detach", "--name", "d", "--", "sh", "-c", "echo two >>notes")
-    eventually(lambda: b"M notes" in reviewed.sandwright("changes").stdout, "the change is not listed")
+    until(lambda: b"M notes" in reviewed.sandwright("changes").stdout, "the change is not listed")
     assert (reviewed.root / "notes").read_text() == "one\n"
 
 

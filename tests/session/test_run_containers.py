@@ -16,11 +16,13 @@ import pytest
 
 from sandwright import process
 from sandwright.signalling import children_of
-from session.conftest import SANDWRIGHT, WAIT, Project, eventually, processes_with
+from session.conftest import SANDWRIGHT, WAIT, Project
 from session.hostdevices import SCRIPT, same_devices
 from support.cgroups import needs_groups
 from support.enginehosts import PODMAN_NAMES, EngineHost, engine_host
+from support.processtrees import naming
 from support.thorough import THOROUGH, covering, representative
+from support.waiting import until
 
 METHODS = [
     pytest.param("oci", marks=pytest.mark.needs("runc", "busybox")),
@@ -90,9 +92,9 @@ def sandbox(place: Place, project: Project) -> Iterator[Project]:
     project.environment |= place.environment
     before = project.tree()
     yield project
-    eventually(lambda: place.containers() == [], "a container is left")
-    eventually(lambda: before - {"file"} <= project.tree() <= before | {"file"}, "something is left")
-    eventually(
+    until(lambda: place.containers() == [], "a container is left")
+    until(lambda: before - {"file"} <= project.tree() <= before | {"file"}, "something is left")
+    until(
         lambda: {path.name for path in project.runtime.iterdir()} <= {"sandwright", *PODMAN_NAMES},
         "a directory is left",
     )
@@ -319,8 +321,8 @@ def test_kill_leaves_nothing(sandbox: Project, place: Place, target: str) -> Non
     children = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
     os.kill(running.pid if target == "run" else int(children[0]), signal.SIGKILL)
     running.communicate(timeout=60)
-    eventually(lambda: not processes_with(marker.encode()), "the sandbox goes on")
-    eventually(lambda: place.containers() == [], "a container is left")
+    until(lambda: not naming(marker), "the sandbox goes on")
+    until(lambda: place.containers() == [], "a container is left")
     assert sandbox.sandwright("cleanup").returncode == 0
 
 
@@ -358,9 +360,9 @@ def test_many_at_once(sandbox: Project, place: Place) -> None:
     assert [(each.returncode, out) for each, (out, _) in zip(running, ended, strict=True)] == [
         (3, f"{n}\n".encode()) for n in range(many)
     ], [err for _, err in ended]
-    eventually(lambda: place.containers() == [], "a container is left")  # Podman's monitor removes it
+    until(lambda: place.containers() == [], "a container is left")  # Podman's monitor removes it
     assert sandbox.records() == []
-    eventually(lambda: sandbox.tree() == before, "a placeholder is left")
+    until(lambda: sandbox.tree() == before, "a placeholder is left")
 
 
 def test_no_repository_is_completed_at_the_root(sandbox: Project) -> None:

@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from session.conftest import Project, eventually
+from session.conftest import Project
+from support.waiting import until
 
 pytestmark = pytest.mark.needs("bwrap")
 
@@ -63,7 +64,7 @@ def test_cleanup_after_everything_was_killed(project: Project) -> None:
     for pid in (*(each for each in _session(session) if each != running.pid), running.pid):
         os.kill(pid, signal.SIGKILL)
     running.communicate(timeout=60)
-    eventually(lambda: not _session(session), "a process is left")
+    until(lambda: not _session(session), "a process is left")
     assert project.tree() == before | placeholders
     said = project.sandwright("cleanup", "--dry-run").stdout.decode()
     assert f"would remove file {project.root}/.git/commondir" in said

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,12 +18,14 @@ from sandwright import user_dirs
 from sandwright.bridge import start as bridges
 from sandwright.errors import HostError
 from sandwright.session import state
-from session.conftest import Project, eventually
+from session.conftest import Project
 from session.test_run_containers import busybox_root
 from support.enginehosts import EngineHost, engine_host
+from support.otherusers import NOBODY, as_nobody
+from support.processtrees import below, command_lines
+from support.waiting import until
 
 needs_root = pytest.mark.skipif(os.getuid() != 0, reason="becomes another user")
-NOBODY = 65534
 
 
 @pytest.fixture
@@ -127,7 +129,7 @@ def test_a_stranger_is_let_be(project: Project, rootfs: Path, shared: Path, meth
     with posing(waits, "--root", run / "state", "run", run.name, user=NOBODY) as pose:
         os.kill(int(launcher), signal.SIGKILL)
         running.communicate(timeout=120)
-        eventually(lambda: not run.exists(), "the run was not cleared up")
+        until(lambda: not run.exists(), "the run was not cleared up")
         assert pose.poll() is None
 
 
@@ -140,9 +142,8 @@ def test_nothing_of_a_run_is_in_tmp(project: Project, rootfs: Path, method: str)
     before = set(Path("/tmp").glob("sandwright*"))
     running = begun(project)
     try:
-        words = [
-            line.split(b"\0") for line in map(_cmdline, _below(running.pid)) if b"--root" in line.split(b"\0")
-        ]
+        lines = [command_lines().get(pid, b"").split(b"\0") for pid in below(running.pid)]
+        words = [line for line in lines if b"--root" in line]
         assert words, "the runtime was not seen"
         for each in words:
             assert each[each.index(b"--root") + 1].startswith(f"{own}/runs/sandwright-".encode())
@@ -151,20 +152,6 @@ def test_nothing_of_a_run_is_in_tmp(project: Project, rootfs: Path, method: str)
     finally:
         running.terminate()
         running.communicate(timeout=120)
-
-
-def _below(pid: int) -> Iterator[int]:
-    for task in Path(f"/proc/{pid}/task").glob("*"):
-        with contextlib.suppress(OSError):
-            for child in (task / "children").read_text().split():
-                yield int(child)
-                yield from _below(int(child))
-
-
-def _cmdline(pid: int) -> bytes:
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    return b""
 
 
 @pytest.mark.needs("runc")
@@ -243,33 +230,16 @@ def test_a_name_made_in_tmp() -> None:
     try:
         with tempfile.TemporaryDirectory(prefix="sw-home-", dir="/tmp") as home:
             os.chown(home, NOBODY, NOBODY)
-            assert _as_nobody(home, state.directory) == f"{home}/.cache/sandwright/run/sessions"
+
+            def directory() -> str:
+                os.environ["HOME"] = home
+                os.environ.pop("XDG_RUNTIME_DIR", None)
+                return state.directory()
+
+            assert as_nobody(directory) == f"{home}/.cache/sandwright/run/sessions"
     finally:
         if made:
             place.rmdir()
-
-
-def _as_nobody(home: str, ask: Callable[[], str]) -> str:
-    """What a function gives another user, who has a home and no runtime directory."""
-    read, write = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            os.setgroups([])
-            os.setgid(NOBODY)
-            os.setuid(NOBODY)
-            os.environ["HOME"] = home
-            os.environ.pop("XDG_RUNTIME_DIR", None)
-            os.write(write, ask().encode())
-        except BaseException as fault:  # noqa: BLE001 - nothing above may run twice
-            os.write(write, repr(fault).encode())
-        finally:
-            os._exit(0)
-    os.close(write)
-    with os.fdopen(read) as said:
-        text = said.read()
-    os.waitpid(child, 0)
-    return text
 
 
 @needs_root

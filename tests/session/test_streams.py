@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from session.conftest import SANDWRIGHT, WAIT, Project, eventually
+from session.conftest import SANDWRIGHT, WAIT, Project
 from session.terminals import terminal
 from support.processtrees import who_has_open
 from support.thorough import covering, representative
+from support.waiting import until
 
 pytestmark = [pytest.mark.needs("bwrap"), pytest.mark.real_start]
 
@@ -155,7 +156,7 @@ def test_a_terminal_that_is_not_input_and_output_is_not_read(
         f'{place.format(f=tmp_path / "file")}; echo status $?; read -r line; echo "the shell read $line"'
     )
     with terminal(["/bin/bash", "-c", script], project.root, project.environ) as shown:
-        eventually((project.root / "begun").exists, "it does not begin")
+        until((project.root / "begun").exists, "it does not begin")
         shown.type(b"a password\n")
         shown.read_until(b"status 0")
         assert (project.root / "ended").exists()
@@ -217,7 +218,7 @@ def test_no_relay_outlives_a_launcher(project: Project, start: str, tmp_path: Pa
     file = tmp_path / "out"
     words = ["bash", "-c", f"exec {start} sh -c 'echo up; exec sleep 1000' </dev/zero >{file}"]
     with subprocess.Popen(words, cwd=project.root, env=project.environ) as running:
-        eventually(lambda: file.exists() and file.read_text() == "up\n", "it does not start")
+        until(lambda: file.exists() and file.read_text() == "up\n", "it does not start")
         os.kill(running.pid, 15 if name == "TERM" else 9)
         running.wait(WAIT)
-    eventually(lambda: not who_has_open(file), "somebody has the file open")
+    until(lambda: not who_has_open(file), "somebody has the file open")

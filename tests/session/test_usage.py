@@ -11,9 +11,10 @@ import sys
 import pytest
 
 from sandwright.session.usage import usage_of
-from session.conftest import WAIT, Project, eventually
+from session.conftest import WAIT, Project
 from session.jobs import place
 from session.test_keys import SOME
+from support.waiting import until
 
 HOLDING = 'x=$(head -c 30000000 /dev/zero | tr "\\0" x); echo up; sleep 1000; echo $x'
 DEEP = """
@@ -44,7 +45,7 @@ def test_memory_and_time_of_all_processes(method: str, uid: int) -> None:
             assert process.stdout is not None
             assert process.stdout.readline() == b"up\n"
             # While the shell forks, half of its memory is that of a child that may not be listed yet.
-            eventually(
+            until(
                 lambda: (each := usage_of(process.pid)) is not None and each.memory > 30_000_000,
                 "less memory than the command holds",
             )
@@ -76,7 +77,7 @@ def test_processes_however_deep() -> None:
 def test_status_shows_them(project: Project) -> None:
     script = 'x=$(head -c 30000000 /dev/zero | tr "\\0" x); touch up; sleep 1000; echo $x'
     assert project.run("sh", "-c", f"{script}", options=("--detach", "--name", "web")).returncode == 0
-    eventually((project.root / "up").exists, "the command has not begun")
+    until((project.root / "up").exists, "the command has not begun")
     (found,) = json.loads(project.sandwright("status", "--json").stdout)["sessions"]
     assert found["usage"]["memory"] > 30_000_000
     assert b" MiB " in project.sandwright("status").stdout

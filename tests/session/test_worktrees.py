@@ -16,8 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from session.conftest import Project, eventually
+from session.conftest import Project
 from support.thorough import representative
+from support.waiting import until
 
 pytestmark = pytest.mark.needs("bwrap", "git")
 
@@ -67,7 +68,7 @@ def test_runs_in_work_trees_of_one_repository(trees: list[Project]) -> None:
         f"echo /evil >{git}/commondir; echo x >{git}/config.worktree; git commit -q --allow-empty -m again"
     )
     running = one.start("sh", "-c", script)
-    eventually((one.root / "ready").exists, "the first run didn't begin", within=120)
+    until((one.root / "ready").exists, "the first run didn't begin", within=120)
     assert (git / "commondir").read_text() == ".\n"
     for other in (two, main):
         ended = other.run("git", "commit", "-q", "--allow-empty", "-m", other.root.name)
@@ -180,7 +181,7 @@ def test_the_index_of_the_main_work_tree_can_t_be_changed_in_a_linked_one(trees:
     index = main.root / ".git" / "index"
     running = one.start("python3", "-c", EVIL + TRY, str(index))
     for turn in range(3):
-        eventually((one.root / "ready").exists, "the run didn't come so far", within=120)
+        until((one.root / "ready").exists, "the run didn't come so far", within=120)
         before = index.stat().st_ctime_ns
         _touched(main, turn)
         assert index.stat().st_ctime_ns != before
@@ -209,7 +210,7 @@ def test_who_wins_the_moment_after_a_rename_is_ended(trees: list[Project], storm
     index = main.root / ".git" / "index"
     running = one.start("python3", "-c", EVIL + STORMS[storm], str(index))
     turns = itertools.count(1)
-    eventually(lambda: running.poll() is not None or _replace_index(main, next(turns)), "no write was caught")
+    until(lambda: running.poll() is not None or _replace_index(main, next(turns)), "no write was caught")
     _, told = running.communicate(timeout=120)
     assert running.returncode == 137, told
     assert b"can no longer be trusted" in told

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import struct
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
@@ -14,10 +15,14 @@ from typing import Any
 
 from sandwright import process
 from sandwright.api import Policy
+from sandwright.bridge import frames
 from sandwright.bridge.configuration import CallLimits
+from sandwright.bridge.frames import CallRequest
 from sandwright.bridge.start import Bridge, serve
 from sandwright.policy.collect import collect_facts
 from sandwright.policy.resolved import ResolvedPolicy
+from support.githttp import GitServer, git_server
+from support.standby import COMMAND as SANDWRIGHT
 
 IDENTITY = {
     "GIT_AUTHOR_NAME": "A", "GIT_AUTHOR_EMAIL": "a@example.org",
@@ -96,6 +101,35 @@ class World:
         """git on the host's side, as the owner of everything."""
         return process.run("git", *argv, cwd=cwd or self.project, env=IDENTITY, timeout=60).text
 
+    def sandwright(self, *argv: str, **environment: str) -> process.Result:
+        """The command, with what it keeps in the world; but the compiled shim is the user's."""
+        kept = os.environ.get("SANDWRIGHT_CACHE") or str(Path.home() / ".cache" / "sandwright")
+        return process.run(
+            *SANDWRIGHT, *argv, cwd=self.project, check=False, timeout=60,
+            env={
+                "PATH": f"{self.root / 'tools'}:{os.environ['PATH']}", "HOME": str(self.root / "home"),
+                "PYTHONPATH": str(Path(__file__).parents[2] / "builder"), "SANDWRIGHT_CACHE": kept,
+                "SANDWRIGHT_TRUST": "1", **environment,
+            },
+        )  # fmt: skip
+
+    @contextlib.contextmanager
+    def git_server(self, token: str) -> Iterator[GitServer]:
+        """A server with an empty repository, the remote `origin` of the project's."""
+        served = self.root / "served"
+        self.git("init", "-q", "--bare", str(served / "r.git"), cwd=self.root)
+        self.git("config", "http.receivepack", "true", cwd=served / "r.git")
+        with git_server(served, token) as running:
+            self.git("remote", "add", "origin", f"{running.url}/r.git")
+            yield running
+
+    def commit(self) -> None:
+        """A repository with one commit of one file."""
+        self.git("init", "-q", "-b", "main")
+        (self.project / "file").write_text("one\n")
+        self.git("add", "file")
+        self.git("commit", "-q", "-m", "first")
+
 
 @contextlib.contextmanager
 def world(base: str | None = None) -> Iterator[World]:
@@ -105,3 +139,11 @@ def world(base: str | None = None) -> Iterator[World]:
         for each in ("p", "home", "tools"):
             (root / each).mkdir()
         yield World(root)
+
+
+def encode_request(request: CallRequest) -> bytes:
+    """The CALL of a request, as a shim sends it."""
+    words = (request.program, request.directory, *request.arguments)
+    counted = b"".join(struct.pack(">I", len(word)) + word for word in words)
+    head = struct.pack(">BI", frames.VERSION, len(words))
+    return frames.encode_frame(frames.FrameKind.CALL, head + counted)

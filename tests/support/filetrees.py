@@ -1,8 +1,10 @@
-"""Small file trees of an image, and what a declaration adds to them."""
+"""Small file trees of an image, what a declaration adds to them, and what lies below a directory."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 from sandwright.image.declared import Declared
 from sandwright.image.overlay import Overlay
@@ -10,6 +12,15 @@ from sandwright.image.tree import FileNode, FileTree, PackageContents
 from sandwright.rootfs.tar.entry import EntryKind
 
 EPOCH = 1_700_000_000
+
+
+def paths_below(folder: Path) -> set[str]:
+    """All paths; what is being removed may be among them, which `Path.rglob` fails on."""
+    return {
+        (Path(base) / name).relative_to(folder).as_posix()
+        for base, folders, files in os.walk(folder)
+        for name in (*folders, *files)
+    }
 
 
 def tree_of(*paths: str, kept: Mapping[str, bytes] | None = None) -> FileTree:

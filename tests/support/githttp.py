@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import http.server
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from sandwright import process
-from support.localhttp import listening
+from support.localhttp import QuietHandler, listening
 
 
 @dataclass
@@ -33,7 +32,7 @@ def git_server(root: Path, token: str) -> Iterator[GitServer]:
     """Serve the bare repositories below a directory to whoever has the token, for reading and writing."""
     server = GitServer(root, token)
 
-    class Handler(http.server.BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
@@ -83,9 +82,6 @@ def git_server(root: Path, token: str) -> Iterator[GitServer]:
                 self.send_header(name, value)
             self.end_headers()
             self.wfile.write(content)
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base's name
-            pass
 
     with listening(Handler) as server.port:
         yield server

@@ -7,7 +7,6 @@ what its queries ask for, as far as the tests go.
 from __future__ import annotations
 
 import contextlib
-import http.server
 import json
 import ssl
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from sandwright import process
-from support.localhttp import listening
+from support.localhttp import QuietHandler, listening
 
 HOST = "api.github.com"
 
@@ -61,7 +60,7 @@ def github(folder: Path, token: str) -> Iterator[GitHub]:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(folder / "server.pem", folder / "server.key")
 
-    class Handler(http.server.BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         protocol_version = "HTTP/1.1"
 
         def do_CONNECT(self) -> None:
@@ -95,9 +94,6 @@ def github(folder: Path, token: str) -> Iterator[GitHub]:
             self.end_headers()
             self.wfile.write(content.encode())
             self.wfile.flush()
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base's name
-            pass
 
     with listening(Handler) as server.port:
         yield server

@@ -15,7 +15,6 @@ import fcntl
 import hashlib
 import json
 import os
-import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -212,10 +211,8 @@ def _write(folder: str, files: Mapping[str, bytes]) -> None:
             path.chmod(0o644)
 
 
-def write_artifacts(folder: Path, artifacts: Iterable[Artifact], *, fresh: bool = False) -> Path:
+def write_artifacts(folder: Path, artifacts: Iterable[Artifact]) -> Path:
     """Write artifacts as `render` does."""
-    if fresh:
-        shutil.rmtree(folder, ignore_errors=True)
     for each in artifacts:
         path = folder / each.name
         path.parent.mkdir(parents=True, exist_ok=True)

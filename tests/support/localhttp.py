@@ -13,6 +13,13 @@ POLL = 0.02
 """Seconds until the end is noticed."""
 
 
+class QuietHandler(http.server.BaseHTTPRequestHandler):
+    """A handler of requests that writes no log."""
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base's name
+        """Say nothing."""
+
+
 @contextlib.contextmanager
 def listening(
     handler: Callable[..., Any],

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import gzip
-import http.server
 import json
 import ssl
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from support.localhttp import listening
+from support.localhttp import QuietHandler, listening
 from support.modelwire import CHAT, GOOGLE, MESSAGES, RESPONSES, Answer, Document, Format, Tool, Turn
 
 
@@ -144,7 +143,7 @@ def _type(schema: Mapping[str, Any]) -> str:
     return str(schema.get("type", "string")).lower()
 
 
-class _Handler(http.server.BaseHTTPRequestHandler):
+class _Handler(QuietHandler):
     protocol_version = "HTTP/1.1"
     model: Model
 
@@ -191,9 +190,6 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(content)
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Be quiet."""
 
 
 @contextlib.contextmanager

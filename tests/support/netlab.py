@@ -12,12 +12,15 @@ import ctypes
 import os
 import socket
 import struct
+import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
+from pathlib import Path
 
 from sandwright import process
+from support.localhttp import QuietHandler
 
 MACHINE, MACHINE_PRIVATE = "45.33.32.1", "10.99.0.1"
 WORLD, OTHER, WORLD6 = "45.33.32.2", "45.33.32.3", "2a00:1234::2"
@@ -127,7 +130,7 @@ def listener(address: str, port: int = 0) -> Iterator[tuple[int, list[str]]]:
 def _web(world: World, address: str, port: int) -> Iterator[int]:
     """A web server that answers with the request it got."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         protocol_version = "HTTP/1.1"
         timeout = 2  # seconds for a request: who speaks TLS waits for an answer, and may send no line break
 
@@ -156,9 +159,6 @@ def _web(world: World, address: str, port: int) -> Iterator[int]:
                 size -= len(_BLOCK)
 
         do_POST = do_OPTIONS = do_GET  # noqa: N815 - the library's names
-
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
 
     class Server(ThreadingHTTPServer):
         address_family = socket.AF_INET6 if ":" in address else socket.AF_INET
@@ -230,6 +230,17 @@ def _serving(serve: Callable[[], None], stop: Callable[[], None]) -> Iterator[No
     finally:
         stop()
         thread.join(5)
+
+
+@contextlib.contextmanager
+def placed_hosts_file(names: Mapping[str, str]) -> Iterator[Path]:
+    """A hosts file where squid can read it as another user."""
+    with tempfile.TemporaryDirectory(prefix="sandwright-names-") as folder:
+        Path(folder).chmod(0o755)
+        path = Path(folder, "hosts")
+        path.write_text(hosts_file(names))
+        path.chmod(0o644)
+        yield path
 
 
 def hosts_file(names: Mapping[str, str]) -> str:

@@ -6,7 +6,6 @@ import base64
 import contextlib
 import gzip
 import hashlib
-import http.server
 import json
 import os
 import urllib.parse
@@ -23,7 +22,7 @@ from sandwright.image.definition import load_catalogue
 from sandwright.image.lock import Lock, write_lock
 from sandwright.image.npm import with_npm
 from support.debs import Member, tar
-from support.localhttp import listening
+from support.localhttp import QuietHandler, listening
 from support.smallworld import BASE, World
 
 LOCK_FILE = "files/package-lock.json"
@@ -105,7 +104,7 @@ ENTRIES: dict[str, dict[str, object]] = {
 TEXT = package_lock(ENTRIES, ["tool", "native-x64"])
 
 
-class NpmRegistry(http.server.BaseHTTPRequestHandler):
+class NpmRegistry(QuietHandler):
     """Serves packages; `offered` are those that there are, `asked` the paths of requests."""
 
     offered: list[Npm]
@@ -141,9 +140,6 @@ class NpmRegistry(http.server.BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         self.wfile.write(content)
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Be quiet."""
 
 
 class NpmWorld:

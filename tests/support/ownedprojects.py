@@ -13,13 +13,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from sandwright.api import Policy
 from sandwright.launcher.plan import parse_plan, plan_bytes
-from sandwright.methods.registry import render
-from sandwright.methods.shared.artifacts import write_artifacts
 from sandwright.methods.user.render import DedicatedAccount, account_for
 from sandwright.methods.user.setup import SharedTrees, plan_account
-from sandwright.policy.collect import collect_facts
+from support.launchers import launcher_of
 from support.locks import accounts_change
 from support.standby import COMMAND
 
@@ -70,11 +67,8 @@ class Project:
 
     def rendered(self, text: str = POLICY) -> Path:
         """Render a policy, and give its launcher."""
-        policy = Policy.from_text(text)
-        facts = collect_facts(policy, project=self.root, environ=self.environ)
         directory = Path(tempfile.mkdtemp(dir=self.home.parent)) / "out"
-        write_artifacts(directory, render(policy.resolve(facts), "user").artifacts)
-        return directory / "launch"
+        return launcher_of(text, "user", directory, project=self.root, environ=self.environ)
 
     def run(
         self,

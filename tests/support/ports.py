@@ -8,10 +8,11 @@ import random
 import socket
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from support.waiting import until
 
 WAIT = 60
 REQUEST = b"GET / HTTP/1.0\r\n\r\n"
@@ -70,14 +71,6 @@ def ask(address: str, port: int, sent: bytes = REQUEST) -> bytes:
         while block := end.recv(1 << 16):
             said += block
     return said
-
-
-def until(true: Callable[[], object], said: str) -> None:
-    """Wait until something is so."""
-    deadline = time.monotonic() + WAIT
-    while not true():
-        assert time.monotonic() < deadline, said
-        time.sleep(0.02)
 
 
 def other_address() -> str:

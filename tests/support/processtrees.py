@@ -6,8 +6,7 @@ import contextlib
 import os
 import signal
 import threading
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 
@@ -59,6 +58,30 @@ def held_up(pid: int, seconds: float = 0.3) -> Iterator[None]:
         going_on.join()
 
 
+def program(pid: int) -> str:
+    """The name of the file that it runs; empty when it is gone, or closed to us."""
+    try:
+        return Path(f"/proc/{pid}/exe").readlink().name
+    except OSError:
+        return ""
+
+
+def command_lines() -> dict[int, bytes]:
+    """The words of every process but this one, a NUL behind each; processes may end meanwhile."""
+    found = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if int(entry.name) != os.getpid():
+                found[int(entry.name)] = (entry / "cmdline").read_bytes()
+    return found
+
+
+def naming(mark: str | bytes) -> dict[int, bytes]:
+    """Those that have something among their words."""
+    sought = mark.encode() if isinstance(mark, str) else mark
+    return {pid: words for pid, words in command_lines().items() if sought in words}
+
+
 def who_has_open(file: Path) -> list[Path]:
     """The descriptors of all processes (`/proc/PID/fd/N`) that are of a file; processes may end meanwhile."""
     found = []
@@ -73,11 +96,3 @@ def _target(link: Path) -> Path | None:
         return link.readlink()
     except OSError:
         return None
-
-
-def eventually(true: Callable[[], bool], *, within: float = 60.0) -> bool:
-    """Whether something is so, at last after so many seconds."""
-    until = time.monotonic() + within
-    while not true() and time.monotonic() < until:
-        time.sleep(0.05)
-    return true()

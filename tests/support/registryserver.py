@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sandwright import process
+from sandwright.registry.credentials import Credential
 
 LOGIN = ("writer", "secret of writer")
 HASHED = "$2b$05$U1tjxDO8Oe7Jee/NOLOMLeDtNWcnhhD78/vXymsBQ1jKoh6eUFOae"
@@ -145,3 +146,14 @@ def wait_for(listens: str, port: int, log: Path, *, tls: Tls | None = None) -> N
             time.sleep(0.05)
         else:
             return
+
+
+@dataclass(frozen=True)
+class StaticCredentials:
+    """One credential, for one host."""
+
+    host: str
+    credential: Credential
+
+    def find(self, host: str, repository: str) -> Credential | None:  # noqa: ARG002
+        return self.credential if host == self.host else None

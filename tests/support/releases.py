@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,8 +10,15 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 from sandwright.image.build import BuiltImage
+from sandwright.image.cache import Cache
 from sandwright.image.fetcher import Fetcher
+from sandwright.image.mirrors import Mirrors
+from sandwright.registry.reference import Reference
+from sandwright.registry.repository import open_repository
+from sandwright.registry.settings import RegistrySettings
+from sandwright.release.check import RebuildOptions, check_image
 from sandwright.release.evidence import Matrix
+from sandwright.release.publish import make_plan, publish
 from sandwright.release.signing import SigningKey, load_key
 from sandwright.release.subject import Release, ReleaseEvidence, prepare
 from sandwright.verify.smoke.report import ImageReport, ImageRow, ReportedImage
@@ -92,3 +99,19 @@ def write_key(directory: Path, name: str = "key", *, kind: str = "ed25519") -> t
 def new_key(directory: Path, name: str = "key", *, kind: str = "ed25519") -> SigningKey:
     """A new key, loaded."""
     return load_key(str(write_key(directory, name, kind=kind)[0]), environ={})
+
+
+def made_again(
+    release: Release, reference: Reference, folder: Path, close: Callable[[], None]
+) -> list[ProbeFinding]:
+    """Publish a release, close the sources of its packages, and check it with what its package store has."""
+    key = new_key(folder / "key")
+    with open_repository(reference, RegistrySettings(), push=True) as repository:
+        publish(repository, make_plan(repository, release, key.verifier, ["1"]), key)
+    close()
+    (folder / "scratch").mkdir()
+    again = RebuildOptions(Fetcher(Cache(folder / "empty"), Mirrors({})))
+    with open_repository(reference, RegistrySettings()) as repository:
+        findings = list(check_image(repository, "1", key.verifier, folder / "scratch", again=again))
+    assert {each.verdict for each in findings} == {Verdict.PASS}, findings
+    return findings

@@ -18,9 +18,12 @@ import urllib.parse
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+
+from sandwright.rootfs.descriptor import OCI_INDEX
+from support.localhttp import QuietHandler
 
 Fault = Callable[["Handler"], bool]
 """Handles a request, and says whether it did; else the honest registry does."""
@@ -54,7 +57,7 @@ class Content:
     uploads: dict[str, bytes] = field(default_factory=dict)
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(QuietHandler):
     """One request."""
 
     protocol_version = "HTTP/1.1"
@@ -75,9 +78,6 @@ class Handler(BaseHTTPRequestHandler):
         self.honest()
 
     do_GET = do_HEAD = do_PUT = do_POST = do_PATCH = do_DELETE = handle_request  # noqa: N815
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Be quiet."""
 
     def reply(self, status: int, body: bytes = b"", *, length: int | None = None, **headers: Any) -> None:
         """Answer. Names of headers have `_` for `-`."""
@@ -307,3 +307,17 @@ def needs_token(realm: str, token: str) -> Fault:
 def basic(user: str, password: str) -> str:
     """The header of Basic authentication (RFC 7617)."""
     return f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}"
+
+
+def listing(handler: Handler) -> bool:
+    """The referrers API: what has a subject is listed."""
+    subject = handler.path.rpartition("/")[2]
+    found = []
+    for digest, (media_type, raw) in list(handler.server.content.manifests.items()):
+        document = json.loads(raw)
+        if (document.get("subject") or {}).get("digest") == subject:
+            entry = {"mediaType": media_type, "digest": digest, "size": len(raw)}
+            more = {key: document[key] for key in ("artifactType", "annotations") if key in document}
+            found.append({**entry, **more})
+    body = json.dumps({"schemaVersion": 2, "mediaType": OCI_INDEX, "manifests": found}).encode()
+    return answer(200, body, Content_Type=OCI_INDEX)(handler)

@@ -25,7 +25,9 @@ from sandwright.verify.smoke.report import ImageReport, ImageRow
 from sandwright.verify.smoke.run import smoke_images
 from sandwright.verify.smoke.target import SmokeTarget
 from sandwright.verify.verdict import Verdict
+from support.processtrees import naming
 from support.small_image import PYTHON, SmallImage
+from support.waiting import until
 
 P, F, S = Verdict.PASS, Verdict.FAIL, Verdict.SKIPPED
 
@@ -260,31 +262,13 @@ def test_an_interrupted_run_leaves_nothing(
     ]
     environment = {**os.environ, "TMPDIR": str(scratch), "PYTHONPATH": os.pathsep.join(sys.path)}
     with process.start(*map(str, words), env=environment) as running:
-        _wait(lambda: _holding(mark))
+        until(lambda: naming(mark))
         running.send_signal(number)
         running.wait(60)
         assert running.stderr is not None
         assert b"KeyboardInterrupt" in running.stderr.read()
-    _wait(lambda: not _holding(mark))
+    until(lambda: not naming(mark))
     assert list(scratch.iterdir()) == []
     assert not [
         line for line in Path("/proc/self/mountinfo").read_text().splitlines() if str(scratch) in line
     ]
-
-
-def _holding(mark: str) -> list[str]:
-    """The processes, other than the one under test, that have `mark` in their command line."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        with contextlib.suppress(OSError):
-            if mark.encode() in path.read_bytes():
-                found.append(path.parent.name)
-    return found
-
-
-def _wait(until: object) -> None:
-    assert callable(until)
-    deadline = time.monotonic() + 60
-    while not until():
-        assert time.monotonic() < deadline, "waited for 60 s"
-        time.sleep(0.1)

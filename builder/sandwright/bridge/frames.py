@@ -114,15 +114,6 @@ def encode_frame(kind: FrameKind, payload: bytes = b"") -> bytes:
     return _HEADER.pack(len(payload), kind) + payload
 
 
-def encode_request(request: CallRequest) -> bytes:
-    """The CALL of a request."""
-    words = (request.program, request.directory, *request.arguments)
-    parts = [bytes([VERSION]), _LENGTH.pack(len(words))]
-    for word in words:
-        parts += [_LENGTH.pack(len(word)), word]
-    return encode_frame(FrameKind.CALL, b"".join(parts))
-
-
 def decode_request(payload: bytes) -> CallRequest:
     """The request of a CALL's payload. Raise ProtocolError for anything else, later versions too."""
     if not payload or payload[0] != VERSION:

@@ -34,6 +34,7 @@ from sandwright.locking import lock_within
 from sandwright.methods.shared.shims import ENTER, SHIM
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.signalling import is_same_user_process, kill
+from sandwright.streams import write_all
 
 READY_SECONDS = 30.0
 END_SECONDS = 20.0
@@ -280,10 +281,8 @@ def _bind(listener: socket.socket, directory: Path) -> None:
 
 def _send_configuration(lifeline: int, configuration: Configuration) -> None:
     text = configuration.to_json()
-    data = struct.pack(">I", len(text)) + text
     with contextlib.suppress(BrokenPipeError):  # it has died; what it said is read next
-        while data:
-            data = data[os.write(lifeline, data) :]
+        write_all(lifeline, struct.pack(">I", len(text)) + text)
 
 
 def _await_ready(stdout: IO[bytes] | None, stderr: IO[bytes] | None) -> None:

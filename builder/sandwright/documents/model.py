@@ -60,8 +60,6 @@ def keys(model: type) -> Iterator[ModelKey]:
         name = each.metadata.get("key", each.name)
         if name is None:
             continue
-        if isinstance(each.type, str):
-            raise TypeError(f"{model.__name__}.{each.name}: its module postpones annotations")
         required = each.default is MISSING and each.default_factory is MISSING
         default = None if required else each.default
         if each.default_factory is not MISSING:

@@ -9,7 +9,6 @@ from sandwright.evaluate.explain.calls import Arguments
 from sandwright.mcp.methods import CALL
 from sandwright.policy.http_rules import HttpHost
 from sandwright.policy.names import SECCOMP_PROFILES
-from sandwright.policy.paths import below
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.baseline import load_baseline
 from sandwright.render.filters import filter_from_file
@@ -40,10 +39,8 @@ def boundary_paths(policy: ResolvedPolicy) -> Iterator[str]:
 def _ruled(policy: ResolvedPolicy) -> Iterator[str]:
     files = policy.filesystem
     yield "/"
-    yield from (rule.path for rule in (*files.rules, *files.startup))
+    yield from files.ruled_paths()
     yield from (each.path for each in files.unprotected)
-    for protection in files.protections:
-        yield from (below(root, name.value) for root in protection.roots for name in protection.names)
 
 
 def boundary_hosts(policy: ResolvedPolicy) -> Iterator[tuple[str, int]]:

@@ -92,14 +92,6 @@ def _too_wide(method: str, found: list[Excess | Exposure]) -> ArtifactsTooWide:
     return ArtifactsTooWide(*lines, advice)
 
 
-def excesses(
-    policy: ResolvedPolicy, sandbox: ReadBack, findings: Mapping[str, RenderFinding]
-) -> Iterator[Excess]:
-    """Each such case. Takes time in proportion to the number of rules and protected names."""
-    policy = _with_closed_facts(policy)
-    yield from _excesses(policy, sandbox, findings, (*_denied_questions(policy), *_refused_calls(policy)))
-
-
 def _with_closed_facts(policy: ResolvedPolicy) -> ResolvedPolicy:
     """The gate makes names up, of which no recording says anything: nothing is there."""
     return replace(policy, facts=policy.facts.closed())

@@ -31,6 +31,7 @@ from sandwright.image.mirrors import Mirrors, redact_address
 from sandwright.locking import exclusive
 from sandwright.progress import SILENT, Progress
 from sandwright.registry.parallel import run_parallel
+from sandwright.rootfs.controlfields import control_paragraphs
 
 UPDATE_TIMEOUT = 600.0
 """Seconds for fetching the indices of a suite: about 10 MB for each architecture."""
@@ -235,10 +236,7 @@ class PrivateApt:
         if not names:
             return
         result = self._run_apt("apt-cache", "show", "--no-all-versions", *names)
-        for paragraph in result.stdout.decode().split("\n\n"):
-            fields = dict(re.findall(r"^([A-Za-z0-9-]+): (.*)$", paragraph, re.MULTILINE))
-            if fields:
-                yield fields
+        yield from control_paragraphs(result.stdout.decode())
 
     def _run_apt(self, *words: str, timeout: float = RESOLVE_TIMEOUT) -> process.Result:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("L")}

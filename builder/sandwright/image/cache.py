@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import shutil
 import stat
 import uuid
 from collections.abc import Iterator, Mapping
@@ -57,6 +58,13 @@ class Cache:
             return False
         except OSError as error:
             raise HostError(f"{path} in the cache can't be read: {error.strerror}") from error
+
+    def keep(self, file: BinaryIO, sha256: str, size: int) -> None:
+        """Add a copy of a file, whose content was verified, unless it is there. Raise HostError."""
+        if not self.holds(sha256, size, verify=True):
+            file.seek(0)
+            with self.adding(sha256) as copy:
+                shutil.copyfileobj(file, copy)
 
     def sweep(self) -> None:
         """Remove the leftovers of killed runs. Downloads in progress are locked, and stay."""

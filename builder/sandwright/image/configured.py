@@ -22,7 +22,6 @@ from typing import IO
 from sandwright import process
 from sandwright.errors import BuildError, CommandFailed, HostError
 from sandwright.host import MachineFacts
-from sandwright.image.deb import parse_control
 from sandwright.image.layer import LayerWriter
 from sandwright.image.packages import PackageSource
 from sandwright.image.repository import COMPONENT, Together, one_by_one, write_repository
@@ -30,6 +29,7 @@ from sandwright.image.residue import is_emptied, is_residue, normal
 from sandwright.image.scratch import scratch_directory
 from sandwright.image.tree import FileNode, PackageContents
 from sandwright.registry.failure import Cancelled
+from sandwright.rootfs.controlfields import control_paragraphs
 from sandwright.rootfs.tar.entry import WHITEOUT, EntryKind, show
 from sandwright.rootfs.tar.reader import TarReader
 from sandwright.visible import quoted
@@ -279,11 +279,8 @@ def _copy_archive(
 
 def _check_installed(system: DebianSystem, status: bytes) -> None:
     """Raise BuildError unless exactly the locked packages are installed and configured."""
-    installed: dict[str, Mapping[str, str]] = {}
-    for paragraph in status.decode("utf-8", "replace").split("\n\n"):
-        fields = parse_control(paragraph)
-        if fields:
-            installed[fields.get("Package", "")] = fields
+    paragraphs = control_paragraphs(status.decode("utf-8", "replace"))
+    installed = {fields.get("Package", ""): fields for fields in paragraphs}
     problems = [
         f"{source.name} {source.version} is {_package_state(installed, source.name)}"
         for source in system.sources

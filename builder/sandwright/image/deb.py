@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import BinaryIO
 
 from sandwright.errors import IntegrityError
+from sandwright.rootfs.controlfields import parse_control
 from sandwright.rootfs.tar.codec import Codec, decompressed
 from sandwright.rootfs.tar.entry import EntryKind, show
 from sandwright.rootfs.tar.limits import ArchiveLimits
@@ -27,7 +28,6 @@ _CODECS: Mapping[bytes, frozenset[Codec]] = {
     b".zst": frozenset({"zstd"}),
 }
 """Allowed compressions of a member. Debian 8 was the last with bzip2 and lzma."""
-_FIELD = re.compile(r"([!-9;-~]+):[ \t]*(.*)")
 
 
 class DebPackage:
@@ -87,19 +87,6 @@ class DebPackage:
         if self._copy is not None:
             stream = self._copy.member(stem, stream)
         return TarReader(stream, limits=limits, name=where)
-
-
-def parse_control(text: str) -> dict[str, str]:
-    """The fields of one paragraph of deb822 text. Other lines are dropped."""
-    found: dict[str, str] = {}
-    last = ""
-    for line in text.splitlines():
-        if line[:1] in (" ", "\t") and last:
-            found[last] += "\n" + line
-        elif match := _FIELD.fullmatch(line):
-            last = match[1]
-            found[last] = match[2].rstrip()
-    return found
 
 
 class PlainCopy:

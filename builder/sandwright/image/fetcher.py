@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from sandwright.image.baselock import BaseLock
 from sandwright.image.cache import Cache
 from sandwright.image.definition import ImageDefinition
-from sandwright.image.lock import Lock, LockedPackage
+from sandwright.image.lock import AnyLocked, Lock, LockedPackage
 from sandwright.image.lockednpm import LockedNpm
 from sandwright.image.lockedwheel import LockedWheel
 from sandwright.image.mirrors import Mirrors
@@ -49,9 +49,7 @@ class Fetcher:
 
     def fetch(self, packages: Sequence[LockedPackage], progress: Progress) -> dict[str, Path]:
         """The files of packages by SHA-256, each verified even when it is cached."""
-        missing = [package for package in packages if not self.cache.has(package, verify=True)]
-        if missing and self.store is not None:
-            missing = self.store.fetch(missing, self.cache, progress=progress)
+        missing = self._missing(packages, progress)
         if not missing:
             return {package.sha256: self.cache.path(package.sha256) for package in packages}
         mirrors = self.mirrors() if callable(self.mirrors) else self.mirrors
@@ -65,23 +63,22 @@ class Fetcher:
         self, wheels: Sequence[LockedWheel], target: PythonTarget, progress: Progress
     ) -> dict[str, Path]:
         """The files of wheels by SHA-256. pip downloads those that neither cache nor store has."""
-        missing = [each for each in wheels if not self.cache.holds(each.sha256, each.size, verify=True)]
-        if missing and self.store is not None:
-            missing = self.store.fetch(missing, self.cache, progress=progress)
-        if missing:
+        if missing := self._missing(wheels, progress):
             with progress.step(f"pip: {len(missing)} wheels", None):
                 fetch_wheels(missing, target, self.cache)
         return {each.sha256: self.cache.path(each.sha256) for each in wheels}
 
     def npm(self, packages: Sequence[LockedNpm], progress: Progress) -> dict[str, Path]:
         """The archives of npm's packages by SHA-256. npm downloads those that neither cache nor store has."""
-        missing = [each for each in packages if not self.cache.holds(each.sha256, each.size, verify=True)]
-        if missing and self.store is not None:
-            missing = self.store.fetch(missing, self.cache, progress=progress)
-        if missing:
+        if missing := self._missing(packages, progress):
             with progress.step(f"npm: {len(missing)} packages", None):
                 fetch_npm(missing, self.cache)
         return {each.sha256: self.cache.path(each.sha256) for each in packages}
+
+    def _missing(self, locked: Sequence[AnyLocked], progress: Progress) -> list[AnyLocked]:
+        """Those that neither the cache has, each verified, nor the store."""
+        missing = [each for each in locked if not self.cache.holds(each.sha256, each.size, verify=True)]
+        return self.store.fetch(missing, self.cache, progress=progress) if missing and self.store else missing
 
     def base(self, lock: BaseLock, platforms: Sequence[str], progress: Progress) -> RegistryImage:
         """The base that a lock pins, each blob verified even when it is cached."""

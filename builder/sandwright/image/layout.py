@@ -24,6 +24,7 @@ from sandwright.locking import exclusive
 from sandwright.outputs import disk_errors
 from sandwright.progress import SILENT, Progress
 from sandwright.rootfs.descriptor import Descriptor, canonical
+from sandwright.streams import write_all
 
 STAGING = ".building-"
 LAYOUT_FILE = b'{"imageLayoutVersion":"1.0.0"}'
@@ -152,10 +153,8 @@ class BlobWriter:
         """Take all of `data`. Raise HostError when it can't be written."""
         self._hash.update(data)
         self.size += len(data)
-        view = memoryview(data)
         with disk_errors(self._path):
-            while view:
-                view = view[os.write(self._fd, view) :]
+            write_all(self._fd, data)
 
     def close(self) -> None:
         """Sync the blob to disk, and compute its digest."""

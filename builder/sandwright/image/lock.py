@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 from sandwright.documents.checks import expected
 from sandwright.documents.decode import decode
@@ -101,6 +101,9 @@ class LockedPackage:
 
     def __str__(self) -> str:
         return f"{self.name} {self.version} ({self.architecture})"
+
+
+AnyLocked = TypeVar("AnyLocked", LockedPackage, LockedWheel, LockedNpm)
 
 
 @dataclass(frozen=True)
@@ -203,27 +206,21 @@ def parse_lock(raw: bytes, *, file: str) -> Lock:
     return Lock(read.definition, read.suite, read.epoch, read.platforms, read.wheels, read.npm)
 
 
-def _distinct_wheels(wheels: tuple[LockedWheel, ...]) -> tuple[LockedWheel, ...]:
-    names = [wheel.name for wheel in wheels]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise ValueError(f"holds twice: {', '.join(twice)}")
-    return tuple(sorted(wheels))
+def _distinct_by(name: str) -> ValueCheck:
+    """A list, sorted, in which no two have the same value of an attribute."""
+
+    def check(listed: tuple[Any, ...]) -> tuple[Any, ...]:
+        values = [getattr(each, name) for each in listed]
+        if twice := sorted({value for value in values if values.count(value) > 1}):
+            raise ValueError(f"holds twice: {', '.join(twice)}")
+        return tuple(sorted(listed))
+
+    return ValueCheck(check)
 
 
-def _distinct_paths(packages: tuple[LockedNpm, ...]) -> tuple[LockedNpm, ...]:
-    paths = [package.path for package in packages]
-    if twice := sorted({path for path in paths if paths.count(path) > 1}):
-        raise ValueError(f"holds twice: {', '.join(twice)}")
-    return tuple(sorted(packages))
-
-
-def _distinct_names(packages: tuple[LockedPackage, ...]) -> tuple[LockedPackage, ...]:
+def _check_has_packages(packages: tuple[LockedPackage, ...]) -> tuple[LockedPackage, ...]:
     if not packages:
         raise ValueError("must be a list that is not empty")
-    names = [package.name for package in packages]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise ValueError(f"holds twice: {', '.join(twice)}")
     return packages
 
 
@@ -258,13 +255,16 @@ class _LockFile:
     suite: Suite
     epoch: Time
     platforms: Annotated[
-        dict[PlatformName, Annotated[tuple[LockedPackage, ...], ValueCheck(_distinct_names)]],
+        dict[
+            PlatformName,
+            Annotated[tuple[LockedPackage, ...], ValueCheck(_check_has_packages), _distinct_by("name")],
+        ],
         ValueCheck(_of_their_platform),
     ]
-    wheels: dict[PlatformName, Annotated[tuple[LockedWheel, ...], ValueCheck(_distinct_wheels)]] = field(
+    wheels: dict[PlatformName, Annotated[tuple[LockedWheel, ...], _distinct_by("name")]] = field(
         default_factory=dict
     )
-    npm: dict[PlatformName, Annotated[tuple[LockedNpm, ...], ValueCheck(_distinct_paths)]] = field(
+    npm: dict[PlatformName, Annotated[tuple[LockedNpm, ...], _distinct_by("path")]] = field(
         default_factory=dict
     )
 

@@ -17,6 +17,7 @@ from sandwright.environment import MIRROR
 from sandwright.errors import HostError, UsageError
 from sandwright.image.lock import ARCHIVES
 from sandwright.image.logins import AptLogin, machine_logins
+from sandwright.rootfs.controlfields import control_paragraphs
 
 VARIABLE = MIRROR.name
 HINT = (
@@ -173,8 +174,7 @@ def _apk_repositories() -> tuple[str, ...]:
 def _labels(targets: str) -> dict[str, tuple[str, str]]:
     """Origin and label by address, from apt's release files."""
     found = {}
-    for paragraph in targets.split("\n\n"):
-        fields = dict(re.findall(r"^([A-Za-z-]+): (.*)$", paragraph, re.MULTILINE))
+    for fields in control_paragraphs(targets):
         if fields.get("Origin"):
             found[fields.get("Repo-URI", "").rstrip("/")] = (fields["Origin"], fields.get("Label", ""))
     return found

@@ -238,9 +238,5 @@ def _cache_archive(path: Path, entry: _Entry, cache: Cache) -> tuple[int, str]:
             )
         file.seek(0)
         sha256, size = hashlib.file_digest(file, "sha256").hexdigest(), path.stat().st_size
-        if not cache.holds(sha256, size, verify=True):
-            file.seek(0)
-            with cache.adding(sha256) as copy:
-                while chunk := file.read(1 << 20):
-                    copy.write(chunk)
+        cache.keep(file, sha256, size)
     return size, sha256

@@ -10,13 +10,10 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
 
 from sandwright.image.cache import Cache
 from sandwright.image.layoutrepository import open_readable
-from sandwright.image.lock import LanguagePackage, LockedPackage
-from sandwright.image.lockednpm import LockedNpm
-from sandwright.image.lockedwheel import LockedWheel
+from sandwright.image.lock import AnyLocked, LanguagePackage, LockedPackage
 from sandwright.image.registrybase import CacheStore
 from sandwright.progress import SILENT, Progress
 from sandwright.registry.parallel import run_parallel
@@ -33,9 +30,6 @@ _MEDIA_TYPES = {
 }
 
 
-_Locked = TypeVar("_Locked", LockedPackage, LockedWheel, LockedNpm)
-
-
 @dataclass(frozen=True)
 class PackageStore:
     """A package store. `name` is for messages; `open` connects."""
@@ -44,8 +38,8 @@ class PackageStore:
     open: Callable[[], AbstractContextManager[Repository]]
 
     def fetch(
-        self, packages: Iterable[_Locked], cache: Cache, *, progress: Progress = SILENT
-    ) -> list[_Locked]:
+        self, packages: Iterable[AnyLocked], cache: Cache, *, progress: Progress = SILENT
+    ) -> list[AnyLocked]:
         """Fetch the packages that it has into the cache, each compared with its digest; return the rest.
 
         Raise RegistryError, and WrongContent for other bytes.

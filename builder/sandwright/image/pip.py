@@ -162,9 +162,5 @@ def _cache_wheel(path: Path, cache: Cache) -> LockedWheel:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
         name, version, *_ = path.name.split("-")
         wheel = LockedWheel(normalised(name), version, path.stat().st_size, digest, path.name)
-        if not cache.holds(digest, wheel.size, verify=True):
-            file.seek(0)
-            with cache.adding(digest) as copy:
-                while chunk := file.read(1 << 20):
-                    copy.write(chunk)
+        cache.keep(file, digest, wheel.size)
     return wheel

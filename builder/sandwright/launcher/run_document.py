@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sandwright.launcher.plan import Words, document_bytes, parse_document
+from sandwright.launcher.plan import Words, document_bytes
 
 HEAD = ("sandwright-run", "1")
 
@@ -42,11 +42,6 @@ class RunDocument:
 def run_document_bytes(document: RunDocument) -> bytes:
     """The document as it is written. Raise RenderError for NUL in a word."""
     return document_bytes(document, HEAD)
-
-
-def parse_run_document(content: bytes) -> RunDocument:
-    """Read what `run_document_bytes` wrote. Raise RenderError for all else."""
-    return parse_document(RunDocument, content, HEAD)
 
 
 def workspace_words(copies: Mapping[str, str]) -> Words:

@@ -25,7 +25,7 @@ from sandwright.policy.hosts import HostIndex, HostPattern, listed_pattern
 from sandwright.policy.layers import merged
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.names import PRESETS, SECCOMP_PROFILES
-from sandwright.policy.paths import ancestors, below, canonical, is_inside
+from sandwright.policy.paths import ancestors, canonical, is_inside
 from sandwright.policy.resolved import Network, ResolvedPolicy, Shim
 from sandwright.policy.secretnames import why_secret
 
@@ -280,7 +280,7 @@ def _paths(policy: ResolvedPolicy, baseline: ResolvedPolicy) -> Iterator[Looseni
         rule.path for rule in policy.filesystem.rules if rule.origin != "protected"
     )  # that only takes away
     excepted = (each.path for each in policy.filesystem.unprotected)
-    theirs = set(_decided(baseline))
+    theirs = set(baseline.filesystem.ruled_paths())
     caches = canonical(policy.facts.variables["CACHE"], policy.facts)
     paths = (path for path in (*own, *excepted, *theirs) if not is_inside(path, caches))
     for path in dict.fromkeys(paths):
@@ -307,14 +307,6 @@ def _is_implied(path: str, listed: Collection[str], decided: Collection[str]) ->
         if above in decided:
             return False
     return False
-
-
-def _decided(policy: ResolvedPolicy) -> Iterator[str]:
-    """The canonical paths at which a policy says something, protected names that don't exist among them."""
-    files = policy.filesystem
-    yield from (rule.path for rule in (*files.rules, *files.startup))
-    for protection in files.protections:
-        yield from (below(root, name.value) for root in protection.roots for name in protection.names)
 
 
 def _limits(policy: ResolvedPolicy, baseline: ResolvedPolicy) -> Iterator[Loosening]:

@@ -64,7 +64,6 @@ class _PathLimits:
     """The floor's rules, and what they let be read and written at most."""
 
     def __init__(self, floor: MergedSettings, filesystem: Filesystem, resolver: PathResolver) -> None:
-        self._floor = floor
         # What the floor spells wrong is a fault of the policy that it is part of, found there.
         quiet = PathResolver(resolver.facts, Faults())
         self.rules = tuple(quiet.listed(floor))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from sandwright.errors import UsageError
@@ -25,7 +25,7 @@ from sandwright.policy.names import (
     WorkspaceMode,
 )
 from sandwright.policy.path_resolver import Unprotected
-from sandwright.policy.paths import canonical, is_inside
+from sandwright.policy.paths import below, canonical, is_inside
 from sandwright.policy.phrasing import quoted
 from sandwright.policy.provenance import BUILT_IN, PolicySource, Sourced
 from sandwright.policy.rules import PathRule, PathRules, Protection
@@ -62,6 +62,12 @@ class Filesystem:
     def reads_all(self) -> bool:
         """Whether the root of the host can be read, and so all that nothing denies."""
         return self.tree.allows("read", "/")
+
+    def ruled_paths(self) -> Iterator[str]:
+        """The canonical paths that rules are about, protected names that don't exist among them."""
+        yield from (rule.path for rule in (*self.rules, *self.startup))
+        for protection in self.protections:
+            yield from (below(root, name.value) for root in protection.roots for name in protection.names)
 
 
 @dataclass(frozen=True)

@@ -57,18 +57,6 @@ ANONYMOUS: CredentialSource = _Anonymous()
 
 
 @dataclass(frozen=True)
-class StaticCredentials:
-    """One credential, for one host."""
-
-    host: str
-    credential: Credential
-
-    def find(self, host: str, repository: str) -> Credential | None:  # noqa: ARG002
-        """See `CredentialSource`."""
-        return self.credential if host == self.host else None
-
-
-@dataclass(frozen=True)
 class AuthFiles:
     """Auth files, in order of precedence. Missing files are skipped."""
 

@@ -14,7 +14,7 @@ from typing import BinaryIO, Protocol
 from sandwright.errors import ArchiveRefused
 from sandwright.progress import SILENT, Progress, ProgressStep
 from sandwright.registry.graph import ImageGraph, PlatformFilter, walk
-from sandwright.registry.parallel import JOBS, run_parallel
+from sandwright.registry.parallel import run_parallel
 from sandwright.registry.repository import LARGEST_DOCUMENT, RawManifest, Repository
 from sandwright.rootfs.descriptor import Descriptor
 
@@ -41,7 +41,6 @@ def pull(
     store: ContentStore,
     *,
     platforms: PlatformFilter = lambda _: True,
-    jobs: int = JOBS,
     progress: Progress = SILENT,
 ) -> ImageGraph:
     """Pull the image that a tag or digest names into a store, only for the `platforms` platforms.
@@ -51,7 +50,7 @@ def pull(
     """
     root = repository.manifest(what)
     keep_document(store, root)
-    return pull_pinned(repository, root.descriptor, store, platforms=platforms, jobs=jobs, progress=progress)
+    return pull_pinned(repository, root.descriptor, store, platforms=platforms, progress=progress)
 
 
 def pull_pinned(
@@ -60,7 +59,6 @@ def pull_pinned(
     store: ContentStore,
     *,
     platforms: PlatformFilter = lambda _: True,
-    jobs: int = JOBS,
     progress: Progress = SILENT,
 ) -> ImageGraph:
     """Pull an image by its descriptor. When the store has all of it, the registry is not contacted."""
@@ -75,7 +73,7 @@ def pull_pinned(
         return document.content
 
     graph = walk(root, load, str(repository), platforms=platforms)
-    fetch_blobs(repository, graph.blobs, store, jobs=jobs, progress=progress)
+    fetch_blobs(repository, graph.blobs, store, progress=progress)
     return graph
 
 
@@ -84,7 +82,6 @@ def fetch_blobs(
     blobs: Sequence[Descriptor],
     store: ContentStore,
     *,
-    jobs: int = JOBS,
     progress: Progress = SILENT,
 ) -> None:
     """Pull the blobs that a store lacks, each verified against its digest."""
@@ -94,7 +91,7 @@ def fetch_blobs(
     largest_first = sorted(missing, key=lambda each: -each.size)
     with progress.step(f"pull {repository}", sum(blob.size for blob in missing)) as step:
         tasks = [partial(_fetch_blob, repository, store, step, blob) for blob in largest_first]
-        run_parallel(tasks, stop=repository.client.transport.stop, jobs=jobs)
+        run_parallel(tasks, stop=repository.client.transport.stop)
 
 
 def _fetch_blob(repository: Repository, store: ContentStore, step: ProgressStep, blob: Descriptor) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from sandwright.digests import sha256
-from sandwright.image.deb import parse_control
+from sandwright.rootfs.controlfields import control_paragraphs
 
 _AS_SPDX = """
     AFL-2.1 AFL-3.0 Apache-1.1 Apache-2.0 Artistic-2.0 BSD-1-Clause BSD-2-Clause BSD-3-Clause BSD-4-Clause
@@ -78,7 +78,7 @@ def copyright_licence(text: str) -> Licence:
 
 def debian_licence(text: str) -> Licence:
     """The licence that a machine-readable copyright file states: all of those in it."""
-    paragraphs = [parse_control(each) for each in re.split(r"\n[ \t]*\n", text.replace("\r\n", "\n"))]
+    paragraphs = list(control_paragraphs(text))
     if not paragraphs or "Format" not in paragraphs[0]:
         return UNKNOWN
     stated = [

@@ -15,7 +15,6 @@ from typing import Literal
 
 from sandwright.errors import BuildError
 from sandwright.image import lock
-from sandwright.image.deb import parse_control
 from sandwright.image.tree import FileTree
 from sandwright.release.contents import ImageContents
 from sandwright.release.licences import UNKNOWN, Licence, copyright_licence, spdx_licence
@@ -30,6 +29,7 @@ from sandwright.release.relations import (
     resolve_dependencies,
     unmet_dependencies,
 )
+from sandwright.rootfs.controlfields import apk_paragraphs, control_paragraphs
 
 STATUS = b"var/lib/dpkg/status"
 STATUS_D = b"var/lib/dpkg/status.d/"
@@ -251,8 +251,7 @@ _Files = Mapping[bytes, tuple[str, str] | None]
 
 
 def _dpkg_claims(raw: bytes, files: Callable[[str, str], _Files]) -> Iterator[_Claim]:
-    for paragraph in raw.decode("utf-8", "replace").split("\n\n"):
-        fields = parse_control(paragraph)
+    for fields in control_paragraphs(raw.decode("utf-8", "replace")):
         state = fields.get("Status", "install ok installed")
         if "Package" not in fields or not state.endswith(" installed"):
             continue
@@ -295,8 +294,7 @@ def _conffiles(text: str) -> Iterator[tuple[bytes, tuple[str, str]]]:
 
 def _apk_claims(text: str) -> Iterator[_Claim]:
     """Paragraphs of lines `X:value` (apk's database, version 2): F a folder, R a file in it, Z its sum."""
-    for paragraph in text.split("\n\n"):
-        lines = [(line[0], line[2:]) for line in paragraph.splitlines() if line[1:2] == ":"]
+    for lines in apk_paragraphs(text):
         fields = {key: value for key, value in reversed(lines) if key not in "FRZaM"}
         if "P" not in fields:
             continue

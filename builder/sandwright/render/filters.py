@@ -40,14 +40,13 @@ def oci_filter(
     host_sockets: bool,
     caps: Collection[str] = (),
     arch: Sequence[Architecture] = BOTH,
-    comments: bool = False,
 ) -> Json:
     """The filter as `linux.seccomp` of the OCI runtime specification, which Docker and Podman read too.
 
-    Arguments and errors are those of `engine_profile`; `comments` is that of `oci_json`.
+    Arguments and errors are those of `engine_profile`.
     """
     chosen = engine_profile(policy, host_sockets=host_sockets, caps=caps, arch=arch)
-    return oci_json(chosen, comments=comments)
+    return oci_json(chosen)
 
 
 def asking_filter(

@@ -52,11 +52,6 @@ class Action:
         return self.kind.value | self.data
 
     @property
-    def kills(self) -> bool:
-        """Whether the caller does not come back from the call."""
-        return self.kind in (ActionKind.KILL_PROCESS, ActionKind.KILL_THREAD)
-
-    @property
     def lets_run(self) -> bool:
         """Whether the kernel carries the call out: by itself, or unless someone who watches objects."""
         return self.kind in (ActionKind.ALLOW, ActionKind.LOG, ActionKind.TRACE, ActionKind.NOTIFY)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -262,18 +262,25 @@ def _granted_note(subject: ProofSubject) -> str:
 
 
 def _prove_probes(probes: Sequence[Probe], sandbox: RenderedSandbox) -> Iterator[ProbeOutcome]:
-    """The verdict on whether it starts at all, then on each probe: those that bear company in one start.
-
-    Those that don't come first: a breach in the others could take away what later starts need.
-    """
-    tried = [probe for probe in probes if not probe.skip]
-    answers = {probe.name: answers_of([probe], sandbox)[1][0] for probe in tried if probe.alone}
-    together = [probe for probe in tried if not probe.alone]
-    batch, shared = answers_of(together, sandbox)
-    answers |= {probe.name: probe_answers for probe, probe_answers in zip(together, shared, strict=True)}
+    """The verdict on whether it starts at all, then on each probe."""
+    batch, answers = attempted(probes, sandbox)
     yield start_outcome(batch, sandbox)
     for probe in probes:
         yield judge(probe, sandbox.method, answers.get(probe.name, ()))
+
+
+def attempted(
+    probes: Sequence[Probe], sandbox: RenderedSandbox
+) -> tuple[Batch, Mapping[str, tuple[ProbeAnswer, ...]]]:
+    """The start that most probes share, and the answers to all that are not skipped, by name.
+
+    Probes that bear no company come first: a breach in the others could take away what later starts need.
+    """
+    tried = [probe for probe in probes if not probe.skip]
+    alone = {probe.name: answers_of([probe], sandbox)[1][0] for probe in tried if probe.alone}
+    together = [probe for probe in tried if not probe.alone]
+    batch, shared = answers_of(together, sandbox)
+    return batch, alone | {probe.name: answers for probe, answers in zip(together, shared, strict=True)}
 
 
 def answers_of(

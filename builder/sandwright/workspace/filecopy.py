@@ -9,6 +9,7 @@ import time
 
 from sandwright.errors import HostError
 from sandwright.rootfs.tar.entry import show
+from sandwright.streams import write_all
 from sandwright.workspace.base import Entry
 from sandwright.workspace.below import CHUNK, copied_mode, stamp_of, text_digest
 
@@ -67,12 +68,6 @@ def copy_content(source: int, sink: int, status: os.stat_result) -> str:
     if sparse:
         os.ftruncate(sink, size)
     return digest.hexdigest()
-
-
-def write_all(fd: int, rest: bytes) -> None:
-    """Write all of it. Raise OSError, for a full disk."""
-    while rest:
-        rest = rest[os.write(fd, rest) :]
 
 
 def set_attributes(fd: int, like: os.stat_result, *, mode: int) -> None:

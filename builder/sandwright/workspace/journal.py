@@ -20,9 +20,10 @@ from sandwright.documents import strictjson
 from sandwright.errors import HostError, UsageError
 from sandwright.questions import ENTRIES
 from sandwright.rootfs.unpacking.removal import OPEN_DIRECTORY, remove
+from sandwright.streams import write_all
 from sandwright.workspace.below import OPEN_FILE, PathState, closing, text_digest
 from sandwright.workspace.destination import PART
-from sandwright.workspace.filecopy import NEW_FILE, copy_content, write_all
+from sandwright.workspace.filecopy import NEW_FILE, copy_content
 from sandwright.workspace.replacing import Slot, unlink_at
 from sandwright.workspace.store import Workspace
 

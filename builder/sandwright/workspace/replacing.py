@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
+from sandwright.streams import write_all
 from sandwright.workspace.below import (
     LARGEST,
     OPEN_FILE,
@@ -29,7 +30,7 @@ from sandwright.workspace.below import (
     text_digest,
 )
 from sandwright.workspace.exchange import Unsupported, exchange, hold_off_writers, rename_new
-from sandwright.workspace.filecopy import NEW_FILE, copy_content, write_all
+from sandwright.workspace.filecopy import NEW_FILE, copy_content
 
 CHANGED = "it was changed in the project, too"
 MADE = "it was made in the project, too"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import queue
 import time
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from sandwright_kubernetes.connection import PATIENCE, ApiRefused, ApiUnreachabl
 from sandwright_kubernetes.fleets.records import FleetRecord
 from sandwright_kubernetes.fleets.tally import SeenPod, Tally, waiting_reasons
 from sandwright_kubernetes.fleets.watching import Watched, WatchEvent, list_all, watching, with_query
-from sandwright_kubernetes.jobrun import REMOVE_LIMIT
+from sandwright_kubernetes.jobrun import REMOVE_LIMIT, warnings_of
 from sandwright_kubernetes.objects import differences, field, path_of, rows, text
 
 Json = dict[str, Any]
@@ -244,9 +243,4 @@ class _Following:
     def _job_warnings(self) -> list[str]:
         """What the cluster tells of the Job, such as a quota that is used up."""
         record = self._fleet.record
-        selector = f"involvedObject.name={record.job_name},type=Warning"
-        path = f"/api/v1/namespaces/{record.namespace}/events"
-        with contextlib.suppress(ApiRefused):
-            listed = self._fleet.connection.ask("GET", path, fieldSelector=selector, limit="5")
-            return [text(each, "message") for each in rows(listed, "items")]
-        return []
+        return warnings_of(self._fleet.connection, record.namespace, record.job_name)

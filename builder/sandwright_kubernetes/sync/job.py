@@ -10,7 +10,7 @@ import copy
 from typing import Any
 
 from sandwright_kubernetes.copier import COPIER
-from sandwright_kubernetes.pod import TMP_LIMIT, UID
+from sandwright_kubernetes.pod import TMP_LIMIT, UID, closed_container
 
 PROGRAM = f"/{COPIER.name}"
 RETURN = "return"
@@ -67,14 +67,7 @@ def _sync_container(name: str, image: str, command: list[str], mount: Json) -> J
         "imagePullPolicy": "IfNotPresent",
         "command": command,
         "resources": copy.deepcopy(_LIMITS),
-        "securityContext": {
-            "privileged": False,
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "runAsUser": UID,
-            "runAsGroup": UID,
-            "capabilities": {"drop": ["ALL"]},
-        },
+        "securityContext": {"runAsUser": UID, "runAsGroup": UID, **closed_container()},
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [mount],
     }

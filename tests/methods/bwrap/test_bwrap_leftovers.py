@@ -20,7 +20,7 @@ from sandwright.errors import HostError
 from sandwright.methods import registry
 from sandwright.methods.contract import Leftover
 from sandwright.methods.shared.launched import status_numbers
-from session.conftest import eventually
+from support.waiting import until
 
 pytestmark = pytest.mark.needs("bwrap")
 
@@ -49,7 +49,7 @@ def _waiting(*, whole_pipe: bool, program: str = "bwrap") -> Iterator[tuple[subp
     )
     handle = -1
     try:
-        eventually(lambda: _first(waiting.pid) != 0, "bubblewrap has no child")
+        until(lambda: _first(waiting.pid) != 0, "bubblewrap has no child")
         handle = os.pidfd_open(first := _first(waiting.pid))
         yield waiting, first
     finally:
@@ -67,10 +67,10 @@ def test_one_that_waits_for_nobody_is_ended() -> None:
         assert str(first) not in _found(), "its bubblewrap is there"
         bwrap.kill()
         bwrap.wait()
-        eventually(lambda: _is_found_or_ended(first), "it is not found")
+        until(lambda: _is_found_or_ended(first), "it is not found")
         with contextlib.suppress(HostError):
             registry.backend("bwrap").remove(Leftover("bwrap", "process", str(first)))
-        eventually(lambda: _has_ended(first), "it is still there")
+        until(lambda: _has_ended(first), "it is still there")
 
 
 def _has_ended(process: int) -> bool:
@@ -89,14 +89,14 @@ def test_one_whose_bubblewrap_has_another_name_is_not(tmp_path: Path) -> None:
         assert str(first) not in _found()
         bwrap.kill()
         bwrap.wait()
-        eventually(lambda: _is_found_or_ended(first), "it is not found")
+        until(lambda: _is_found_or_ended(first), "it is not found")
 
 
 def test_one_that_another_program_can_let_go_is_not() -> None:
     with _waiting(whole_pipe=False) as (bwrap, first):
         bwrap.kill()
         bwrap.wait()
-        eventually(lambda: _parent(first) != bwrap.pid, "it has no other parent")
+        until(lambda: _parent(first) != bwrap.pid, "it has no other parent")
         assert str(first) not in _found()
         with pytest.raises(HostError):
             registry.backend("bwrap").remove(Leftover("bwrap", "process", str(first)))

@@ -19,8 +19,10 @@ from pathlib import Path
 
 import pytest
 
-from session.conftest import SANDWRIGHT, Project, eventually, processes_with
+from session.conftest import SANDWRIGHT, Project
+from support.processtrees import naming
 from support.thorough import THOROUGH
+from support.waiting import until
 
 pytestmark = pytest.mark.needs("bwrap")
 
@@ -132,7 +134,7 @@ def test_signals_end_a_command_that_does_not_care(project: Project, number: int,
     running.send_signal(number)
     running.communicate(timeout=60)
     assert running.returncode == status
-    eventually(lambda: project.tree() == before, "a cover is left")
+    until(lambda: project.tree() == before, "a cover is left")
     assert project.records() == []
 
 
@@ -143,14 +145,14 @@ def test_kill_leaves_nothing(project: Project, target: str) -> None:
     running = project.start("sh", "-c", f"echo up; sleep 50; : {marker}", options=("--time", "60s"))
     assert running.stdout is not None
     assert running.stdout.readline() == b"up\n"
-    assert processes_with(marker.encode())
+    assert naming(marker)
     assert len(project.records()) == 1
     children = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
     os.kill(running.pid if target == "run" else int(children[0]), signal.SIGKILL)
     running.communicate(timeout=60)
     assert running.returncode == (-signal.SIGKILL if target == "run" else 137)
-    eventually(lambda: not processes_with(marker.encode()), "the sandbox goes on")
-    eventually(lambda: project.tree() == before, "a cover is left")
+    until(lambda: not naming(marker), "the sandbox goes on")
+    until(lambda: project.tree() == before, "a cover is left")
     assert project.run("true").returncode == 0
     assert project.records() == []
 
@@ -172,7 +174,7 @@ def test_many_at_once(project: Project) -> None:
     assert [(each.returncode, each.stdout, _said(each.stderr)) for each in ended] == [
         (3, f"{n}\n".encode(), []) for n in range(many)
     ]
-    eventually(lambda: project.tree() == before, "a cover is left")
+    until(lambda: project.tree() == before, "a cover is left")
     assert project.records() == []
 
 
@@ -302,5 +304,5 @@ def test_interrupted_before_it_starts(project: Project) -> None:
         time.sleep(delay)
         running.terminate()
         assert running.wait(timeout=60) != 0
-    eventually(lambda: not processes_with(b"47.125"), "a sandbox goes on")
-    eventually(lambda: project.tree() == before, "a cover is left")
+    until(lambda: not naming(b"47.125"), "a sandbox goes on")
+    until(lambda: project.tree() == before, "a cover is left")

@@ -8,7 +8,6 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,6 +28,7 @@ from support.cgroups import needs_groups
 from support.goldens import write_artifacts
 from support.outerimages import OuterHost, outer_host, unpacked_root
 from support.thorough import representative
+from support.waiting import eventually
 
 POLICY = """\
 schema: 1
@@ -284,9 +284,7 @@ def test_nothing_is_left_of_a_killed_launcher(sandbox: Sandbox) -> None:
         assert running.stdout.readline() == b"there\n"
         assert len(sandbox.containers()) == 1
         os.kill(running.pid, signal.SIGKILL)
-        until = time.monotonic() + LIMIT
-        while sandbox.left() and time.monotonic() < until:
-            time.sleep(0.1)
+        eventually(lambda: not sandbox.left(), within=LIMIT)
     assert sandbox.left() == []
 
 

@@ -12,7 +12,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -30,7 +29,9 @@ from sandwright.verify.command import methods_to_prove
 from sandwright.verify.sandbox import RenderedSandbox, materialize, probe_environment
 from support import interpreters
 from support.enginehosts import engine_host
+from support.processtrees import children, naming
 from support.proving import red, resolver
+from support.waiting import eventually
 from support.weakening import ALLOW_ALL, launcher, replaced
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Landlock is Linux'")
@@ -88,13 +89,6 @@ def _shell(sandbox: RenderedSandbox, script: str) -> subprocess.CompletedProcess
         [sandbox.launcher, "/bin/sh", "-c", script],
         capture_output=True, text=True, timeout=WAIT, check=False, env=dict(sandbox.environment),
     )  # fmt: skip
-
-
-def _eventually(true: Callable[[], bool]) -> bool:
-    until = time.monotonic() + WAIT
-    while not true() and time.monotonic() < until:
-        time.sleep(0.02)
-    return true()
 
 
 # What the filter closes.
@@ -240,7 +234,7 @@ def test_what_appears_at_a_denied_path_stays_hidden(sandbox: Made, tmp_path: Pat
         [made.launcher, "/bin/sh", "-c", script],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(made.environment),
     ) as running:  # fmt: skip
-        assert _eventually((tmp_path / "project/go").exists)
+        assert eventually((tmp_path / "project/go").exists)
         (tmp_path / "seen/later").mkdir()
         (tmp_path / "seen/later/word").write_text("secret")
         (tmp_path / "seen/deep/er").mkdir(parents=True)
@@ -268,7 +262,7 @@ def test_ways_past_names(sandbox: Made, tmp_path: Path) -> None:
     with subprocess.Popen(command, cwd=hidden, env={"SECRET": word}) as outside:
         try:
             proc = f"/proc/{outside.pid}"
-            assert _eventually(lambda: word.encode() in Path(f"{proc}/environ").read_bytes()), "the control"
+            assert eventually(lambda: word.encode() in Path(f"{proc}/environ").read_bytes()), "the control"
             assert Path(f"{proc}/cwd/word").read_text() == "hidden", "the control"
             tried = [
                 ("read", f"/proc/self/root{hidden}/word"),
@@ -340,18 +334,6 @@ def test_a_variable_in_the_temporary_directory_names_the_runs_own(sandbox: Made)
 # How runs end.
 
 
-def _of(mark: str) -> list[int]:
-    """The processes that have a word among their arguments, this one apart."""
-    found = []
-    for each in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            if mark.encode() in each.read_bytes() and int(each.parent.name) != os.getpid():
-                found.append(int(each.parent.name))
-        except OSError:
-            continue
-    return found
-
-
 ESCAPING = """\
 import os, sys, time
 mark = sys.argv[1]
@@ -377,21 +359,14 @@ def _escaping(sandbox: RenderedSandbox, mark: str, ready: Path, seconds: float) 
     return [str(sandbox.launcher), *words]
 
 
-def _children(pid: int) -> list[int]:
-    try:
-        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    except OSError:
-        return []
-
-
 @pytest.mark.parametrize("how", ["exit", "term", "launcher", "keeper", "both"])
 def test_nothing_is_left(sandbox: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
     """Sessions, process groups and parents of one's own, and a process that forks and ends all the time."""
     made, mark, ready = sandbox(), f"mark-{uuid.uuid4().hex}", tmp_path / "project/ready"
     argv = _escaping(made, mark, ready, 0.2 if how == "exit" else 600)
     with subprocess.Popen(argv, env=dict(made.environment), stderr=subprocess.DEVNULL) as running:
-        assert _eventually(ready.exists)
-        keeper = next((each for each in _children(running.pid) if _children(each)), 0)
+        assert eventually(ready.exists)
+        keeper = next((each for each in children(running.pid) if children(each)), 0)
         if how == "both":
             os.kill(running.pid, signal.SIGSTOP)  # so that it doesn't see the keeper's end
         for pid, number in {
@@ -403,11 +378,11 @@ def test_nothing_is_left(sandbox: Made, tmp_path: Path, monkeypatch: pytest.Monk
         }[how]:
             os.kill(pid, number)
         running.wait(WAIT)
-    assert _eventually(lambda: not _of(mark)), _of(mark)
+    assert eventually(lambda: not naming(mark)), naming(mark)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "state"))
     backend = Landlock()
     count = 2 if how == "both" else 0
-    assert _eventually(lambda: len([*backend.leftovers(())]) == count), [*backend.leftovers(())]
+    assert eventually(lambda: len([*backend.leftovers(())]) == count), [*backend.leftovers(())]
     for each in backend.leftovers(()):
         backend.remove(each)
     assert not list(backend.leftovers(()))

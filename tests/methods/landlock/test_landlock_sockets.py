@@ -15,10 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from session.conftest import SANDWRIGHT, WAIT, Project, eventually
+from session.conftest import SANDWRIGHT, WAIT, Project
 from session.hostsockets import Host
 from session.test_own_sockets import INSIDE
 from support import interpreters
+from support.waiting import until
 
 LACKING = ("filesystem.protect", "filesystem.attributes", "process.kernel")
 
@@ -120,7 +121,7 @@ def test_own_ones_work_and_the_hosts_are_closed(project: Project, shown: Path, h
     with socket.socket(socket.AF_UNIX) as end:  # it would have
         end.connect(hosts[1])
         assert end.recv(1) == b""
-    eventually(lambda: hosts[1] in host.heard, hosts[1])
+    until(lambda: hosts[1] in host.heard, hosts[1])
 
 
 MANAGER = """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import pytest
 from sandwright.api import Policy
 from sandwright.egress import proxy
 from sandwright.policy.collect import collect_facts
-from support.netlab import WORLD, hosts_file, lab
+from support.netlab import WORLD, lab, placed_hosts_file
 from support.ownedprojects import POLICY, Project
 from support.rundocuments import launching, proxied
 
@@ -26,11 +25,7 @@ def names() -> Iterator[Path]:
     """Where squid can read it as another user."""
     if os.geteuid() != 0:
         pytest.skip("making network namespaces with addresses takes root")
-    with tempfile.TemporaryDirectory(prefix="sandwright-names-") as folder:
-        Path(folder).chmod(0o755)
-        path = Path(folder, "hosts")
-        path.write_text(hosts_file({WORLD: "web.example other.example"}))
-        path.chmod(0o644)
+    with placed_hosts_file({WORLD: "web.example other.example"}) as path:
         yield path
 
 

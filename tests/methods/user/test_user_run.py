@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,7 +18,9 @@ from sandwright.session.events import DeniedCall, RunDenied, read_events
 from session.conftest import SANDWRIGHT
 from support import plantedcalls
 from support.ownedprojects import POLICY, WAIT, Project
+from support.processtrees import naming
 from support.rundocuments import launching
+from support.waiting import until
 
 STATUS = ["Uid", "Gid", "Groups", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp"]
 
@@ -27,25 +28,6 @@ STATUS = ["Uid", "Gid", "Groups", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAm
 def _status(said: str) -> dict[str, str]:
     lines = (line.split(":", 1) for line in said.splitlines() if ":" in line)
     return {name: value.strip() for name, value in lines if name in STATUS}
-
-
-def _runs(text: str) -> list[str]:
-    """The processes of the machine that name a word which only this test has."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except OSError:
-            continue
-        found += [f"{entry.name}: {line}"] if text in line and int(entry.name) != os.getpid() else []
-    return found
-
-
-def _until(said: Callable[[], bool], what: str) -> None:
-    until = time.monotonic() + WAIT
-    while not said():
-        assert time.monotonic() < until, what
-        time.sleep(0.02)
 
 
 def test_it_is_the_account_and_nothing_more(project: Project) -> None:
@@ -174,7 +156,7 @@ def test_time_is_up(project: Project) -> None:
     said = project.run("sh", "-c", "setsid sleep 3141 & sleep 3142", launcher=launcher)
     assert said.returncode == 124
     assert b"the time is up" in said.stderr
-    assert _runs("sleep 314") == []
+    assert naming("sleep\0314") == {}
     assert project.run("true", launcher=launcher).returncode == 0
 
 
@@ -209,9 +191,9 @@ def test_nothing_outlives_the_launcher(project: Project, number: signal.Signals)
         assert started.stdout is not None
         assert started.stdout.readline() == b"begun\n"
         started.send_signal(number)
-    _until(lambda: _runs(word) == [], "it goes on")
+    until(lambda: naming(word) == {}, "it goes on")
     placeholders = (project.root / ".bashrc", project.root / ".git/commondir")
-    _until(lambda: not any(path.exists() for path in placeholders), "covers stay")
+    until(lambda: not any(path.exists() for path in placeholders), "covers stay")
 
 
 def test_artifacts_are_what_was_rendered(project: Project) -> None:

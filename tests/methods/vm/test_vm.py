@@ -37,9 +37,10 @@ from sandwright.verify.prove import prove
 from sandwright.verify.sandbox import RenderedSandbox, materialize, probe_environment
 from sandwright.verify.subject import ProofSubject
 from sandwright.verify.verdict import Verdict
-from support.processtrees import below, children, eventually
+from support.processtrees import below, children, naming
 from support.proving import Prove, resolver
 from support.thorough import representative
+from support.waiting import eventually
 from support.weakening import plan
 
 WAIT = 120
@@ -74,19 +75,6 @@ def _run(made: RenderedSandbox, *words: str, given: bytes = b"") -> subprocess.C
         [made.launcher, *words], input=given, capture_output=True, timeout=WAIT, check=False,
         env={**made.environment, "TERM": "dumb"}, cwd=made.launcher.parent.parent / "project",
     )  # fmt: skip
-
-
-def _of(mark: str) -> list[int]:
-    """The processes of a run on this host, but for this one: its command's words are its launcher's."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            words = (entry / "cmdline").read_bytes()
-        except OSError:
-            continue
-        if mark.encode() in words and int(entry.name) != os.getpid():
-            found.append(int(entry.name))
-    return found
 
 
 SCRIPT = """
@@ -238,7 +226,7 @@ def test_nothing_is_left(sandbox: Made, tmp_path: Path, how: str) -> None:
         for pid in [running.pid] if how != "both" else [*children(running.pid), running.pid]:
             os.kill(pid, signal.SIGTERM if how == "term" else signal.SIGKILL)
         running.wait(WAIT)
-    assert eventually(lambda: not _of(mark)), _of(mark)
+    assert eventually(lambda: not naming(mark)), naming(mark)
     assert eventually(lambda: not any(map(_is_kernel, kernels)))
 
 

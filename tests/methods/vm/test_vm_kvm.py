@@ -34,9 +34,10 @@ from sandwright.render.artifact import Artifact
 from sandwright.verify.prove import prove
 from sandwright.verify.sandbox import RenderedSandbox, materialize, probe_environment
 from sandwright.verify.verdict import Verdict
-from support.processtrees import below, children, eventually
+from support.processtrees import below, children, program
 from support.proving import resolver
 from support.thorough import THOROUGH
+from support.waiting import eventually
 from support.weakening import plan
 
 WAIT = 120
@@ -187,7 +188,7 @@ def test_nothing_is_left(sandbox: Made, tmp_path: Path, how: str) -> None:
     argv = [str(made.launcher), "sh", "-c", "echo >ready; sleep 600"]
     with subprocess.Popen(argv, env=dict(made.environment), cwd=ready.parent) as running:
         assert eventually(ready.exists)
-        machines = [each for each in below(running.pid) if _program(each) == QEMU]
+        machines = [each for each in below(running.pid) if program(each) == QEMU]
         assert len(machines) == 1
         words = Path(f"/proc/{machines[0]}/cmdline").read_text().split("\0")
         assert {"-nodefaults", "-no-user-config", "-sandbox"} <= set(words)
@@ -198,14 +199,7 @@ def test_nothing_is_left(sandbox: Made, tmp_path: Path, how: str) -> None:
         for pid in [running.pid] if how != "both" else [*children(running.pid), running.pid]:
             os.kill(pid, signal.SIGKILL)
         running.wait(WAIT)
-    assert eventually(lambda: _program(machines[0]) != QEMU)
-
-
-def _program(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/exe").readlink().name
-    except OSError:
-        return ""
+    assert eventually(lambda: program(machines[0]) != QEMU)
 
 
 def test_a_machine_that_is_taken_over_meets_the_sandbox(sandbox: Made, tmp_path: Path) -> None:

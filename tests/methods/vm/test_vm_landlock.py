@@ -25,9 +25,10 @@ from sandwright.methods import registry
 from sandwright.methods.vm import LANDLOCK
 from sandwright.methods.vm.backend import VmLandlock
 from sandwright.verify.sandbox import RenderedSandbox, materialize, probe_environment
-from support.processtrees import below, eventually, is_there
+from support.processtrees import below, is_there
 from support.proving import Prove, resolver
 from support.thorough import representative
+from support.waiting import eventually
 
 WAIT = 120
 POLICY = """\

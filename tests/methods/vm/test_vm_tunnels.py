@@ -27,10 +27,11 @@ from sandwright.egress import proxy
 from sandwright.methods.registry import render
 from support.goldens import write_artifacts
 from support.netlab import World
-from support.processtrees import below, eventually, is_there, shown
+from support.processtrees import below, is_there, shown
 from support.proving import resolver
 from support.rundocuments import launching, proxied
 from support.thorough import THOROUGH, covering, representative
+from support.waiting import eventually
 
 pytestmark = pytest.mark.needs("linux.uml")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sandwright.errors import DocumentError, Problem, RenderError
 from sandwright.evaluate.explain.enclosure import Passing
-from sandwright.evaluate.explain.verdict import ArtifactPosition
+from sandwright.evaluate.explain.verdict import ArtifactPosition, words_in
 from sandwright.launcher.plan import HEAD, NAME, LaunchPlan, parse_plan
 from sandwright.render.rendered import Rendered
 
@@ -30,8 +30,12 @@ class ReadPlan:
         """Which variables of the host are passed on, and which never."""
         return Passing(dict(self.words_of("passed")), dict(self.words_of("never")))
 
+    def settings(self, name: str) -> dict[str, ArtifactPosition]:
+        """The variables that a field gives values to."""
+        return {word.partition("=")[0]: position for word, position in self.words_of(name)}
+
     def ports(self, name: str) -> dict[str, ArtifactPosition]:
-        """`localhost` or `expose`: the ports that lead to or from the host's loopback."""
+        """`localhost`, `expose` and their like: the ports that lead to or from the host's loopback."""
         return dict(self.words_of(name))
 
     def absent(self) -> dict[str, ArtifactPosition]:
@@ -46,7 +50,7 @@ def read_plan(rendered: Rendered) -> ReadPlan:
         plan = parse_plan(content)
     except RenderError as error:
         raise DocumentError(NAME, [Problem(0, 0, "", str(error))]) from error
-    words = content.decode("utf-8", "surrogateescape").split("\0")
+    words = words_in(content)
     found: dict[str, tuple[Placed, ...]] = {}
     at = len(HEAD)
     while words[at] != "end":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from sandwright.documents.document import Document, Path, field_name
 from sandwright.policy.explain import Question
 
 
@@ -44,6 +45,17 @@ class ArtifactPosition:
         """`profile.sb:120:1: (allow …)`."""
         where = f"{self.artifact}:{self.line}:{self.column}" if self.line else self.artifact
         return f"{where}: {self.text}" if self.text else where
+
+
+def position_in(document: Document, path: Path, text: str, *, below: Path = ()) -> ArtifactPosition:
+    """Where a value of a document stands; its rule is named from `below` on."""
+    line, column = document.position((*below, *path))
+    return ArtifactPosition(document.file, f"{field_name(path)}: {text}", line, column)
+
+
+def words_in(content: bytes) -> list[str]:
+    """The words of an artifact that has a NUL behind each."""
+    return content.decode("utf-8", "surrogateescape").split("\0")[:-1]
 
 
 IS_SET = "it is set"

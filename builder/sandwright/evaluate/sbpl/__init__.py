@@ -11,7 +11,7 @@ would decide on an operation and which rule is the reason; `lint` looks for like
 
 from __future__ import annotations
 
-from sandwright.evaluate.sbpl.command import evaluate_batch, evaluate_command, lint_command
+from sandwright.evaluate.sbpl.command import evaluate_batch, evaluate_command
 from sandwright.evaluate.sbpl.decide import Evaluator, SbplDecision, Shadowed
 from sandwright.evaluate.sbpl.errors import ProfileError
 from sandwright.evaluate.sbpl.finding import SbplFinding
@@ -37,5 +37,4 @@ __all__ = [
     "evaluate_batch",
     "evaluate_command",
     "lint",
-    "lint_command",
 ]

@@ -17,7 +17,6 @@ from sandwright.evaluate.sbpl.decide import Evaluator, SbplDecision, Shadowed
 from sandwright.evaluate.sbpl.errors import ProfileError
 from sandwright.evaluate.sbpl.imports import APPROXIMATE, FileImporter
 from sandwright.evaluate.sbpl.library import Importer, MissingParameter
-from sandwright.evaluate.sbpl.lint import lint
 from sandwright.evaluate.sbpl.paths import Links
 from sandwright.evaluate.sbpl.profile import PRELUDE, compile_profile, run_profile
 from sandwright.evaluate.sbpl.request import Resource, parse_request
@@ -95,39 +94,6 @@ def _with_missing(error: ProfileError, missing: Iterable[MissingParameter]) -> P
         return error
     give = " ".join(f"-D {name}=…" for name in names)
     return ProfileError(error.position, f"{error.message}; parameters without a value, to give: {give}")
-
-
-def lint_command(
-    profile: str | bytes,
-    *,
-    file: str,
-    define: Sequence[str] = (),
-    symlink: Sequence[str] = (),
-    importer: Importer | None = None,
-) -> tuple[str, list[Json]]:
-    """The findings about a profile: as lines for a person, and as what `--json` prints.
-
-    The arguments are those of `evaluate_command`. Whether a finding fails a run is for the caller to say, by
-    its `severity`: error, warning or info.
-    """
-    found = lint(
-        profile,
-        file=file,
-        params=pairs(define, "-D"),
-        importer=importer if importer is not None else FileImporter(trusted=True),
-        symlinks=pairs(symlink, "--symlink"),
-    )
-    return "\n".join(map(str, found)), [
-        {
-            "file": finding.position.file,
-            "line": finding.position.line,
-            "column": finding.position.column,
-            "code": finding.code,
-            "severity": finding.severity,
-            "message": finding.message,
-        }
-        for finding in found
-    ]
 
 
 def _decision_json(decision: SbplDecision, shadowed: Sequence[Shadowed]) -> Json:

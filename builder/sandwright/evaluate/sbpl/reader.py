@@ -72,11 +72,6 @@ def read_data(source: SourceFile) -> Iterator[Datum]:
     return _Parser(source).data()
 
 
-def read_all_data(text: str | bytes, *, file: str = "profile.sb") -> list[Datum]:
-    """All data of a text; see `read_data`."""
-    return list(read_data(SourceFile(file, text)))
-
-
 def one_line(span: Span) -> str:
     """What stands in a span, on one line, without comments; strings stay as they are written."""
     piece = SourceFile(span.source.name, span.source.octets[span.start : span.end].encode("latin-1"))

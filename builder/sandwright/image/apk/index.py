@@ -9,6 +9,7 @@ from sandwright.errors import IntegrityError
 from sandwright.image.apk.gzipmembers import GzipMembers
 from sandwright.image.apk.package import read_signed
 from sandwright.image.apk.signing import verify_signature
+from sandwright.rootfs.controlfields import apk_paragraphs
 from sandwright.rootfs.tar.reader import Readable
 
 FILE = "APKINDEX.tar.gz"
@@ -46,12 +47,8 @@ def read_index(stream: Readable, directory: str, keys: Mapping[str, bytes]) -> l
     verify_signature(signed, keys, where)
     if _NAME not in files:
         raise IntegrityError(f"{where}: it has no file {_NAME}")
-    paragraphs = files[_NAME].decode("utf-8", "replace").split("\n\n")
-    return [_package(fields, directory, where) for each in paragraphs if (fields := _index_fields(each))]
-
-
-def _index_fields(paragraph: str) -> dict[str, str]:
-    return {line[0]: line[2:] for line in paragraph.splitlines() if line[1:2] == ":"}
+    paragraphs = apk_paragraphs(files[_NAME].decode("utf-8", "replace"))
+    return [_package(dict(fields), directory, where) for fields in paragraphs if fields]
 
 
 def _package(fields: Mapping[str, str], directory: str, where: str) -> IndexedPackage:

@@ -7,12 +7,8 @@ from dataclasses import dataclass
 
 from sandwright import process
 from sandwright.host import MachineFacts
-from sandwright.methods.alcless.render import render_alcless
-from sandwright.methods.alcless.support import DECLARATION
-from sandwright.methods.contract import LIMIT, Delivery, Preflight, Terminal
-from sandwright.methods.shared.launched import Launched, signal_all
-from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.render.rendered import Rendered, render_with
+from sandwright.methods.contract import LIMIT, Preflight, Terminal
+from sandwright.methods.shared.launched import Launched
 
 
 @dataclass(frozen=True)
@@ -20,15 +16,7 @@ class Alcless(Launched):
     """The row of alcless. It has been seen to run with a stand-in only: there was no Mac."""
 
     name: str = "alcless"
-
-    def render(self, policy: ResolvedPolicy) -> Rendered:
-        """For a trial."""
-        return render_with(policy, DECLARATION, render_alcless)
-
-    @property
-    def terminal(self) -> Terminal:
-        """A new one."""
-        return "controlling"
+    terminal: Terminal = "controlling"
 
     def programs(self) -> Sequence[str]:
         """What makes and enters accounts, and what copies."""
@@ -45,7 +33,3 @@ class Alcless(Launched):
         if not listed:
             return Preflight(self.name, "not-started", listed.stderr.strip())
         return Preflight(self.name, "ready", "each project needs an instance: run the rendered `set-up`", "")
-
-    def send_signal(self, launcher: int, number: int) -> Delivery:
-        """Signal the launcher, which alone may end the account's processes."""
-        return signal_all([launcher], number)

@@ -12,14 +12,10 @@ from pathlib import Path
 
 from sandwright.errors import HostError
 from sandwright.host import MachineFacts
-from sandwright.methods.bwrap.render import render_bwrap
-from sandwright.methods.bwrap.support import DECLARATION
-from sandwright.methods.contract import LIMIT, Code, Delivery, Leftover, Preflight
-from sandwright.methods.shared.launched import LAUNCHER, Launched, signal_all, status_numbers
+from sandwright.methods.contract import LIMIT, Code, Leftover, Preflight
+from sandwright.methods.shared.launched import LAUNCHER, Launched, status_numbers
 from sandwright.methods.shared.namespaces import namespace_obstacle
 from sandwright.methods.shared.trial import HOST_ROOT, judged, try_out
-from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.render.rendered import Rendered, render_with
 from sandwright.resources import data_path
 from sandwright.runtime.trial import Failed
 from sandwright.signalling import kill
@@ -33,10 +29,6 @@ class Bwrap(Launched):
     """The row of bubblewrap."""
 
     name: str = "bwrap"
-
-    def render(self, policy: ResolvedPolicy) -> Rendered:
-        """For a trial."""
-        return render_with(policy, DECLARATION, render_bwrap)
 
     def programs(self) -> Sequence[str]:
         """One."""
@@ -56,10 +48,6 @@ class Bwrap(Launched):
         return judged(
             self.name, try_out(self, HOST_ROOT, limit=limit), lambda failed: explain_failure(failed, host)
         )
-
-    def send_signal(self, launcher: int, number: int) -> Delivery:
-        """By the launcher."""
-        return signal_all([launcher], number)
 
     def leftovers(self, running: Iterable[str]) -> Iterator[Leftover]:  # noqa: ARG002 - by processes
         """Those that wait for ever to be let go, as all that could do it was killed at once.

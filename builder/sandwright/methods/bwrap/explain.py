@@ -9,7 +9,7 @@ from sandwright.evaluate.explain import calls
 from sandwright.evaluate.explain.enclosure import Calls, Enclosure
 from sandwright.evaluate.explain.isolation import ALL, Isolation, refuse_unknown
 from sandwright.evaluate.explain.plans import read_plan
-from sandwright.evaluate.explain.verdict import ArtifactPosition
+from sandwright.evaluate.explain.verdict import ArtifactPosition, words_in
 from sandwright.methods.bwrap.render import GITIGNORE, PLACEHOLDER_MODE
 from sandwright.policy.declaration import Namespace
 from sandwright.policy.resolved import ResolvedPolicy
@@ -89,7 +89,7 @@ def _filter(rendered: Rendered, options: Sequence[tuple[str, ...]]) -> Calls:
 
 def _parse_options(content: bytes) -> Iterator[tuple[str, ...]]:
     """Each option with its values."""
-    words = content.decode("utf-8", "surrogateescape").split("\0")[:-1]
+    words = words_in(content)
     index = 0
     while index < len(words):
         count = _ARITY.get(words[index])

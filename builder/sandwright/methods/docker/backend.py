@@ -9,12 +9,8 @@ from sandwright.engines.client import EngineClient
 from sandwright.errors import CommandFailed, ToolMissing
 from sandwright.host import MachineFacts
 from sandwright.methods.contract import Preflight
-from sandwright.methods.docker.render import render_docker
-from sandwright.methods.docker.support import DECLARATION
 from sandwright.methods.shared.engine.backend import ASKING, EngineBackend
-from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.questions import Question
-from sandwright.render.rendered import Rendered, render_with
 
 _MEMBER = "add this user to the group docker, whose members can become root; or use podman"
 _START = "start it: systemctl start docker, or dockerd; or set DOCKER_HOST"
@@ -26,10 +22,6 @@ class Docker(EngineBackend):
 
     name: str = "docker"
     package = "dockerd"
-
-    def render(self, policy: ResolvedPolicy) -> Rendered:
-        """For a trial."""
-        return render_with(policy, DECLARATION, render_docker)
 
     def dead(self) -> Preflight | None:
         """The daemon does not answer."""

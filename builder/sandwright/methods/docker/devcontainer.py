@@ -16,12 +16,11 @@ from typing import Any
 from sandwright.errors import RenderError
 from sandwright.methods.docker import support
 from sandwright.methods.shared.engine.arguments import (
-    limits_of_processors,
+    limit_arguments,
     mount_argument,
     mount_fields,
     network_arguments,
     scratch_options,
-    ulimits,
 )
 from sandwright.methods.shared.engine.container import Container, container, network_files
 from sandwright.policy.declaration import Support
@@ -142,15 +141,7 @@ def _run_arguments(made: Container) -> Iterator[str]:
     yield from ("--read-only", "--no-healthcheck", "--cap-drop=ALL", "--ipc=private", "--cgroupns=private")
     yield from ("--pull=never",) if made.ours else ()
     yield from (*network_arguments(made), f"--hostname={made.hostname}")
-    limits = made.limits
-    if limits.memory is not None:
-        yield from (f"--memory={limits.memory}b", f"--memory-swap={limits.memory}b")
-    if limits.cpus is not None:
-        period, quota = limits_of_processors(limits.cpus)
-        yield from (f"--cpu-period={period}", f"--cpu-quota={quota}")
-    if limits.pids is not None:
-        yield f"--pids-limit={limits.pids}"
-    yield from (f"--ulimit={name}={limit}:{limit}" for name, limit in ulimits(limits).items())
+    yield from limit_arguments(made.limits)
 
 
 def _mount_strings(policy: ResolvedPolicy, made: Container) -> Iterator[str]:

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sandwright.documents.document import Document, Path, field_name
+from sandwright.documents.document import Document
 from sandwright.documents.jsontext import parse_json
 from sandwright.evaluate.explain import calls
 from sandwright.evaluate.explain.enclosure import Enclosure, Passing
 from sandwright.evaluate.explain.shape import OneOf, Shape, check_shape, keys
-from sandwright.evaluate.explain.verdict import ArtifactPosition, Asked
+from sandwright.evaluate.explain.verdict import ArtifactPosition, Asked, position_in
 from sandwright.methods.docker.devcontainer import FOLDER, PLACE, SETTINGS
 from sandwright.methods.shared.engine.explain import filter_of, mounts_of, network_of, option
 from sandwright.methods.shared.engine.options import Option, check_options, is_filtered, isolation_of
@@ -63,7 +63,7 @@ def read_devcontainer(rendered: Rendered, policy: ResolvedPolicy) -> DevContaine
         tuple(mounts_of(options)),
         network=network_of(options),
         environment={
-            name: _position(document, ("containerEnv", name), f"{name}={value}")
+            name: position_in(document, ("containerEnv", name), f"{name}={value}")
             for name, value in environment.items()
         },
         passing=Passing(),
@@ -87,14 +87,9 @@ def _container_options(document: Document, project: str) -> Iterator[Option]:
     """The options of `docker run` that the file has, and the mount of the project as one of them."""
     data: Any = document.data
     for index, word in enumerate(data["runArgs"]):
-        yield option(word.replace(FOLDER, project), _position(document, ("runArgs", index), word))
+        yield option(word.replace(FOLDER, project), position_in(document, ("runArgs", index), word))
     for key, name in (("capAdd", "--cap-add"), ("securityOpt", "--security-opt")):
         for index, word in enumerate(data[key]):
-            yield name, word, _position(document, (key, index), word)
+            yield name, word, position_in(document, (key, index), word)
     if text := data["workspaceMount"]:
-        yield "--mount", text.replace(FOLDER, project), _position(document, ("workspaceMount",), text)
-
-
-def _position(document: Document, path: Path, text: str) -> ArtifactPosition:
-    line, column = document.position(path)
-    return ArtifactPosition(FILE, f"{field_name(path)}: {text}", line, column)
+        yield "--mount", text.replace(FOLDER, project), position_in(document, ("workspaceMount",), text)

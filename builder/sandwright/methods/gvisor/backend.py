@@ -7,11 +7,7 @@ from dataclasses import dataclass
 
 from sandwright.host import MachineFacts
 from sandwright.methods.contract import Code
-from sandwright.methods.gvisor.render import render_gvisor
-from sandwright.methods.gvisor.support import DECLARATION
 from sandwright.methods.shared.runtime_spec.backend import Runtime
-from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.render.rendered import Rendered, render_with
 from sandwright.runtime.trial import Failed
 
 
@@ -20,10 +16,6 @@ class Gvisor(Runtime):
     """The row of runsc."""
 
     name: str = "gvisor"
-
-    def render(self, policy: ResolvedPolicy) -> Rendered:
-        """For a trial."""
-        return render_with(policy, DECLARATION, render_gvisor)
 
     def programs(self) -> Sequence[str]:
         """One."""

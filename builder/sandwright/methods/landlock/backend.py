@@ -9,9 +9,9 @@ from pathlib import Path
 
 from sandwright.errors import HostError
 from sandwright.host import MachineFacts
-from sandwright.methods.contract import LIMIT, Code, Delivery, Leftover, Preflight, Terminal
+from sandwright.methods.contract import LIMIT, Code, Leftover, Preflight, Terminal
 from sandwright.methods.landlock.render import render_landlock
-from sandwright.methods.shared.launched import Launched, signal_all
+from sandwright.methods.shared.launched import Launched
 from sandwright.methods.shared.rundirs import abandoned_directories
 from sandwright.methods.shared.trial import judged, try_out
 from sandwright.mountinfo import remove_tree
@@ -27,25 +27,17 @@ class Landlock(Launched):
     """The row of Landlock."""
 
     name: str = "landlock"
+    terminal: Terminal = "controlling"  # the command must not type into ours (CVE-2017-5226)
 
     def render(self, policy: ResolvedPolicy) -> Rendered:
         """For a trial, which asks for nothing but what can be read: what the method lacks is not tried."""
         return Rendered(self.name, render_landlock(policy), ())
-
-    @property
-    def terminal(self) -> Terminal:
-        """A new one, since the command must not type into ours (CVE-2017-5226)."""
-        return "controlling"
 
     def preflight(self, host: MachineFacts, *, limit: float = LIMIT) -> Preflight:
         """Start it with a policy that hides one directory."""
         if host.os != "linux":
             return Preflight(self.name, "wrong-system", f"Landlock is Linux'; this is {host.os}")
         return judged(self.name, try_out(self, READ_ONLY, limit=limit), explain_failure)
-
-    def send_signal(self, launcher: int, number: int) -> Delivery:
-        """By the launcher."""
-        return signal_all([launcher], number)
 
     def leftovers(self, running: Iterable[str]) -> Iterator[Leftover]:  # noqa: ARG002
         """Directories of runs whose launcher and monitor were both killed. The kernel ends the processes."""

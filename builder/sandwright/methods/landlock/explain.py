@@ -9,7 +9,7 @@ from sandwright.evaluate.explain import calls
 from sandwright.evaluate.explain.enclosure import Calls, Enclosure
 from sandwright.evaluate.explain.isolation import Isolation
 from sandwright.evaluate.explain.plans import read_plan
-from sandwright.evaluate.explain.verdict import ArtifactPosition, Asked, MethodVerdict
+from sandwright.evaluate.explain.verdict import ArtifactPosition, Asked, MethodVerdict, words_in
 from sandwright.launcher.plan import NAME
 from sandwright.methods.landlock.grants import DEVICES, GRANTS, TERMINAL
 from sandwright.policy.resolved import ResolvedPolicy
@@ -25,15 +25,13 @@ def read_landlock(rendered: Rendered, _policy: ResolvedPolicy) -> Enclosure:
         "host",
         tuple(rule_mounts(rendered.artifact("rules").content)),
         network=ArtifactPosition(NAME, "landlock.ports_closed") if closed else None,
-        environment={
-            word.partition("=")[0]: position for word, position in read.words_of("landlock.settings")
-        },
+        environment=read.settings("landlock.settings"),
         passing=read.passing(),
         calls=_combined_calls(rendered),
         isolated=Isolation(ArtifactPosition("rules", "")),
         absent=read.absent(),
-        localhost=dict(read.words_of("landlock.ports_connect")),
-        expose=dict(read.words_of("landlock.ports_bind")),
+        localhost=read.ports("landlock.ports_connect"),
+        expose=read.ports("landlock.ports_bind"),
         sockets=read.plan.sockets.supervised,
         connects=read.plan.sockets.host if read.plan.sockets.supervised else None,
         brought=(*DEVICES, TERMINAL),
@@ -42,7 +40,7 @@ def read_landlock(rendered: Rendered, _policy: ResolvedPolicy) -> Enclosure:
 
 def rule_mounts(content: bytes) -> Iterator[tuple[Mount, ArtifactPosition]]:
     """Each grant as the mount that would grant the same."""
-    words = content.decode("utf-8", "surrogateescape").split("\0")[:-1]
+    words = words_in(content)
     for grant, path in zip(words[::2], words[1::2], strict=False):
         if grant not in GRANTS:
             raise DocumentError("rules", [Problem(0, 0, grant, "is no grant")])

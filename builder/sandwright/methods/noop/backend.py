@@ -5,12 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sandwright.host import MachineFacts
-from sandwright.methods.contract import LIMIT, Preflight, Terminal
-from sandwright.methods.noop.render import render_noop
-from sandwright.methods.noop.support import DECLARATION
-from sandwright.methods.shared.launched import Launched
-from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.render.rendered import Rendered, render_with
+from sandwright.methods.contract import LIMIT, Delivery, Preflight, Terminal
+from sandwright.methods.shared.launched import Launched, children, signal_all
 
 
 @dataclass(frozen=True)
@@ -18,16 +14,12 @@ class Noop(Launched):
     """The row of noop."""
 
     name: str = "noop"
-
-    def render(self, policy: ResolvedPolicy) -> Rendered:
-        """For a trial."""
-        return render_with(policy, DECLARATION, render_noop)
-
-    @property
-    def terminal(self) -> Terminal:
-        """A new one."""
-        return "controlling"
+    terminal: Terminal = "controlling"
 
     def preflight(self, host: MachineFacts, *, limit: float = LIMIT) -> Preflight:  # noqa: ARG002
         """There is no sandbox to start, and it says so."""
         return Preflight(self.name, "ready", "enforces nothing; a policy that names it must give a reason")
+
+    def send_signal(self, launcher: int, number: int) -> Delivery:
+        """Signal what the launcher runs: it is a shell, which passes nothing on."""
+        return signal_all(children(launcher), number)

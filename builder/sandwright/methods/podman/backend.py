@@ -14,13 +14,9 @@ from sandwright.engines.client import EngineClient
 from sandwright.engines.podman import preferred_runtime
 from sandwright.host import MachineFacts
 from sandwright.methods.contract import LIMIT, Code, Preflight
-from sandwright.methods.podman.render import render_podman
-from sandwright.methods.podman.support import DECLARATION
 from sandwright.methods.shared.engine.backend import ASKING, EngineBackend
 from sandwright.methods.shared.namespaces import namespace_obstacle
-from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.questions import Question
-from sandwright.render.rendered import Rendered, render_with
 from sandwright.resources import data_path
 from sandwright.runtime.trial import Failed
 from sandwright.setup.requirements import how_to_get
@@ -40,10 +36,6 @@ class Podman(EngineBackend):
 
     name: str = "podman"
     package = "podman"
-
-    def render(self, policy: ResolvedPolicy) -> Rendered:
-        """For a trial."""
-        return render_with(policy, DECLARATION, render_podman)
 
     def programs(self) -> Sequence[str]:
         """It starts a runtime."""

@@ -6,13 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sandwright.host import MachineFacts
-from sandwright.methods.contract import LIMIT, Code, Preflight, Terminal
-from sandwright.methods.seatbelt.render import render_seatbelt
-from sandwright.methods.seatbelt.support import DECLARATION
-from sandwright.methods.shared.launched import Launched
+from sandwright.methods.contract import LIMIT, Code, Delivery, Preflight, Terminal
+from sandwright.methods.shared.launched import Launched, children, signal_all
 from sandwright.methods.shared.trial import HOST_ROOT, judged, try_out
-from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.render.rendered import Rendered, render_with
 from sandwright.runtime.trial import Failed
 
 PROGRAM = "sandbox-exec"
@@ -23,15 +19,7 @@ class Seatbelt(Launched):
     """The row of Seatbelt. It has not been seen to run: there was no Mac."""
 
     name: str = "seatbelt"
-
-    def render(self, policy: ResolvedPolicy) -> Rendered:
-        """For a trial."""
-        return render_with(policy, DECLARATION, render_seatbelt)
-
-    @property
-    def terminal(self) -> Terminal:
-        """A new one."""
-        return "controlling"
+    terminal: Terminal = "controlling"
 
     def programs(self) -> Sequence[str]:
         """One, of the system."""
@@ -48,6 +36,10 @@ class Seatbelt(Launched):
                 "`sandwright sbpl-eval` answers for its profiles on any system",
             )
         return judged(self.name, try_out(self, HOST_ROOT, limit=limit), _explain_failure)
+
+    def send_signal(self, launcher: int, number: int) -> Delivery:
+        """Signal what the launcher runs: it is a shell, which passes nothing on."""
+        return signal_all(children(launcher), number)
 
 
 def _explain_failure(failed: Failed) -> tuple[Code, str, str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from sandwright.errors import HostError
 from sandwright.host import MachineFacts
 from sandwright.inputs import LiveHost
 from sandwright.methods.contract import Delivery, Leftover, Notify, Preflight, RemoteCanary, Terminal, quiet
+from sandwright.methods.registry import render_for_trial
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.questions import Question
 from sandwright.render.rendered import Rendered
@@ -38,19 +38,16 @@ PROFILES = "/sys/kernel/security/apparmor/policy/profiles"
 
 
 @dataclass(frozen=True)
-class Launched(ABC):
+class Launched:
     """What starts a method's sandboxes by the launcher that the method renders."""
 
     name: str
 
-    @property
-    def terminal(self) -> Terminal:
-        """The person's own."""
-        return "passed"
+    terminal: Terminal = "passed"
 
-    @abstractmethod
     def render(self, policy: ResolvedPolicy) -> Rendered:
         """The artifacts for a trial's policy."""
+        return render_for_trial(policy, self.name)
 
     def wrap(self, directory: Path, argv: Sequence[str], *, terminal: bool = False) -> tuple[str, ...]:  # noqa: ARG002
         """The launcher, and the words behind it."""
@@ -86,8 +83,8 @@ class Launched(ABC):
                 yield "stamp", host.programs[name]
 
     def send_signal(self, launcher: int, number: int) -> Delivery:
-        """Signal what the launcher runs."""
-        return signal_all(children(launcher), number)
+        """Signal the launcher, which knows who is meant."""
+        return signal_all([launcher], number)
 
     def leftovers(self, running: Iterable[str]) -> Iterable[Leftover]:  # noqa: ARG002
         """Nothing: what the kernel keeps of a sandbox goes with its processes."""
@@ -104,7 +101,7 @@ class Launched(ABC):
         """None: sandboxes run here."""
         return contextlib.nullcontext()
 
-    def purge(self, policy: ResolvedPolicy) -> None:  # noqa: B027 - most leave nothing
+    def purge(self, policy: ResolvedPolicy) -> None:
         """There is nothing to remove."""
 
     def owner(self, policy: ResolvedPolicy) -> int:

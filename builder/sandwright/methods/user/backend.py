@@ -10,13 +10,12 @@ from pathlib import Path
 from sandwright import process
 from sandwright.host import MachineFacts
 from sandwright.inputs import LiveHost
-from sandwright.methods.contract import LIMIT, Code, Delivery, NoAccount, Notify, Preflight, Terminal, quiet
-from sandwright.methods.shared.launched import Launched, signal_all
+from sandwright.methods.contract import LIMIT, Code, NoAccount, Notify, Preflight, Terminal, quiet
+from sandwright.methods.shared.launched import Launched
 from sandwright.methods.shared.trial import HOST_ROOT, judged, try_out, without_ptrace
-from sandwright.methods.user.render import DedicatedAccount, account_of, render_for, render_user
-from sandwright.methods.user.support import DECLARATION
+from sandwright.methods.user.render import DedicatedAccount, account_of, render_for
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.render.rendered import Rendered, render_with
+from sandwright.render.rendered import Rendered
 from sandwright.runtime.trial import Failed
 
 SET_UP = "sandwright account-setup"
@@ -39,19 +38,11 @@ class User(Launched):
     """The row of an account on Linux."""
 
     name: str = "user"
-
-    def render(self, policy: ResolvedPolicy) -> Rendered:
-        """For a trial."""
-        return render_with(policy, DECLARATION, render_user)
+    terminal: Terminal = "controlling"  # the account must not type into ours (CVE-2017-5226)
 
     def owner(self, policy: ResolvedPolicy) -> int:
         """The project's account. Raise NoAccount."""
         return account_uid(policy)
-
-    @property
-    def terminal(self) -> Terminal:
-        """A new one, since the account must not type into ours (CVE-2017-5226)."""
-        return "controlling"
 
     def preflight(self, host: MachineFacts, *, limit: float = LIMIT) -> Preflight:
         """Start it as `nobody`, which every system has: a project's own account is not looked for."""
@@ -79,10 +70,6 @@ class User(Launched):
             inputs.kind_behind(account_of(policy).place)
         account_uid(policy)
         return {}
-
-    def send_signal(self, launcher: int, number: int) -> Delivery:
-        """Signal the launcher, which alone may signal the command."""
-        return signal_all([launcher], number)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from sandwright.evaluate.explain import calls
 from sandwright.evaluate.explain.enclosure import Enclosure
 from sandwright.evaluate.explain.isolation import Isolation
 from sandwright.evaluate.explain.plans import ReadPlan, read_plan
-from sandwright.evaluate.explain.verdict import ArtifactPosition
+from sandwright.evaluate.explain.verdict import ArtifactPosition, words_in
 from sandwright.launcher.plan import NAME
 from sandwright.methods.bwrap.render import PLACEHOLDER_MODE
 from sandwright.methods.user.render import ACCOUNTS
@@ -35,7 +35,7 @@ def read_user(rendered: Rendered, _policy: ResolvedPolicy) -> Enclosure:
         "host",
         tuple(_mounts(steps)),
         network=_network_position(read),
-        environment={word.partition("=")[0]: position for word, position in read.words_of("user.settings")},
+        environment=read.settings("user.settings"),
         passing=read.passing(),
         calls=calls.of_bpf(rendered.artifact("seccomp.bpf").content, "seccomp.bpf"),
         isolated=Isolation(ArtifactPosition("plan", "")),
@@ -47,7 +47,7 @@ def read_user(rendered: Rendered, _policy: ResolvedPolicy) -> Enclosure:
 
 
 def _parse_steps(content: bytes) -> Iterator[tuple[str, ...]]:
-    words = content.decode("utf-8", "surrogateescape").split("\0")[:-1]
+    words = words_in(content)
     while words:
         count = _ARITY.get(words[0])
         if count is None or len(words) <= count:

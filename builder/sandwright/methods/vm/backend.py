@@ -10,12 +10,11 @@ from sandwright.methods.bwrap.backend import Bwrap, explain_failure
 from sandwright.methods.contract import LIMIT, Code, Leftover, Preflight
 from sandwright.methods.landlock.backend import Landlock
 from sandwright.methods.landlock.backend import explain_failure as explained_by_landlock
+from sandwright.methods.registry import render_for_trial
 from sandwright.methods.shared.trial import HOST_ROOT, judged, try_out
-from sandwright.methods.vm.landlock import render_vm_landlock
-from sandwright.methods.vm.render import KERNEL, render_vm
-from sandwright.methods.vm.support import DECLARATION, WITH_LANDLOCK
+from sandwright.methods.vm.render import KERNEL
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.render.rendered import Rendered, render_with
+from sandwright.render.rendered import Rendered
 from sandwright.runtime.trial import Failed
 from sandwright.setup.requirements import how_to_get
 
@@ -25,10 +24,6 @@ class Vm(Bwrap):
     """The row of User-Mode Linux. The leftovers of a run are those of bubblewrap."""
 
     name: str = "vm"
-
-    def render(self, policy: ResolvedPolicy) -> Rendered:
-        """For a trial."""
-        return render_with(policy, DECLARATION, render_vm)
 
     def programs(self) -> Sequence[str]:
         """bubblewrap, and User-Mode Linux's kernel, a program on PATH: `launcher/source/vm.c` starts it."""
@@ -60,8 +55,8 @@ class VmLandlock(Landlock):
     name: str = "vm-landlock"
 
     def render(self, policy: ResolvedPolicy) -> Rendered:
-        """For a trial."""
-        return render_with(policy, WITH_LANDLOCK, render_vm_landlock)
+        """As for other methods, and unlike Landlock's."""
+        return render_for_trial(policy, self.name)
 
     def programs(self) -> Sequence[str]:
         """The kernel."""

@@ -11,7 +11,7 @@ from sandwright.evaluate.explain import calls
 from sandwright.evaluate.explain.enclosure import Enclosure, Passing
 from sandwright.evaluate.explain.isolation import Isolation
 from sandwright.evaluate.explain.plans import read_plan
-from sandwright.evaluate.explain.verdict import ArtifactPosition, Asked, MethodVerdict
+from sandwright.evaluate.explain.verdict import ArtifactPosition, Asked, MethodVerdict, words_in
 from sandwright.launcher.plan import NAME
 from sandwright.methods.bwrap.explain import read_bwrap
 from sandwright.methods.landlock.explain import rule_mounts
@@ -47,9 +47,7 @@ def read_vm_landlock(rendered: Rendered, _policy: ResolvedPolicy) -> Enclosure:
         "host",
         (*_planned_mounts(rendered.artifact(PLAN).content), *links),
         network=ArtifactPosition(NAME, "vm.kernel"),
-        environment={
-            word.partition("=")[0]: position for word, position in read.words_of("landlock.settings")
-        },
+        environment=read.settings("landlock.settings"),
         passing=read.passing(),
         calls=calls.of_bpf(rendered.artifact("guest.bpf").content, "guest.bpf"),
         isolated=Isolation(ArtifactPosition(PLAN, "")),
@@ -103,7 +101,7 @@ def read_landlock_rules(rendered: Rendered, _policy: ResolvedPolicy) -> tuple[La
 
 def _planned_mounts(content: bytes) -> Iterator[tuple[Mount, ArtifactPosition]]:
     """The mounts of a plan, as `sandwright.render.mount_watch` writes it."""
-    words = content.decode("utf-8", "surrogateescape").split("\0")[2:-1]
+    words = words_in(content)[2:]
     for record in zip(words[::4], words[1::4], words[2::4], words[3::4], strict=True):
         yield _mount_of_record(*record), ArtifactPosition(PLAN, f"{record[0]} {record[1]}")
 

@@ -19,7 +19,6 @@ from sandwright.methods.vm.support import DECLARATION, PROCESSORS
 from sandwright.policy.declaration import Support
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
-from sandwright.render.rendered import Rendered, render_with
 
 DEVICE = "/dev/kvm"
 _NO_FILES = "9p, by which files are seen, has no sockets and FIFOs"
@@ -59,10 +58,6 @@ class VmKvm(Vm):
     """The row of QEMU. The leftovers of a run are those of bubblewrap."""
 
     name: str = "vm-kvm"
-
-    def render(self, policy: ResolvedPolicy) -> Rendered:
-        """For a trial."""
-        return render_with(policy, WITH_KVM, render_vm_kvm)
 
     def programs(self) -> Sequence[str]:
         """bubblewrap, and QEMU."""

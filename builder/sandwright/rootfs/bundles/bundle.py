@@ -102,6 +102,14 @@ def embedding_bundle(bundle: Path, settings: BundleOptions) -> Path | None:
     return bundle if settings.writable or settings.embed_root else None
 
 
+def prepared_root(image: Image, rootfs: Path) -> PreparedRootfs:
+    """Make what runtimes and the image's configuration want in a new root: mount points, directories."""
+    section = convert.image_section(image.config)
+    cwd, volumes = convert.process_cwd(section), convert.volume_paths(section)
+    with Root(rootfs) as root:
+        return prepare(root, baseline=load_baseline(), cwd=cwd, volumes=volumes)
+
+
 def unpacked(
     image: Image, store: Path, *, rootless: bool, bundle: Path | None = None, progress: Progress = SILENT
 ) -> Rootfs:
@@ -110,20 +118,12 @@ def unpacked(
     Its name is the image's digest: what the image's own configuration asks for (working directory,
     volumes) is in it too. Rootless ones are apart, since their files belong to the caller.
     """
-    section = convert.image_section(image.config)
 
     def make(destination: Path) -> Mapping[str, Any]:
         report = unpack(
             image.layers, destination, owners="rootless" if rootless else "root", progress=progress
         )
-        with Root(destination) as root:
-            prepared = prepare(
-                root,
-                baseline=load_baseline(),
-                cwd=convert.process_cwd(section),
-                volumes=convert.volume_paths(section),
-            )
-        return record(image, prepared, report.as_dict())
+        return record(image, prepared_root(image, destination), report.as_dict())
 
     name = image.digest.replace(":", "-") + ("-rootless" if rootless else "")
     return from_record(shared_or_embedded(store, name, make, bundle))

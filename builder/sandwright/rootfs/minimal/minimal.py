@@ -23,13 +23,13 @@ from sandwright.rootfs.bundles.bundle import (
     embedding_bundle,
     finish,
     from_record,
+    prepared_root,
     record,
     shared_or_embedded,
     unpacked,
 )
 from sandwright.rootfs.bundles.convert import PLAIN, BundleOptions
 from sandwright.rootfs.bundles.identity import ExecUser, read_accounts, resolve_user
-from sandwright.rootfs.bundles.mountpoints import prepare
 from sandwright.rootfs.bundles.program import find_program
 from sandwright.rootfs.images.source import Image
 from sandwright.rootfs.minimal.closure import DependencyClosure
@@ -160,21 +160,13 @@ def _minimal(
     image: Image, full: Rootfs, selection: Selection, store: Path, *, rootless: bool, embed: Path | None
 ) -> Rootfs:
     """The root that holds the selection, made if it is not in the store, or in the bundle `embed`."""
-    section = convert.image_section(image.config)
     identity = [image.digest, rootless, *(path.hex() for path in selection.kept)]
     key = hashlib.sha256(json.dumps(identity).encode()).hexdigest()
 
     def make(destination: Path) -> Mapping[str, Any]:
         with Root(full.path) as source:
             copy_paths(source, selection.kept, destination)
-        with Root(destination) as root:
-            prepared = prepare(
-                root,
-                baseline=load_baseline(),
-                cwd=convert.process_cwd(section),
-                volumes=convert.volume_paths(section),
-            )
-        return record(image, prepared, {"contained": {}, "missing": {}})
+        return record(image, prepared_root(image, destination), {"contained": {}, "missing": {}})
 
     found = from_record(shared_or_embedded(store, f"minimal-{key}", make, embed))
     return replace(found, changes=tuple(sorted({*full.changes, *found.changes})), notes=full.notes)

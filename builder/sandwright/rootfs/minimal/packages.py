@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from sandwright.errors import ArchiveRefused
+from sandwright.rootfs.controlfields import control_paragraphs
 from sandwright.rootfs.securejoin import Root
 from sandwright.rootfs.tar.entry import EntryRefused, show
 from sandwright.rootfs.tar.limits import NAMED
@@ -105,8 +106,8 @@ class PackageDatabase:
                 name = file[:-5].decode(errors="replace").partition(":")[0]
                 lines = self._database_file(INFO + b"/" + file).split(b"\n")
                 found.setdefault(name, []).extend(line for line in lines if re.match(rb"/[^.]", line))
-        for stanza in _stanzas(self._database_file(STATUS)):
-            name = stanza.get("package", "")
+        for stanza in self._stanzas(STATUS):
+            name = stanza.get("Package", "")
             yield InstalledPackage(name, found.pop(name, []), *_relations(stanza))
         for name, files in found.items():
             yield InstalledPackage(name, files)
@@ -124,10 +125,13 @@ class PackageDatabase:
             files = [
                 b"/" + line.partition(b"  ")[2].lstrip(b"/") for line in sums.split(b"\n") if b"  " in line
             ]
-            for stanza in _stanzas(self._database_file(STATUS_D + b"/" + file)):
+            for stanza in self._stanzas(STATUS_D + b"/" + file):
                 yield InstalledPackage(
-                    stanza.get("package", file.decode(errors="replace")), files, *_relations(stanza)
+                    stanza.get("Package", file.decode(errors="replace")), files, *_relations(stanza)
                 )
+
+    def _stanzas(self, path: bytes) -> Iterator[dict[str, str]]:
+        return control_paragraphs(self._database_file(path).decode(errors="replace"))
 
     def _database_file(self, path: bytes) -> bytes:
         """A file of the database. Raise ArchiveRefused when all of them are too much to be kept."""
@@ -139,22 +143,10 @@ class PackageDatabase:
         return content
 
 
-def _stanzas(text: bytes) -> Iterator[dict[str, str]]:
-    """The paragraphs of a control file (deb822), each field on one line."""
-    for paragraph in re.split(rb"\n[ \t]*\n", text.replace(b"\r\n", b"\n")):
-        fields: dict[str, str] = {}
-        for line in re.sub(rb"\n[ \t]+", b" ", paragraph).split(b"\n"):
-            key, colon, value = line.decode(errors="replace").partition(":")
-            if colon:
-                fields[key.lower()] = value.strip()
-        if fields:
-            yield fields
-
-
 def _relations(stanza: dict[str, str]) -> tuple[list[str], list[str]]:
     """What a package depends on, alternatives too, and what it provides: names alone."""
-    depends = f"{stanza.get('pre-depends', '')},{stanza.get('depends', '')}"
-    return _relation_names(depends), _relation_names(stanza.get("provides", ""))
+    depends = f"{stanza.get('Pre-Depends', '')},{stanza.get('Depends', '')}"
+    return _relation_names(depends), _relation_names(stanza.get("Provides", ""))
 
 
 def _relation_names(relation: str) -> list[str]:

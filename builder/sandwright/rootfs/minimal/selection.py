@@ -50,46 +50,11 @@ class Selection:
     missing: tuple[str, ...]
     questions: tuple[Question, ...]
 
-    def why(self, path: bytes) -> list[str]:
-        """The way from what was asked for to `path`, one line a step; empty when it is not kept."""
-        lines, current, seen = [], path, set()
-        while current in self.kept and current not in seen:
-            seen.add(current)
-            reason = self.kept[current][0]
-            lines.append(f"{path_text(current)}: {reason}")
-            if reason.parent is None:
-                break
-            current = reason.parent
-        if not lines and any(kept.startswith(path.rstrip(b"/") + b"/") for kept in self.kept):
-            return [f"{path_text(path)}: a directory with kept files"]
-        return lines
-
-    def whynot(self, path: bytes) -> str:
-        """Why `path` is not kept, in one sentence; empty when it is."""
-        if self.why(path):
-            return ""
-        if path in self.left_out:
-            return f"{path_text(path)}: {self.left_out[path]}"
-        return f"{path_text(path)}: no program, link, library, package or rule that is kept leads to it"
-
     @property
     def loaded_late(self) -> tuple[bytes, ...]:
         """Kept libraries that no file needs by its header, but that are loaded at run time."""
         late = (path for path, reasons in self.kept.items() if any(r.kind == "dlopen" for r in reasons))
         return tuple(late)
-
-    @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> Selection:
-        """The inverse of `as_dict`, for later questions about a bundle's why.json."""
-        kept = {path.encode(): tuple(map(_decode_reason, rows)) for path, rows in document["kept"].items()}
-        questions = document["questions"]
-        return cls(
-            tuple(path.encode() for path in document["programs"]),
-            kept,
-            {path.encode(): why for path, why in document["left_out"].items()},
-            tuple(document["missing"]),
-            tuple(Question(q["about"], tuple(p.encode() for p in q["raised_by"])) for q in questions),
-        )
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON: names as text, bytes that are no UTF-8 escaped."""
@@ -114,11 +79,6 @@ def _row(reason: Reason) -> dict[str, str]:
     if reason.detail:
         row["detail"] = reason.detail
     return row
-
-
-def _decode_reason(row: Mapping[str, Any]) -> Reason:
-    parent = row.get("by")
-    return Reason(row["kind"], None if parent is None else parent.encode(), row.get("detail", ""))
 
 
 def path_text(path: bytes) -> str:

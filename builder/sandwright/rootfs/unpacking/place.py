@@ -19,6 +19,7 @@ from sandwright.rootfs.tar.archive_warnings import Notes
 from sandwright.rootfs.tar.entry import EntryKind, EntryRefused, TarEntry, show
 from sandwright.rootfs.tar.reader import HOLE
 from sandwright.rootfs.unpacking.tree import OpenDirectory, RootfsTree
+from sandwright.streams import write_all
 
 Owners = Literal["root", "rootless"]
 
@@ -93,7 +94,7 @@ class TarExtractor:
                     continue
                 written = os.write(fd, chunk)
                 if written != len(chunk):
-                    _write_all(fd, chunk[written:])
+                    write_all(fd, chunk[written:])
             if hole:
                 os.ftruncate(fd, entry.size)
             if entry.uid != self._uid or entry.gid != self._gid or parent.inherits:
@@ -310,8 +311,3 @@ def _status(name: bytes, parent: int) -> os.stat_result | None:
         return os.stat(name, dir_fd=parent, follow_symlinks=False)
     except FileNotFoundError:
         return None
-
-
-def _write_all(fd: int, rest: bytes) -> None:
-    while rest:
-        rest = rest[os.write(fd, rest) :]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from sandwright import process
 from sandwright.errors import CommandFailed, UsageError
-from sandwright.runtime.probe.protocol import ProbeAnswer, attempt
+from sandwright.runtime.probe.protocol import attempt
 from sandwright.verify.about import PolicyOrigin
 from sandwright.verify.catalogue import all_probes
 from sandwright.verify.foreign.answers import expected_answer
@@ -24,10 +24,10 @@ from sandwright.verify.foreign.subject import ForeignSubject, check_names, witho
 from sandwright.verify.lifecycle import COMMAND_RUNS, command_runs
 from sandwright.verify.outcome import ProbeOutcome, judge
 from sandwright.verify.probe import Probe, ProbeStep
-from sandwright.verify.prove import answers_of, start_outcome
+from sandwright.verify.prove import answers_of, attempted, start_outcome
 from sandwright.verify.report import PolicyReport
 from sandwright.verify.runs import Runs
-from sandwright.verify.sandbox import Batch, probe_environment
+from sandwright.verify.sandbox import probe_environment
 from sandwright.verify.verdict import Verdict
 
 
@@ -69,7 +69,7 @@ def _prove_stage(promises: Promises, command: Sequence[object]) -> Iterator[Prob
         )
         probes = list(_catalogue_probes(subject, sandbox))
         check_names(promises, [*(each.name for each in probes), *COMMAND_RUNS])
-        batch, answers = _attempted(probes, sandbox)
+        batch, answers = attempted(probes, sandbox)
         found = [
             judge(each, promises.name, answers.get(each.name, ()), expectation=expected_answer)
             for each in probes
@@ -159,17 +159,6 @@ def _harmless(probes: Sequence[Probe], sandbox: SubjectSandbox) -> Iterator[Prob
     }
     for probe in probes:
         yield replace(probe, skip=_KEPT_OFF) if shared & changed_namespaces(probe) else probe
-
-
-def _attempted(
-    probes: Sequence[Probe], sandbox: SubjectSandbox
-) -> tuple[Batch, Mapping[str, tuple[ProbeAnswer, ...]]]:
-    """The start that most probes share, and the answers to all that were tried, by name."""
-    tried = [probe for probe in probes if not probe.skip]
-    alone = {probe.name: answers_of([probe], sandbox)[1][0] for probe in tried if probe.alone}
-    together = [probe for probe in tried if not probe.alone]
-    batch, shared = answers_of(together, sandbox)
-    return batch, alone | {probe.name: answers for probe, answers in zip(together, shared, strict=True)}
 
 
 def _read_version(promises: Promises) -> str:

@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from sandwright.engines.client import client_environment
 from sandwright.errors import SandwrightError
 from sandwright.host import MachineFacts, collect_host
 from sandwright.inputs import LiveHost
-from sandwright.methods.contract import LIMIT, Code, Delivery, Leftover, Notify, Preflight, quiet
+from sandwright.methods.contract import LIMIT, Code, Leftover, Notify, Preflight, quiet
 from sandwright.methods.docker.backend import Docker
-from sandwright.methods.gvisor.render import render_gvisor
-from sandwright.methods.gvisor.support import DECLARATION
 from sandwright.methods.podman.backend import Podman
 from sandwright.methods.shared.engine.backend import EngineBackend
 from sandwright.methods.shared.engine.loading import load_image
 from sandwright.methods.shared.images import our_layout, rootfs
-from sandwright.methods.shared.launched import Launched, signal_all
+from sandwright.methods.shared.launched import Launched
 from sandwright.methods.shared.runtime_spec.backend import DIRECTORIES
 from sandwright.methods.shared.trial import IMAGE_ROOT, judged, try_out
 from sandwright.policy.names import EngineName
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.trusted import ROOTFS
 from sandwright.questions import Question
-from sandwright.render.rendered import Rendered, render_with
 from sandwright.runtime.scratch import scratch_directory
 from sandwright.runtime.trial import Failed
 
@@ -50,11 +47,7 @@ class OuterGvisor(Launched):
     In a policy it is `method: gvisor` with `gvisor.engine`.
     """
 
-    engine: EngineName
-
-    def render(self, policy: ResolvedPolicy) -> Rendered:
-        """As gVisor, in this engine's container."""
-        return render_with(replace(policy, gvisor_engine=self.engine), DECLARATION, render_gvisor)
+    engine: EngineName = field(kw_only=True)
 
     def programs(self) -> Sequence[str]:
         """Those of the engine; runsc is the image's."""
@@ -116,10 +109,6 @@ class OuterGvisor(Launched):
         if "namespaces" in message or "pivot_root" in message:
             return "container-filter", message, "something around the engine withholds what gVisor needs"
         return self._engine_backend.explained(failed, host)
-
-    def send_signal(self, launcher: int, number: int) -> Delivery:
-        """Signal the launcher; it reaches the command through the client, the container and runsc."""
-        return signal_all([launcher], number)
 
     def leftovers(self, running: Iterable[str]) -> Iterable[Leftover]:  # noqa: ARG002
         """Nothing: the engine's method removes the container by its label, and the rest goes with it."""

@@ -32,7 +32,7 @@ def run_arguments(container: Container) -> tuple[str, ...]:
         *_base_arguments(container),
         *_own_base(container),
         *_rights_arguments(container),
-        *_limit_arguments(container.limits),
+        *limit_arguments(container.limits),
         *_mount_arguments(container),
         *(f"--env={name}={value}" for name, value in sorted(container.environment.items())),
         *_unset_arguments(container),
@@ -123,7 +123,8 @@ def _rights_arguments(container: Container) -> Iterator[str]:
         yield "--userns=keep-id"
 
 
-def _limit_arguments(limits: Resources) -> Iterator[str]:
+def limit_arguments(limits: Resources) -> Iterator[str]:
+    """The options for the limits of a container."""
     if limits.memory is not None:
         yield from (f"--memory={limits.memory}b", f"--memory-swap={limits.memory}b")
     if limits.cpus is not None:

@@ -14,10 +14,10 @@ from sandwright.engines.client import EngineClient, client_environment, client_w
 from sandwright.errors import HostError, SandwrightError
 from sandwright.host import MachineFacts, collect_host
 from sandwright.inputs import LiveHost
-from sandwright.methods.contract import LIMIT, Code, Delivery, Leftover, Notify, Preflight, quiet
+from sandwright.methods.contract import LIMIT, Code, Leftover, Notify, Preflight, quiet
 from sandwright.methods.shared.engine.loading import load_built
 from sandwright.methods.shared.images import default_image, how_to_build, why_missing
-from sandwright.methods.shared.launched import Launched, signal_all
+from sandwright.methods.shared.launched import Launched
 from sandwright.methods.shared.rundirs import abandoned_directories
 from sandwright.methods.shared.trial import IMAGE_ROOT, judged, try_out
 from sandwright.policy.resolved import ResolvedPolicy
@@ -119,10 +119,6 @@ class EngineBackend(Launched):
         if "cgroup" in message:
             return "cgroups", message, "give the engine a cgroup hierarchy that it can use"
         return "not-started", message, ""
-
-    def send_signal(self, launcher: int, number: int) -> Delivery:
-        """Signal the launcher, which passes it on to the client, and that to the container."""
-        return signal_all([launcher], number)
 
     def leftovers(self, running: Iterable[str]) -> Iterator[Leftover]:  # noqa: ARG002 - by directories
         """Leftovers of runs without a launcher, in the order in which they can be removed.

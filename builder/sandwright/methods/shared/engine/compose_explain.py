@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from sandwright.documents.document import Document, Path, field_name
+from sandwright.documents.document import Document, Path
 from sandwright.documents.yaml import parse_yaml
 from sandwright.evaluate.explain import calls
 from sandwright.evaluate.explain.enclosure import Enclosure, Passing
 from sandwright.evaluate.explain.shape import Each, OneOf, Shape, check_shape, keys
-from sandwright.evaluate.explain.verdict import ArtifactPosition, Asked
+from sandwright.evaluate.explain.verdict import ArtifactPosition, Asked, position_in
 from sandwright.methods.shared.engine.compose import ABSENT_NAMES, SERVICE
 from sandwright.methods.shared.engine.explain import (
     PlacedMount,
@@ -107,6 +108,9 @@ _WORDS = {
 }
 
 
+_position = partial(position_in, below=_SERVICE)
+
+
 def _service_options(document: Document, service: dict[str, Any]) -> Iterator[Option]:
     """What decides about the container's rights, as the options of `run` that say the same."""
     for key, name in _LISTS.items():
@@ -138,11 +142,6 @@ def _service_list(document: Document, name: str) -> Iterator[tuple[str, Artifact
     data: Any = document.data
     for index, text in enumerate(data["services"][SERVICE].get(name, ())):
         yield _unescape_dollars(text), _position(document, (name, index), _unescape_dollars(text))
-
-
-def _position(document: Document, path: Path, text: str) -> ArtifactPosition:
-    line, column = document.position((*_SERVICE, *path))
-    return ArtifactPosition(FILE, f"{field_name(path)}: {text}", line, column)
 
 
 def _unescape_dollars(text: str) -> str:

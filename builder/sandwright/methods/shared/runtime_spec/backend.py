@@ -11,9 +11,9 @@ from sandwright import process
 from sandwright.errors import HostError
 from sandwright.host import MachineFacts, collect_host
 from sandwright.inputs import LiveHost
-from sandwright.methods.contract import LIMIT, Code, Delivery, Leftover, Notify, Preflight, quiet
+from sandwright.methods.contract import LIMIT, Code, Leftover, Notify, Preflight, quiet
 from sandwright.methods.shared.images import default_image, how_to_build, rootfs, why_missing
-from sandwright.methods.shared.launched import Launched, signal_all
+from sandwright.methods.shared.launched import Launched
 from sandwright.methods.shared.namespaces import namespace_obstacle
 from sandwright.methods.shared.rundirs import abandoned_directories
 from sandwright.methods.shared.trial import IMAGE_ROOT, judged, try_out
@@ -85,10 +85,6 @@ class Runtime(Launched):
         if not host.is_root and (found := namespace_obstacle(host)):
             return found
         return "not-started", message, ""
-
-    def send_signal(self, launcher: int, number: int) -> Delivery:
-        """Signal the launcher, which knows who is meant."""
-        return signal_all((launcher,), number)
 
     def leftovers(self, running: Iterable[str]) -> Iterator[Leftover]:  # noqa: ARG002 - by processes
         """Directories of this user's runs without a launcher."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sandwright.documents.document import Document, field_name
+from sandwright.documents.document import Document
 from sandwright.documents.jsontext import parse_json
 from sandwright.evaluate.explain import calls
 from sandwright.evaluate.explain.enclosure import Calls, Enclosure
 from sandwright.evaluate.explain.isolation import Isolation, refuse_unknown
 from sandwright.evaluate.explain.plans import Placed, read_plan
 from sandwright.evaluate.explain.shape import Each, OneOf, Shape, check_shape, keys
-from sandwright.evaluate.explain.verdict import ArtifactPosition
+from sandwright.evaluate.explain.verdict import ArtifactPosition, position_in
 from sandwright.methods.shared.runtime_spec.render import ASKING, IGNORED, NOTHING, RECURSIVE
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.mounts import Mount, MountKind
@@ -68,10 +68,10 @@ def read_runc(rendered: Rendered, policy: ResolvedPolicy) -> Enclosure:
         of_host = each["type"] == "bind" and each["source"].startswith("/")  # others are of the run's bundle
         is_shallow = of_host and not {"rw", RECURSIVE}.intersection(each["options"])
         if is_shallow and policy.facts.kind(each["source"]) == "directory":
-            raise refuse_unknown(_position(document, ("mounts", index), f"no {RECURSIVE}"))
+            raise refuse_unknown(position_in(document, ("mounts", index), f"no {RECURSIVE}"))
     rules = config["linux"].get("resources", {}).get("devices", [])
     if policy.facts.uid == 0 and rules[:1] != [{"allow": False, "access": "rwm"}]:
-        raise refuse_unknown(_position(document, ("linux",), f"devices: {rules}"))
+        raise refuse_unknown(position_in(document, ("linux",), f"devices: {rules}"))
     return read
 
 
@@ -94,19 +94,19 @@ def read_config(rendered: Rendered, flags: Sequence[Placed] | None) -> Enclosure
             raise refuse_unknown(position)
     memory = config["linux"].get("resources", {}).get("memory", {})
     if memory.get("limit") != memory.get("swap"):
-        raise refuse_unknown(_position(document, ("linux", "resources", "memory"), f"memory: {memory}"))
+        raise refuse_unknown(position_in(document, ("linux", "resources", "memory"), f"memory: {memory}"))
     words = {flag for flag, _ in flags or ()}
     launch = read_plan(rendered)
     kinds = [each["type"] for each in config["linux"]["namespaces"]]
     network = ("linux", "namespaces", kinds.index("network")) if "network" in kinds else None
     environment = {
-        text.partition("=")[0]: _position(document, ("process", "env", index), text)
+        text.partition("=")[0]: position_in(document, ("process", "env", index), text)
         for index, text in enumerate(config["process"]["env"])
     }
     return Enclosure(
         "image",
         tuple(_mounts(document, config)),
-        network=_position(document, network, "network") if network else None,
+        network=position_in(document, network, "network") if network else None,
         environment=environment,
         passing=launch.passing(),
         calls=_filter(rendered, document, config, obeyed=flags is None or "--oci-seccomp" in words),
@@ -136,19 +136,19 @@ def _isolation(document: Document, config: Any) -> Isolation:  # noqa: ANN401 - 
     devices = linux.get("resources", {}).get("devices", ())
     gains, writable = ("process", "noNewPrivileges"), ("root", "readonly")
     return Isolation(
-        _position(document, ("linux", "namespaces"), "namespaces"),
+        position_in(document, ("linux", "namespaces"), "namespaces"),
         {each["type"] for each in linux["namespaces"]},
         {
-            name.removeprefix("CAP_"): _position(document, ("process", "capabilities", kind, index), name)
+            name.removeprefix("CAP_"): position_in(document, ("process", "capabilities", kind, index), name)
             for kind, names in process["capabilities"].items()
             for index, name in enumerate(names)
         },
-        gains_rights=None if process.get(gains[1]) is True else _position(document, gains[:1], gains[1]),
+        gains_rights=None if process.get(gains[1]) is True else position_in(document, gains[:1], gains[1]),
         writable_root=None
         if config["root"].get(writable[1]) is True
-        else _position(document, writable[:1], "root"),
+        else position_in(document, writable[:1], "root"),
         devices={
-            f"{index}": _position(document, ("linux", "resources", "devices", index), "allow")
+            f"{index}": position_in(document, ("linux", "resources", "devices", index), "allow")
             for index, each in enumerate(devices)
             if each.get("allow") is not False
         },
@@ -160,16 +160,16 @@ def _mounts(document: Document, config: Any) -> Iterator[tuple[Mount, ArtifactPo
     for index, each in enumerate(config["mounts"]):
         for option in each["options"]:
             if option.partition("=")[0] not in _MOUNT_OPTIONS:
-                raise refuse_unknown(_position(document, ("mounts", index), option))
+                raise refuse_unknown(position_in(document, ("mounts", index), option))
         for option in sorted(_required_options(each).difference(each["options"])):
-            raise refuse_unknown(_position(document, ("mounts", index), f"no {option}"))
+            raise refuse_unknown(position_in(document, ("mounts", index), f"no {option}"))
         mount = _mount(each)
         text = f"{each['type']} {each['source']} on {mount.target}, {'rw' if mount.writable else 'ro'}"
-        yield mount, _position(document, ("mounts", index), text)
+        yield mount, position_in(document, ("mounts", index), text)
     for key, kind in (("maskedPaths", "mask"), ("readonlyPaths", "proc")):
         for index, path in enumerate(config["linux"].get(key, ())):
             found: MountKind = "mask" if kind == "mask" else "proc"
-            yield Mount(path, found), _position(document, ("linux", key, index), path)
+            yield Mount(path, found), position_in(document, ("linux", key, index), path)
 
 
 def _required_options(each: dict[str, Any]) -> set[str]:
@@ -191,8 +191,3 @@ def _mount(each: dict[str, Any]) -> Mount:
     if kind in _OWN:
         return Mount(target, "proc", writable)
     return Mount(target, "dev" if target == "/dev" else "tmpfs", writable)
-
-
-def _position(document: Document, path: tuple[str | int, ...], text: str) -> ArtifactPosition:
-    line, column = document.position(path)
-    return ArtifactPosition("config.json", f"{field_name(path)}: {text}", line, column)
