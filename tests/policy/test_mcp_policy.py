@@ -227,3 +227,56 @@ def test_diff_names_a_tool_more() -> None:
     found = [str(each.case.subject) for each in difference.cases if each.case.question == "request"]
     assert found == ["POST https://m.example/mcp tools/call delete"]
     assert all(each.widened for each in difference.cases)
+
+
+def _stdio(text: str, floor: str = "", user: str = "") -> ResolvedPolicy:
+    below = [load.layer(floor, kind="floor", file="floor.yaml")] if floor else []
+    below += [load.layer(user, kind="user", file="user.yaml")] if user else []
+    return Policy.from_layers([*below, load.layer(text, kind="project", file="p.yaml")]).resolve(FACTS)
+
+
+@pytest.mark.parametrize(
+    ("text", "below", "tools"),
+    [
+        ("method: bwrap\n", "", None),
+        ("mcp: {tools: []}\n", "", ()),
+        ("mcp: {tools: [a, 'b*', a]}\n", "", ("a", "b*")),
+        ("method: bwrap\n", "mcp: {tools: [a]}\n", ("a",)),
+        ("mcp: {tools: [b]}\n", "mcp: {tools: [a]}\n", ("b",)),
+        ("mcp: {tools: [..., b]}\n", "mcp: {tools: [a]}\n", ("a", "b")),
+    ],
+)
+def test_tools_of_the_command_by_layers(text: str, below: str, tools: tuple[str, ...] | None) -> None:
+    assert _stdio(text, user=below).mcp_tools == tools
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("mcp: {}", "mcp.tools: is required"),
+        ("mcp: {tools: ['a b']}", "is no tool"),
+        ("mcp: {tools: [a], paths: [/x]}", "no such key"),
+        ("mcp: null", "mcp"),
+    ],
+)
+def test_what_makes_no_sense_for_the_command_is_refused(text: str, message: str) -> None:
+    with pytest.raises(DocumentError, match=message):
+        _stdio(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("method: bwrap\n", ""),
+        ("mcp: {tools: [get_x, 'get_*']}\n", ""),
+        ("mcp: {tools: []}\n", ""),
+        ("mcp: {tools: [search]}\n", "search is not in the floor's mcp.tools"),
+        ("mcp: {tools: ['*']}\n", "not in the floor's mcp.tools"),
+    ],
+)
+def test_a_floor_limits_the_tools_of_the_command(text: str, message: str) -> None:
+    if not message:
+        assert _stdio(text, floor="mcp: {tools: ['get_*']}\n").mcp_tools is not None
+        return
+    with pytest.raises(DocumentError, match=re.escape(message)):
+        _stdio(text, floor="mcp: {tools: ['get_*']}\n")
