@@ -280,3 +280,14 @@ def test_a_floor_limits_the_tools_of_the_command(text: str, message: str) -> Non
         return
     with pytest.raises(DocumentError, match=re.escape(message)):
         _stdio(text, floor="mcp: {tools: ['get_*']}\n")
+
+
+def test_diff_names_a_tool_more_of_the_command() -> None:
+    old, new = _stdio("mcp: {tools: [a, 'b*']}\n"), _stdio("mcp: {tools: [a, b1, c]}\n")
+    for before, after, widened in ((old, new, True), (new, old, False)):
+        found = [
+            each for each in compare_policies(before, after, ["bwrap"]).settings if each.widened is widened
+        ]
+        assert any("lets a client of MCP call the tool" in str(each) for each in found)
+    gone = compare_policies(old, _stdio("method: bwrap\n"), ["bwrap"]).settings
+    assert [str(each) for each in gone if each.widened] == ["lets a client of MCP send any message: mcp"]

@@ -16,6 +16,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,8 +24,13 @@ from typing import Any
 
 import pytest
 
+from sandwright.methods.user.setup import plan_removal
 from session.conftest import SANDWRIGHT, WAIT, Project, denials_in, eventually
+from session.jobs import LACKING
 from session.terminals import terminal
+from support.locks import accounts_change
+from support.mcpserver import serve_by_shell
+from support.ownedprojects import planted
 
 pytestmark = [pytest.mark.needs("bwrap"), pytest.mark.real_start]
 
@@ -177,6 +183,46 @@ def test_a_client_that_does_not_read_stops_the_server_and_can_end_it(server: Pro
         assert process.wait(timeout=30) == 128 + signal.SIGTERM
 
 
+SLOW = """\
+import json, sys
+note = {"jsonrpc": "2.0", "method": "notifications/message", "params": {"x": "y" * 100000}}
+print(json.dumps(note), flush=True)
+open("written", "w").close()
+open("received", "w").write(sys.stdin.readline())
+"""
+
+
+def test_a_client_that_has_not_read_yet_can_call(server: Project) -> None:
+    """A pipe takes less than the line: nothing waits until it has taken all."""
+    with running(server, SLOW) as process:
+        eventually((server.root / "written").exists, "the server did not start")
+        time.sleep(1.0)
+        assert process.stdin is not None
+        process.stdin.write(call("search"))
+        process.stdin.flush()
+        file = server.root / "received"
+        eventually(lambda: file.exists() and file.read_text() != "", "the call did not arrive", within=20.0)
+
+
+def test_what_is_in_the_pipe_at_the_end_passes_by_the_rules() -> None:
+    program = """
+import os
+from sandwright.session.mcp_log import McpLog
+from sandwright.session.mcp_streams import open_streams
+streams = open_streams(["search"], McpLog(lambda text: os.write(2, text.encode()), audited=False))
+os.write(streams._given[1], b'{"jsonrpc":"2.0","method":"notifications/x"}\\nprinted\\n')
+os.write(streams._given[1], b'{"jsonrpc":"2.0","id":1,"result":{}}\\n')
+os.write(streams._given[1], b'{"jsonrpc":"2.0","method":"notifications/y"}')
+print(streams.close(), flush=True)
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=WAIT, check=False
+    )
+    passing = [f'{{"jsonrpc":"2.0","method":"notifications/{each}"}}' for each in "xy"]
+    assert ended.stdout.splitlines() == [*passing, "True"], ended.stderr
+    assert "a line of the server did not pass: message: not valid JSON" in ended.stderr
+
+
 def test_what_a_server_writes_last_arrives(server: Project) -> None:
     program = FLOOD.replace("1 << 26", "1 << 22")
     with running(server, program) as process:
@@ -202,6 +248,7 @@ def test_a_client_that_reads_no_more_ends_a_server_that_writes(server: Project) 
         process.stdout.read(10)
         process.stdout.close()
         assert process.wait(timeout=WAIT) not in (0, None)
+    assert int((server.root / "written").read_text() or 0) < 1 << 22
 
 
 def test_a_closed_standard_input_is_the_end(server: Project) -> None:
@@ -269,3 +316,39 @@ asyncio.run(main())
         "found again",
     ], ended.stderr
     assert not os.path.lexists(server.root / "deleted")
+
+
+@pytest.mark.parametrize(
+    "method",
+    ["landlock", pytest.param("vm", marks=pytest.mark.needs("qemu-system-x86_64"))],
+)
+def test_other_methods_with_the_hosts_files(project: Project, method: str) -> None:
+    """Images are tried in tests/session/test_run_containers.py."""
+    lacking = LACKING if method == "landlock" else ()
+    gaps = ", ".join(f"{{feature: {each}, method: {method}, reason: a test}}" for each in lacking)
+    lines = [
+        "schema: 1",
+        f"method: {method}",
+        "extends: []",
+        f"accept_gaps: [{gaps}]",
+        "mcp: {tools: [search]}",
+    ]
+    rules = "filesystem: {read: [/], write: [$PROJECT]}"
+    project.policy.write_text("\n".join([*lines, rules, ""]))
+    assert serve_by_shell(project) == ([(1, "error"), (2, "result")], ["search"], 7)
+
+
+def test_an_account_of_the_project() -> None:
+    if os.geteuid() != 0:
+        pytest.skip("making accounts takes root")
+    with tempfile.TemporaryDirectory(prefix="sandwright-", dir="/var/tmp") as made:
+        owned = planted(Path(made))
+        Path(made).chmod(0o755)
+        owned.set_up()
+        try:
+            project = Project(owned.root, owned.home, owned.home / "run")
+            project.policy.write_text(f"{project.policy.read_text()}mcp: {{tools: [search]}}\n")
+            assert serve_by_shell(project) == ([(1, "error"), (2, "result")], ["search"], 7)
+        finally:
+            with accounts_change():
+                plan_removal(owned.account).execute()

@@ -165,15 +165,14 @@ def server_message(
 
 
 def refuse_server_request(raw: bytes) -> bytes | None:
-    """The answer to a server's request, where its method does not pass; None for all else.
+    """The answer to a server's request that does not pass; None for what is no request.
 
     Raise ValueError for no message.
     """
     message = _read_message(raw, _SERVER)
-    method = message.get("method", "ping")
-    if "id" not in message or method == "ping":
+    if "id" not in message or "method" not in message:
         return None
-    return _error_text(message["id"], _METHOD_NOT_FOUND, f"{method}: no request to the client passes")
+    return _error_text(message["id"], _METHOD_NOT_FOUND, f"{message['method']}: it does not pass")
 
 
 def _is_listed(tool: object, allows: Allows) -> bool:
