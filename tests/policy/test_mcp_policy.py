@@ -14,6 +14,7 @@ from sandwright.api import Policy
 from sandwright.change.compare import compare_policies
 from sandwright.errors import ArtifactsTooWide, DocumentError
 from sandwright.evaluate.proxied import check_inspection
+from sandwright.methods.compare import explain as ask_methods
 from sandwright.policy import load
 from sandwright.policy.explain import explain
 from sandwright.policy.facts import HostFacts
@@ -291,3 +292,31 @@ def test_diff_names_a_tool_more_of_the_command() -> None:
         assert any("lets a client of MCP call the tool" in str(each) for each in found)
     gone = compare_policies(old, _stdio("method: bwrap\n"), ["bwrap"]).settings
     assert [str(each) for each in gone if each.widened] == ["lets a client of MCP send any message: mcp"]
+
+
+@pytest.mark.parametrize(
+    ("text", "tool", "allowed", "said"),
+    [
+        ("mcp: {tools: [a, 'get_*']}\n", "get_x", True, "allowed by tools get_* (project p.yaml:1:18)"),
+        (
+            "mcp: {tools: [a, 'get_*']}\n",
+            "delete",
+            False,
+            "denied by mcp.tools, which does not list it (project",
+        ),
+        ("mcp: {tools: []}\n", "a", False, "denied by mcp.tools, which does not list it"),
+        ("method: bwrap\n", "a", True, "allowed by no mcp: the messages of the command are not read"),
+    ],
+)
+def test_explain_answers_about_a_tool(text: str, tool: str, allowed: bool, said: str) -> None:
+    answer = explain(_stdio(text), "tool", tool)
+    assert answer.allowed is allowed
+    assert said in str(answer)
+
+
+def test_no_artifact_decides_about_a_tool() -> None:
+    found = ask_methods(_stdio("mcp: {tools: [a]}\n"), "tool", "b", methods=["bwrap", "kubernetes"])
+    rows = {row.method: (row.status, row.level) for row in found.rows}
+    assert rows["bwrap"] == ("not asked", "exact")
+    assert rows["kubernetes"] == ("not asked", "cannot")
+    assert found.allowed is False

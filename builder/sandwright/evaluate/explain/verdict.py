@@ -46,6 +46,7 @@ class ArtifactPosition:
         return f"{where}: {self.text}" if self.text else where
 
 
+BY_RUN = "`sandwright run` reads the messages; no artifact decides"
 IS_SET = "it is set"
 """Why a variable is there whose value is not the host's."""
 
