@@ -83,8 +83,8 @@ class Policy(MergedPolicy):
         """Answer a question by the policy and by the rendered artifacts of each method in `methods`.
 
         The questions are `read`, `write` and `exec` of a path, `connect` to `host:port` or to a socket,
-        `request` of `METHOD https://HOST/PATH`,
-        `listen` on a published port, `env` of a variable, and `syscall` of a system call with `arguments`.
+        `request` of `METHOD https://HOST/PATH`, `listen` on a published port, `tool` of the command, a server
+        of MCP, `env` of a variable, and `syscall` of a system call with `arguments`.
         Raise UsageError for an invalid question.
         """
         return compare.explain(

@@ -57,6 +57,7 @@ def run(
     job: bool = False,
     started: Callable[[int], None] = lambda _: None,
     passed: Collection[int] = (),
+    streams: Streams | None = None,
 ) -> int:
     """Run a program in the foreground, and give its exit status, 128 + n when signal n ended it.
 
@@ -64,13 +65,13 @@ def run(
     is its controlling one. With `job` a program on a terminal stays in our process group, as it relays the
     terminal itself: the suspend key stops it and us, and the shell continues both. `started` is called with
     its process id. Of our descriptors it has standard input, output and errors, as `streams` gives them, and
-    those of `passed`. The status is 1 in place of 0 when its output could not be written. Raise OSError when
-    it can't be started.
+    those of `passed`; `streams` takes the place of the usual ones. The status is 1 in place of 0 when its
+    output could not be written. Raise OSError when it can't be started.
     """
     fill_standard()
     with _Signals() as signals, _terminal(relay=relay) as terminal:
         job = job and os.isatty(0) and os.isatty(1)
-        streams = Streams(keys=job or terminal is not None or on_terminal())
+        streams = streams or Streams(keys=job or terminal is not None or on_terminal())
         try:
             if terminal is not None:
                 terminal.controlling = controlling

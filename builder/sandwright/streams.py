@@ -26,12 +26,12 @@ class Streams:
     A terminal that is only some of them is written to and never read: another process reads its keys.
     """
 
-    def __init__(self, *, keys: bool) -> None:
+    def __init__(self, *, keys: bool, descriptors: Collection[int] = range(3)) -> None:
         self._input: _Input | None = None
         self._outputs: list[_Output] = []
         self._given: dict[int, int] = {}
         self._ends: list[int] = []
-        for descriptor in range(3):
+        for descriptor in descriptors:
             if not (keys and os.isatty(descriptor)) and not _is_passed_through(descriptor):
                 self._replace(descriptor)
 

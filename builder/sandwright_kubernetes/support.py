@@ -64,6 +64,7 @@ DECLARATION = Declaration(
         "process.kernel": Support("partly", reasons.MASKS),
         "process.seccomp": Support("exact", "as a localhost profile on the node"),
         "macos": Support("unused", reasons.FRAGMENTS),
+        "mcp.tools": Support("cannot", "the log of a pod mixes standard output and standard error"),
         "environment.pass": Support("stricter", "no variable of the host reaches the cluster"),
         "environment.set": Support("exact"),
         "credentials.cloud": Support("cannot", "the host's files do not exist in the cluster"),

@@ -40,6 +40,7 @@ ABOUT = {
     "bundle",
     "launch",
     "curl",
+    "python3",
     "push",
     "sbpl-eval",
     "verify",

@@ -19,12 +19,14 @@ from sandwright.session.events import (
     DeniedCall,
     DeniedConnection,
     DeniedHost,
+    DeniedMessage,
     DeniedRequest,
     RunCalled,
     RunDenied,
     RunEnded,
     RunEvent,
     RunExecuted,
+    RunMessage,
     RunOmitted,
     RunStarted,
     decode_event,
@@ -41,7 +43,7 @@ LOOSENED = Loosened("/p/\udcff", "0", ("reads ~/.ssh",))
 PROXY = ProxyPlan("conf", {"page": "x"}, ("squid",), SquidAccount(1, 2), None, "00ff")
 START = SandboxStart(
     terminal_argv=("a",), terminal="passed", proxy=PROXY, needs_bridge=True, notes=("n",),
-    default_policy="", loosened=LOOSENED, retired=("w",), argv0_override=(), unsigned="",
+    default_policy="", loosened=LOOSENED, retired=("w",), argv0_override=(), unsigned="", mcp_tools=("a",),
 )  # fmt: skip
 RECORDS: list[Any] = [
     session_record("0" * 16),
@@ -56,6 +58,8 @@ EVENTS: list[RunEvent] = [
     RunDenied(what=DeniedConnection(path="/\u00ff", error=13)),
     RunDenied(what=DeniedHost(host="a:1", listed=True)),
     RunDenied(what=DeniedRequest(host="a:443", method="GET", path="/x", reason="rule")),
+    RunDenied(what=DeniedMessage(message="delete", reason="tool")),
+    RunMessage(method="tools/call", tool="search"),
     RunDenied(what=BridgedCall(program="gh", arguments=("a",), why="no")),
     RunOmitted(count=0),
     RunCalled(what=BridgedCall(program="gh", status=0)),

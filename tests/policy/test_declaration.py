@@ -107,6 +107,7 @@ def test_some_cells(feature: str, method: str, level: str) -> None:
         ("filesystem: {write: [/srv]}", {"filesystem.protect-elsewhere"}),
         ("filesystem: {deny: [$PROJECT/link]}", {"filesystem.deny", "filesystem.links"}),
         ("filesystem: {home: private}", {"filesystem.home"}),
+        ("mcp: {tools: []}", {"mcp.tools"}),
         ("filesystem: {home: throwaway}", {"filesystem.home"}),
         ("filesystem: {tmp: shared}", {"filesystem.tmp-shared"}),
         ("network: {mode: proxy}", {"network.proxy", "network.ca"}),
@@ -159,6 +160,7 @@ def test_every_feature_is_used_by_some_policy() -> None:
         "credentials: {http: [{host: a.example, header: x-api-key, from: 'env:A'}]}",
         "network: {own_sockets: false}",
         "filesystem: {home: private}",
+        "mcp: {tools: []}",
     ]  # fmt: skip
     found = {use.feature for text in texts for use in uses(_resolve(text))}
     repository = replace(FACTS, git_directories=(f"{FACTS.project}/.git",))

@@ -207,6 +207,8 @@ STRICTER = [
     ("process.seccomp", "process: {seccomp: /etc/filter.json}", "process: {seccomp: default}", ["filters system calls by another profile: process.seccomp default"]),
     ("process.seccomp", "process: {seccomp: /etc/filter.json}", "process: {seccomp: strict}", ["filters system calls by another profile: process.seccomp strict"]),
     ("macos", "macos: []", "macos: [keychain]", ["opens on macOS: keychain"]),
+    ("mcp.tools", "mcp: {tools: [a, 'b*']}", "mcp: {tools: [a, b1, c, '*']}", ["lets a client of MCP call the tool c", "lets a client of MCP call the tool *"]),
+    ("mcp.tools", "mcp: {tools: []}", "mcp: {tools: ['...', a]}", ["lets a client of MCP call the tool a"]),
     ("environment.pass", "environment: {pass: []}", "environment: {pass: [A_TOKEN]}", ["passes A_TOKEN"]),
     ("environment.set", "environment: {pass: ['GH_*'], set: {GH_TOKEN: none}}", "environment: {set: {GH_TOKEN: null}}", ["passes GH_TOKEN"]),
     ("credentials.cloud", "credentials: {cloud: none}", "credentials: {cloud: readonly}", ["reads ~/.aws"]),

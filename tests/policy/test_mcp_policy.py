@@ -14,6 +14,7 @@ from sandwright.api import Policy
 from sandwright.change.compare import compare_policies
 from sandwright.errors import ArtifactsTooWide, DocumentError
 from sandwright.evaluate.proxied import check_inspection
+from sandwright.methods.compare import explain as ask_methods
 from sandwright.policy import load
 from sandwright.policy.explain import explain
 from sandwright.policy.facts import HostFacts
@@ -245,3 +246,95 @@ def test_diff_names_a_tool_more() -> None:
     found = [str(each.case.subject) for each in difference.cases if each.case.question == "request"]
     assert found == ["POST https://m.example/mcp tools/call delete"]
     assert all(each.widened for each in difference.cases)
+
+
+def _stdio(text: str, floor: str = "", user: str = "") -> ResolvedPolicy:
+    below = [load.layer(floor, kind="floor", file="floor.yaml")] if floor else []
+    below += [load.layer(user, kind="user", file="user.yaml")] if user else []
+    return Policy.from_layers([*below, load.layer(text, kind="project", file="p.yaml")]).resolve(FACTS)
+
+
+@pytest.mark.parametrize(
+    ("text", "below", "tools"),
+    [
+        ("method: bwrap\n", "", None),
+        ("mcp: {tools: []}\n", "", ()),
+        ("mcp: {tools: [a, 'b*', a]}\n", "", ("a", "b*")),
+        ("method: bwrap\n", "mcp: {tools: [a]}\n", ("a",)),
+        ("mcp: {tools: [b]}\n", "mcp: {tools: [a]}\n", ("b",)),
+        ("mcp: {tools: [..., b]}\n", "mcp: {tools: [a]}\n", ("a", "b")),
+    ],
+)
+def test_tools_of_the_command_by_layers(text: str, below: str, tools: tuple[str, ...] | None) -> None:
+    assert _stdio(text, user=below).mcp_tools == tools
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("mcp: {}", "mcp.tools: is required"),
+        ("mcp: {tools: ['a b']}", "is no tool"),
+        ("mcp: {tools: [a], paths: [/x]}", "no such key"),
+        ("mcp: null", "mcp"),
+    ],
+)
+def test_what_makes_no_sense_for_the_command_is_refused(text: str, message: str) -> None:
+    with pytest.raises(DocumentError, match=message):
+        _stdio(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("method: bwrap\n", ""),
+        ("mcp: {tools: [get_x, 'get_*']}\n", ""),
+        ("mcp: {tools: []}\n", ""),
+        ("mcp: {tools: [search]}\n", "search is not in the floor's mcp.tools"),
+        ("mcp: {tools: ['*']}\n", "not in the floor's mcp.tools"),
+    ],
+)
+def test_a_floor_limits_the_tools_of_the_command(text: str, message: str) -> None:
+    if not message:
+        assert _stdio(text, floor="mcp: {tools: ['get_*']}\n").mcp_tools is not None
+        return
+    with pytest.raises(DocumentError, match=re.escape(message)):
+        _stdio(text, floor="mcp: {tools: ['get_*']}\n")
+
+
+def test_diff_names_a_tool_more_of_the_command() -> None:
+    old, new = _stdio("mcp: {tools: [a, 'b*']}\n"), _stdio("mcp: {tools: [a, b1, c]}\n")
+    for before, after, widened in ((old, new, True), (new, old, False)):
+        found = [
+            each for each in compare_policies(before, after, ["bwrap"]).settings if each.widened is widened
+        ]
+        assert any("lets a client of MCP call the tool" in str(each) for each in found)
+    gone = compare_policies(old, _stdio("method: bwrap\n"), ["bwrap"]).settings
+    assert [str(each) for each in gone if each.widened] == ["lets a client of MCP send any message: mcp"]
+
+
+@pytest.mark.parametrize(
+    ("text", "tool", "allowed", "said"),
+    [
+        ("mcp: {tools: [a, 'get_*']}\n", "get_x", True, "allowed by tools get_* (project p.yaml:1:18)"),
+        (
+            "mcp: {tools: [a, 'get_*']}\n",
+            "delete",
+            False,
+            "denied by mcp.tools, which does not list it (project",
+        ),
+        ("mcp: {tools: []}\n", "a", False, "denied by mcp.tools, which does not list it"),
+        ("method: bwrap\n", "a", True, "allowed by no mcp: the messages of the command are not read"),
+    ],
+)
+def test_explain_answers_about_a_tool(text: str, tool: str, allowed: bool, said: str) -> None:
+    answer = explain(_stdio(text), "tool", tool)
+    assert answer.allowed is allowed
+    assert said in str(answer)
+
+
+def test_no_artifact_decides_about_a_tool() -> None:
+    found = ask_methods(_stdio("mcp: {tools: [a]}\n"), "tool", "b", methods=["bwrap", "kubernetes"])
+    rows = {row.method: (row.status, row.level) for row in found.rows}
+    assert rows["bwrap"] == ("not asked", "exact")
+    assert rows["kubernetes"] == ("not asked", "cannot")
+    assert found.allowed is False

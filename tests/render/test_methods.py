@@ -87,6 +87,7 @@ FLIPS: dict[str, tuple[str, str]] = {
     "process.unprivileged": (f"{BASE}process: {{sandbox_root: true}}", BASE),
     "process.sandbox-root": (BASE, f"{BASE}process: {{sandbox_root: true}}"),
     "process.seccomp": (BASE, f"{BASE}process: {{seccomp: strict}}"),
+    "mcp.tools": (BASE, f"{BASE}mcp: {{tools: [a]}}"),
     "environment.pass": (BASE, f"{BASE}environment: {{pass: [EDITOR]}}"),
     "environment.set": (BASE, f"{BASE}environment: {{set: {{A: b}}}}"),
     "credentials.cloud": (BASE, f"{BASE}credentials: {{cloud: readonly}}"),

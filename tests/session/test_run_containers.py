@@ -20,6 +20,7 @@ from session.conftest import SANDWRIGHT, WAIT, Project
 from session.hostdevices import SCRIPT, same_devices
 from support.cgroups import needs_groups
 from support.enginehosts import PODMAN_NAMES, EngineHost, engine_host
+from support.mcpserver import serve_by_shell
 from support.processtrees import naming
 from support.thorough import THOROUGH, covering, representative
 from support.waiting import until
@@ -399,3 +400,10 @@ def test_what_was_made_elsewhere_stops_the_next_run(sandbox: Project) -> None:
     assert sandbox.run("echo", "ran").stdout == b""
     (agent / "settings.json").unlink()
     assert sandbox.run("echo", "ran").stdout == b"ran\n"
+
+
+def test_a_server_of_mcp_gets_calls_of_listed_tools(sandbox: Project) -> None:
+    """The rules are held outside, whatever the method (tests/session/test_mcp_stdio.py)."""
+    sandbox.policy.write_text(f"{sandbox.policy.read_text()}mcp: {{tools: [search]}}\n")
+    said, sent, status = serve_by_shell(sandbox)
+    assert (said, sent, status) == ([(1, "error"), (2, "result")], ["search"], 7)

@@ -1,11 +1,13 @@
-"""A server of MCP (Streamable HTTP) for the canary: it trusts everybody, and offers more than is allowed."""
+"""Servers of MCP that trust everybody, and offer more than is allowed: for the canary, and over stdio."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any, Protocol
 
 TOOLS = ("search", "fetch", "get_issue", "delete_repo", "admin")
 """What it offers."""
@@ -13,7 +15,8 @@ TOOLS = ("search", "fetch", "get_issue", "delete_repo", "admin")
 
 @dataclass
 class McpServer:
-    """`called` are the tools that were called. An answer is JSON, or events in the way that `style` says.
+    """Over Streamable HTTP. `called` are the tools that were called. An answer is JSON, or events as `style`
+    says.
 
     `stream` is what a GET answers: bytes as they are. `said`, where it is set, is the answer to every POST:
     its type and its bytes.
@@ -70,3 +73,41 @@ def catalogue(names: Sequence[str] = TOOLS) -> list[dict[str, Any]]:
     return [
         {"name": each, "description": f"does {each}", "inputSchema": {"type": "object"}} for each in names
     ]
+
+
+_BY_SHELL = """\
+while read -r line; do
+    echo "$line" >>file
+    echo '{"jsonrpc": "2.0", "id": 2, "result": {}}'
+done
+exit 7
+"""
+
+
+class McpProject(Protocol):
+    """A project in which `run` starts a command by `sandwright run`."""
+
+    @property
+    def root(self) -> Path:
+        """Its directory."""
+
+    def run(self, *words: str, stdin: bytes = b"") -> CompletedProcess[bytes]:
+        """Run a command."""
+
+
+def serve_by_shell(project: McpProject) -> tuple[list[tuple[int, str]], list[str], int]:
+    """Call `delete` and `search` of a server that a shell is, in a project's sandbox.
+
+    Give what the client got (ids, and whether it is an error), the tools that the server was called for, and
+    the exit status.
+    """
+    calls = [
+        {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": {"name": name}}
+        for number, name in enumerate(("delete", "search"), start=1)
+    ]
+    sent = "".join(json.dumps(each) + "\n" for each in calls).encode()
+    ended = project.run("sh", "-c", _BY_SHELL, stdin=sent)
+    answers = map(json.loads, ended.stdout.splitlines())
+    said = [(each["id"], "error" if "error" in each else "result") for each in answers]
+    lines = (project.root / "file").read_text().splitlines()
+    return said, [json.loads(each)["params"]["name"] for each in lines], ended.returncode

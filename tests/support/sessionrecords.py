@@ -15,6 +15,7 @@ CONTEXT = DenialContext(
     sockets="default",
     allow="default",
     http="default",
+    mcp="built-in",
     mode="none",
     network="default",
     method="bwrap (default)",

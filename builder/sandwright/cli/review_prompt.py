@@ -29,7 +29,7 @@ def ask_for_changes(copy: Workspace, found: Sequence[Change]) -> tuple[list[Chan
         hunks = hunks_of(copy, each)
         if hunks is None or len(hunks.groups) == 1:
             print_diff(copy, each)
-            answer = _answer(f"Apply {os.fsdecode(each.path)} [y,n,q,?]? ", "ynq")
+            answer = _ask_for_letter(f"Apply {os.fsdecode(each.path)} [y,n,q,?]? ", "ynq")
             chosen += [each] * (answer == "y")
         else:
             taken, answer = _ask_for_hunks(hunks)
@@ -63,13 +63,13 @@ def _ask_for_hunks(hunks: Hunks) -> tuple[set[int], str]:
         if answer not in ("a", "d", "q"):
             _print_lines(hunks.lines(number))
             shown = f"Apply this hunk of {path} ({number + 1}/{len(hunks.groups)}) [y,n,q,a,d,?]? "
-            answer = _answer(shown, "ynqad")
+            answer = _ask_for_letter(shown, "ynqad")
         if answer in ("y", "a"):
             taken.add(number)
     return taken, answer
 
 
-def _answer(question: str, letters: str) -> str:
+def _ask_for_letter(question: str, letters: str) -> str:
     """One of the letters; `q` at the end of the input."""
     while True:
         console.write(question)

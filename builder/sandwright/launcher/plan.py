@@ -166,6 +166,7 @@ class LaunchPlan:
     mount_ways: Words = ()
     writable: Words = ()
     review: bool = False
+    mcp: bool = False
     uid: int | None = None
     passed: Words = ()
     never: Words = ()

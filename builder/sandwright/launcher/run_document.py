@@ -37,6 +37,7 @@ class RunDocument:
     cidfile: str | None = None
     variables: Words = ()
     workspace: Words = ()
+    mcp: bool = False
 
 
 def run_document_bytes(document: RunDocument) -> bytes:

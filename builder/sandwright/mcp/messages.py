@@ -21,7 +21,7 @@ message is refused, and what passes is written anew: the other side gets exactly
 | `ping`                 | yes                                                                            |
 | other requests         | no: sampling, elicitation and roots use the client, and no tool is listed      |
 
-Every answer may have the list, whatever it answers: on another stream, or resumed, it is the same.
+Every answer may have the list, whatever it answers: over HTTP on another stream, or resumed, it is the same.
 
 Sources: the specification of MCP, revisions 2025-03-26 to 2026-07-28; JSON-RPC 2.0.
 """
@@ -29,7 +29,7 @@ Sources: the specification of MCP, revisions 2025-03-26 to 2026-07-28; JSON-RPC 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -41,11 +41,13 @@ from sandwright.mcp.methods import CALL, NOTIFICATIONS, REQUESTS
 Allows = Callable[[str], bool]
 """Whether a tool is listed."""
 
+RequestId = str | int
+
 RefusalReason = Literal["message", "call", "tool"]
 """Why a message is refused: it has not one reading, its method does not pass, its tool is not listed."""
 
 _MAX_ID = 256
-_METHOD_NOT_FOUND, _INVALID_PARAMS = -32601, -32602
+_INVALID_REQUEST, _METHOD_NOT_FOUND, _INVALID_PARAMS = -32600, -32601, -32602
 
 _CLIENT: Fields = {
     **dict.fromkeys(("jsonrpc", "id", "method", "result", "error")),
@@ -70,19 +72,21 @@ _SHAPES = (
 class ClientMessage:
     """A message that passes, with the `text` that is sent for it.
 
-    `method` is empty for an answer, `tool` for all but calls.
+    `method` is empty for an answer, `tool` for all but calls. `number` is the id of a request, None for all
+    else.
     """
 
     text: bytes
     method: str
     tool: str
+    number: RequestId | None = None
 
 
 class McpRefusal(Exception):
     """A client's message that does not pass."""
 
     def __init__(
-        self, reason: RefusalReason, fault: str, *, number: str | int | None = None, what: str = ""
+        self, reason: RefusalReason, fault: str, *, number: RequestId | None = None, what: str = ""
     ) -> None:
         """`number` is the request's id; `what` its method, or its tool where that is refused."""
         super().__init__(fault)
@@ -96,8 +100,14 @@ class McpRefusal(Exception):
         if self._number is None:
             return None
         code = _INVALID_PARAMS if self.reason == "tool" else _METHOD_NOT_FOUND
-        error = {"code": code, "message": f"sandwright: refused: {self}"}
-        return _write_message({"jsonrpc": "2.0", "id": self._number, "error": error})
+        return _error_text(self._number, code, str(self))
+
+    @property
+    def answer_in_stream(self) -> bytes | None:
+        """The same where a message has no answer but this: of what is no message, without an id."""
+        if self._number is None and self.reason == "message":
+            return _error_text(None, _INVALID_REQUEST, str(self))
+        return self.answer
 
 
 def client_message(raw: bytes, allows: Allows) -> ClientMessage:
@@ -114,10 +124,10 @@ def client_message(raw: bytes, allows: Allows) -> ClientMessage:
     method, number = message["method"], message.get("id")
     passing = REQUESTS if number is not None else NOTIFICATIONS
     if method == CALL and number is not None:
-        return ClientMessage(text, method, _listed_tool(message, allows))
+        return ClientMessage(text, method, _listed_tool(message, allows), number)
     if method not in passing:
         raise McpRefusal("call", f"{method}: only tools pass", number=number, what=method)
-    return ClientMessage(text, method, "")
+    return ClientMessage(text, method, "", number)
 
 
 def _listed_tool(message: dict[str, Any], allows: Allows) -> str:
@@ -130,18 +140,39 @@ def _listed_tool(message: dict[str, Any], allows: Allows) -> str:
     return name
 
 
-def server_message(raw: bytes, allows: Allows) -> bytes | None:
-    """What of a server's message reaches the client; None for nothing. Raise ValueError for no message."""
+def server_message(
+    raw: bytes, allows: Allows, awaited: MutableMapping[RequestId, None] | None = None
+) -> bytes | None:
+    """What of a server's message reaches the client; None for nothing. Raise ValueError for no message.
+
+    `awaited` has the ids of requests that passed and are not answered yet: only answers to these pass, each
+    once. None: every answer.
+    """
     message = _read_message(raw, _SERVER)
     if "method" in message:
         method = message["method"]
         passes = method == "ping" if "id" in message else method.startswith("notifications/")
         return _write_message(message) if passes else None
+    if awaited is not None and message["id"] is not None:
+        if message["id"] not in awaited:
+            raise ValueError("message: it answers no request that passed")
+        del awaited[message["id"]]
     result = message.get("result")
     if isinstance(result, dict) and "tools" in result:
         tools = result["tools"] if isinstance(result["tools"], list) else []
         message["result"] = {**result, "tools": [each for each in tools if _is_listed(each, allows)]}
     return _write_message(message)
+
+
+def refuse_server_request(raw: bytes) -> bytes | None:
+    """The answer to a server's request that does not pass; None for what is no request.
+
+    Raise ValueError for no message.
+    """
+    message = _read_message(raw, _SERVER)
+    if "id" not in message or "method" not in message:
+        return None
+    return _error_text(message["id"], _METHOD_NOT_FOUND, f"{message['method']}: it does not pass")
 
 
 def _is_listed(tool: object, allows: Allows) -> bool:
@@ -171,6 +202,11 @@ def _is_id(value: object) -> bool:
     if isinstance(value, str):
         return len(value) <= _MAX_ID
     return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 63
+
+
+def _error_text(number: RequestId | None, code: int, fault: str) -> bytes:
+    error = {"code": code, "message": f"sandwright: refused: {fault}"}
+    return _write_message({"jsonrpc": "2.0", "id": number, "error": error})
 
 
 def _write_message(message: dict[str, Any]) -> bytes:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from sandwright.errors import UsageError
-from sandwright.policy import hosts, http_rules, values
+from sandwright.policy import hosts, http_rules, mcp_rules, values
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.git_protection import CONFIGURATION
 from sandwright.policy.paths import is_inside
@@ -20,7 +20,7 @@ from sandwright.policy.provenance import BUILT_IN, PolicySource
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.rules import Action, PathRule
 
-Question = Literal["read", "write", "exec", "connect", "request", "listen", "env", "syscall"]
+Question = Literal["read", "write", "exec", "connect", "request", "listen", "tool", "env", "syscall"]
 
 QUESTIONS: tuple[Question, ...] = (
     "read",
@@ -29,6 +29,7 @@ QUESTIONS: tuple[Question, ...] = (
     "connect",
     "request",
     "listen",
+    "tool",
     "env",
     "syscall",
 )
@@ -80,7 +81,8 @@ def explain(policy: ResolvedPolicy, question: str, subject: str) -> Explanation:
 
     `read`, `write` and `exec` ask about a path (what can be read can be executed), `connect` about
     `host:port` or the path of a socket, `request` about `METHOD https://HOST/PATH`, `listen` about a port on
-    which the host reaches a server inside, `env` about a variable. What a system call is answered the
+    which the host reaches a server inside, `tool` about a tool of the command that a client of MCP calls,
+    `env` about a variable. What a system call is answered the
     rendered filters know (`sandwright.evaluate.explain`). Raise UsageError for another question, and for a
     subject that it can't be about.
     """
@@ -297,6 +299,19 @@ _REFUSED = {
 }
 
 
+def _explain_tool(policy: ResolvedPolicy, name: str) -> Explanation:
+    source = policy.source("mcp.tools")
+    if policy.mcp_tools is None:
+        ground = RuleReason("no mcp: the messages of the command are not read", source)
+        return Explanation("tool", name, allowed=True, ground=ground)
+    items = policy.settings.items("mcp.tools")
+    found = next((each for each in items if mcp_rules.lists_tool([each.value], name)), None)
+    if found is None:
+        ground = RuleReason("mcp.tools, which does not list it", source)
+        return Explanation("tool", name, allowed=False, ground=ground)
+    return Explanation("tool", name, allowed=True, ground=RuleReason(f"tools {found.value}", found.source))
+
+
 def _network_mode_rule(policy: ResolvedPolicy) -> RuleReason:
     return RuleReason(f"mode: {policy.network.mode}", policy.source("network.mode"))
 
@@ -334,6 +349,7 @@ _ANSWERS: Mapping[str, Callable[[ResolvedPolicy, str], Explanation]] = {
     "connect": _explain_connect,
     "request": _explain_request,
     "listen": _explain_listen,
+    "tool": _explain_tool,
     "env": _env,
 }
 

@@ -22,6 +22,7 @@ A floor is a layer like any other, and each of its keys is a limit too:
 | process.sandbox_root               | false < true                                                          |
 | process.seccomp                    | strict < default < build; a file only when it is the same path        |
 | macos                              | a subset                                                              |
+| mcp.tools                          | each pattern is covered by one of the floor's                         |
 | environment.pass                   | each pattern, and each `${NAME}` in a path, is one of the floor's     |
 | environment.set                    | the floor's variables keep its values                                 |
 | credentials.cloud                  | none < readonly                                                       |
@@ -45,6 +46,7 @@ from sandwright.policy import values
 from sandwright.policy.floor_http import http_faults
 from sandwright.policy.hosts import ListedHost, listed_pattern
 from sandwright.policy.layers import MergedSettings, spelled_paths
+from sandwright.policy.mcp_rules import includes_tools
 from sandwright.policy.names import SECCOMP_PROFILES
 from sandwright.policy.provenance import Faults, PolicySource, Sourced
 from sandwright.policy.spelling import environment_names
@@ -163,6 +165,10 @@ def _pattern_covers(limit: str, setting: str) -> bool:
     return values.pattern_covers(limit, setting.removesuffix("*") if setting.endswith("*") else setting)
 
 
+def _tool_covers(limit: str, setting: str) -> bool:
+    return includes_tools([limit], [setting])
+
+
 def _equals(limit: object, setting: object) -> bool:
     return limit == setting
 
@@ -177,6 +183,7 @@ _LISTS: Mapping[str, Callable[[Any, Any], bool]] = {
     "network.expose": _equals,
     "filesystem.git": _equals,
     "macos": _equals,
+    "mcp.tools": _tool_covers,
     "environment.pass": _pattern_covers,
     "credentials.signing": _equals,
     "accept_gaps": _accepts_gap,

@@ -53,6 +53,7 @@ FIELDS: Mapping[str, Way] = {
     "process.sandbox_root": "value",
     "process.seccomp": "value",
     "macos": "grants",
+    "mcp.tools": "grants",
     "environment.pass": "grants",
     "environment.set": "entries",
     "credentials.cloud": "value",

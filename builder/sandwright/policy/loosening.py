@@ -23,6 +23,7 @@ from sandwright.policy import load, values
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.hosts import HostIndex, HostPattern, listed_pattern
 from sandwright.policy.layers import merged
+from sandwright.policy.mcp_rules import includes_tools
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.names import PRESETS, SECCOMP_PROFILES
 from sandwright.policy.paths import ancestors, canonical, is_inside
@@ -80,6 +81,7 @@ def loosenings(
         *_shims(policy, baseline),
         *_signing(policy, baseline),
         *_network_loosenings(policy, baseline),
+        *_tool_loosenings(policy, baseline),
         *_variables(policy, baseline),
         *_paths(policy, baseline),
         *_limits(policy, baseline),
@@ -233,6 +235,16 @@ def _http_loosenings(policy: ResolvedPolicy, baseline: ResolvedPolicy) -> Iterat
             yield Loosening(
                 "reads a secret of yours more often,", f"{secret.origin}, each {secret.lifetime} s"
             )
+
+
+def _tool_loosenings(policy: ResolvedPolicy, baseline: ResolvedPolicy) -> Iterator[Loosening]:
+    """More tools of the command, where the baseline says that it is a server of MCP."""
+    limit = baseline.mcp_tools
+    if limit is not None and policy.mcp_tools is None:
+        yield Loosening("lets a client of MCP send any message: mcp")
+    for tool in policy.mcp_tools or ():
+        if limit is not None and not includes_tools(limit, [tool]):
+            yield Loosening("lets a client of MCP call the tool", tool)
 
 
 def _is_tunnel(other: Network, pattern: HostPattern) -> bool:

@@ -179,7 +179,7 @@ class FilesystemSection:
 
 @dataclass(frozen=True, kw_only=True)
 class McpSection:
-    """What a client may do at an MCP server (Model Context Protocol)."""
+    """What a client may do at a server of MCP (Model Context Protocol)."""
 
     tools: tuple[ToolPattern, ...]
     """Tools that may be called, and that lists of tools show: `search`, `repos_*`. Empty: none."""
@@ -532,6 +532,14 @@ class PolicyFile:
     Apple's names.
 
     Absent: inherited. Empty: none. Filled: these.
+    """
+
+    mcp: McpSection | None = None
+    """The command is a server of MCP that speaks over standard input and output; its `tools` are grants.
+
+    A client outside, such as a coding agent, can call only these tools, and lists of tools show no others.
+    Absent: inherited; without it in any layer the command's input and output are not read. Every command that
+    is run under this policy then has to be such a server.
     """
 
     environment: EnvironmentSection | None = None

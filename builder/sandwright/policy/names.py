@@ -158,6 +158,7 @@ FEATURES: Mapping[str, str] = {
     "process.kernel": "paths of /proc and /sys that describe the host and other processes are unreadable",
     "process.seccomp": "system calls are filtered",
     "macos": "capability fragments of the Seatbelt profile",
+    "mcp.tools": "a client of MCP calls only listed tools of the command",
     "environment.pass": "only listed variables of the host are passed",
     "environment.set": "variables have the policy's values",
     "credentials.cloud": "credentials of cloud tools are readable",

@@ -94,6 +94,7 @@ def resolve(
         network=network,
         process=process,
         macos=tuple(dict.fromkeys(item.value for item in settings.items("macos"))),
+        mcp_tools=_mcp_tools(settings),
         environment=environment,
         credentials=_credentials(settings, credentials),
         mapping=settings.value("user.mapping") or "auto",
@@ -338,6 +339,13 @@ def _credentials(settings: MergedSettings, http: tuple[HttpCredential, ...]) -> 
     }
     signing = tuple(dict.fromkeys(item.value for item in settings.items("credentials.signing")))
     return Credentials(settings.value("credentials.cloud") or "none", shims, http, signing)
+
+
+def _mcp_tools(settings: MergedSettings) -> tuple[str, ...] | None:
+    """The tools of `mcp`; None where no layer has it, unlike an empty list."""
+    if "mcp.tools" not in settings.lists:
+        return None
+    return tuple(dict.fromkeys(item.value for item in settings.items("mcp.tools")))
 
 
 def _resources(settings: MergedSettings, facts: HostFacts) -> Resources:

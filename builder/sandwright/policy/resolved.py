@@ -181,7 +181,8 @@ class ResolvedPolicy:
     """A policy on one host.
 
     `methods` are those to try in order: one, when the policy names its method. `reason` is why nothing is
-    enforced, with noop. `mapping` is `user.mapping`. `settings` holds what the layers say and where.
+    enforced, with noop. `mcp_tools` are patterns of tools, None where the command is no server of MCP.
+    `mapping` is `user.mapping`. `settings` holds what the layers say and where.
     """
 
     methods: tuple[str, ...]
@@ -191,6 +192,7 @@ class ResolvedPolicy:
     network: Network
     process: Process
     macos: tuple[str, ...]
+    mcp_tools: tuple[str, ...] | None
     environment: EnvironmentRules
     credentials: Credentials
     mapping: MappingMode

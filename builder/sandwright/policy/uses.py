@@ -313,6 +313,8 @@ def _process_uses(policy: ResolvedPolicy) -> Iterator[Use]:
     yield Use("process.seccomp", f"seccomp: {policy.process.seccomp}", policy.source("process.seccomp"))
     if policy.macos:
         yield Use("macos", "macos", policy.source("macos"))
+    if policy.mcp_tools is not None:
+        yield Use("mcp.tools", "mcp", policy.source("mcp.tools"))
     yield Use("environment.pass", "pass", policy.source("environment.pass"))
     yield from _credential_uses(policy)
     if policy.mapping == "required":

@@ -48,6 +48,7 @@ def common_plan(policy: ResolvedPolicy, plan: MountPlan, method: str) -> LaunchP
         mount_ways=tuple(_mount_ways(policy, plan)),
         writable=tuple(writable_directories(policy)),
         review=policy.workspace == "review",
+        mcp=policy.mcp_tools is not None,
         uid=policy.facts.uid if policy.mapping == "required" else None,
         passed=tuple(patterns(environment.passed)),
         never=tuple(patterns(never)),

@@ -44,7 +44,7 @@ REFUSALS: Mapping[str, str] = MappingProxyType({
 TOOL_REFUSALS: Mapping[str, str] = MappingProxyType({
     "message": "it is no message of MCP with one reading",
     "call": "rules about tools (mcp) allow no other method of MCP",
-    "tool": "no rule about tools (mcp) of network.http lists this tool",
+    "tool": "no rule about tools (mcp) lists this tool",
 })  # fmt: skip
 """Why the filter of MCP messages refuses a request; the keys are `mcp.messages.RefusalReason`."""
 

@@ -11,6 +11,7 @@ from sandwright.session.denials import Denial, explain_denial
 from sandwright.session.events import (
     BridgedCall,
     DeniedHost,
+    DeniedMessage,
     DeniedRequest,
     RunCalled,
     RunDenials,
@@ -18,6 +19,7 @@ from sandwright.session.events import (
     RunEnded,
     RunEvent,
     RunExecuted,
+    RunMessage,
     RunOmitted,
     RunRequested,
     RunStarted,
@@ -85,8 +87,12 @@ class AuditWriter:
                 self._log.write("refused", by="proxy", host=host)
             case RunDenied(what=DeniedRequest() as request):
                 self._log.write("refused", by="proxy", **vars(request))
+            case RunDenied(what=DeniedMessage() as message):
+                self._log.write("refused", by="mcp", **vars(message))
             case RunRequested():
                 self._log.write("request", by="proxy", **vars(event))
+            case RunMessage():
+                self._log.write("request", by="mcp", **vars(event))
             case RunCalled() | RunDenied(what=BridgedCall()):
                 _write_call(self._log, event)
             case RunDenied():
@@ -99,12 +105,14 @@ class AuditWriter:
         """What happened more than once, and how many requests to hosts were left out."""
         for event in (*read_events(refusals), *hosts):
             match event:
-                case RunRequested():
+                case RunRequested() | RunMessage():
                     self._write_event(event)
                 case RunDenied(what=DeniedHost(host=host), count=count) if count > 1:
                     self._log.write("repeated", by="proxy", host=host, count=count)
                 case RunDenied(what=DeniedRequest() as request, count=count) if count > 1:
                     self._log.write("repeated", by="proxy", **vars(request), count=count)
+                case RunDenied(what=DeniedMessage() as message, count=count) if count > 1:
+                    self._log.write("repeated", by="mcp", **vars(message), count=count)
                 case RunDenied(count=count) if count > 1:
                     denial = explain_denial(event, self._context)
                     _write_denial(self._log, "repeated", denial, count=count)

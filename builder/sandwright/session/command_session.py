@@ -68,6 +68,7 @@ class CommandSession:
             requests=state.requests_of(self.id),
             cidfile=self._cidfile(),
             workspace=workspace_words(self.request.copies),
+            mcp=self.prepared.start.mcp_tools is not None,
         )
 
     def command(self) -> list[str]:

@@ -42,16 +42,17 @@ class DenialContext:
     """What a report of denials needs of a policy and its method. All of it is known when it is rendered.
 
     `seccomp`, `sockets`, `allow`, `http`, `method` say where these fields get their values, `shims` that by
-    program, `signing` that of `credentials.signing`, empty without keys. `own_sockets` refuses Unix sockets
-    inside; its edit does not allow those of datagrams. `partly` are calls that the profile refuses by their
-    arguments, and why. `mode` is network.mode, and `network` where that is set. `shipped`: the profile is one
-    of ours. No policy can list the sockets of `never`.
+    program, `mcp` that of `mcp.tools`, `signing` that of `credentials.signing`, empty without keys.
+    `own_sockets` refuses Unix sockets inside; its edit does not allow those of datagrams. `partly` are calls
+    that the profile refuses by their arguments, and why. `mode` is network.mode, and `network` where that is
+    set. `shipped`: the profile is one of ours. No policy can list the sockets of `never`.
     """
 
     seccomp: str
     sockets: str
     allow: str
     http: str
+    mcp: str
     mode: str
     network: str
     method: str

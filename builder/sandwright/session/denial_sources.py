@@ -19,6 +19,7 @@ def denial_context(policy: ResolvedPolicy, declaration: Declaration) -> DenialCo
         sockets=str(policy.source("network.unix_sockets")),
         allow=str(policy.source("network.allow")),
         http=str(policy.source("network.http")),
+        mcp=str(policy.source("mcp.tools")),
         mode=policy.network.mode,
         network=f"({mode})" if (mode := policy.source("network.mode")).layer != "built-in" else "",
         method=f"{declaration.method} ({policy.source('method')})",

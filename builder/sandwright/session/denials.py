@@ -6,7 +6,7 @@ for a person. A line of `run --denials FILE` (`session.live_denials`) is JSON:
 
 | field | what |
 |---|---|
-| `kind` | `syscall`, `unix`, `datagram`, `connect`, `network`, `proxy`, `bridge`, `path`, `omitted` |
+| `kind` | a `Kind`, `path` or `omitted` |
 | `what` | the call's name, the path as the program gave it, HOST:PORT, IP:PORT, program and arguments |
 | `why` | what the bridge said; for a `syscall` that is refused by its arguments, what for; else absent |
 | `error` | the name of the error that the program got; absent for `proxy`, `bridge` and `path` |
@@ -19,7 +19,8 @@ for a person. A line of `run --denials FILE` (`session.live_denials`) is JSON:
 
 `unix` is a call that makes a Unix socket, `datagram` one that makes a Unix socket of datagrams, `connect` a
 connection to a Unix socket, `network` one to an address that the sandbox's network does not lead to (for
-port 53, a question to a name server). `omitted` counts what found no room, and has nothing else. Programs
+port 53, a question to a name server), `request` one to a host of `network.http`, `mcp` a message of a client
+of MCP to the command (`mcp.tools`). `omitted` counts what found no room, and has nothing else. Programs
 inside choose paths and hosts: they are cut to `MOST_TEXT` characters, and what no terminal should obey is
 escaped.
 """
@@ -34,6 +35,7 @@ from typing import Any, Literal
 from sandwright.documents import strictjson
 from sandwright.egress.request_log import UNTRUSTED
 from sandwright.policy.hosts import ListedHost, listed_pattern
+from sandwright.policy.mcp_rules import tool_pattern
 from sandwright.policy.spelling import checked_path
 from sandwright.render.proxyfacts import REFUSALS, TOOL_REFUSALS
 from sandwright.resources import data_path
@@ -43,6 +45,7 @@ from sandwright.session.events import (
     DeniedCall,
     DeniedConnection,
     DeniedHost,
+    DeniedMessage,
     DeniedRequest,
     RunDenied,
     RunEvent,
@@ -72,15 +75,19 @@ _SENTENCES = {
     "network": "to connect to {}",
     "proxy": "the host {}",
     "request": "the request {}",
+    "mcp": "the message {}",
     "bridge": "the call of {}",
 }
+
+
+Kind = Literal["syscall", "unix", "datagram", "connect", "network", "proxy", "request", "mcp", "bridge"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Denial:
     """One kind of refusal with its reasons, as the table in this module has it. Empty: absent."""
 
-    kind: Literal["syscall", "unix", "datagram", "connect", "network", "proxy", "request", "bridge", "path"]
+    kind: Kind | Literal["path"]
     what: str
     count: int | None
     field: str
@@ -154,6 +161,8 @@ def explain_denial(event: RunDenied, context: DenialContext) -> Denial:
             return _host_denial(event.what, event.count, context)
         case DeniedRequest():
             return _denied_request(event.what, event.count, context)
+        case DeniedMessage():
+            return _denied_message(event.what, event.count, context)
         case BridgedCall():
             return _bridged(event.what, event.count, context)
 
@@ -238,6 +247,21 @@ def _denied_request(refused: DeniedRequest, count: int, context: DenialContext) 
     return _denial("request", what, count, blamed, opens, why="" if edit else why)
 
 
+def _denied_message(refused: DeniedMessage, count: int, context: DenialContext) -> Denial:
+    """A message to the server of MCP that is the command: an edit lists a tool."""
+    name = printable_line(refused.message)
+    listable = refused.reason == "tool" and is_plain(refused.message) and "*" not in refused.message
+    listable = listable and _accepts(tool_pattern, refused.message)
+    blamed = BlamedField(
+        field="mcp.tools",
+        source=context.mcp,
+        edit=f"mcp: {{tools: [..., '{refused.message}']}}" if listable else None,
+    )
+    what = {"tool": f"tools/call {name}", "call": name, "message": "of the client"}[refused.reason]
+    why = "" if listable else TOOL_REFUSALS[refused.reason]
+    return _denial("mcp", what, count, blamed, f"calls of {name} by the client", why=why)
+
+
 def _bridged(call: BridgedCall, count: int, context: DenialContext) -> Denial:
     program = (call.program or "").split(" ")[0]
     blamed = BlamedField(field="credentials.shims", source=context.shims.get(program, "nowhere"))
@@ -271,7 +295,7 @@ def _unreachable(refused: UnreachableAddress, count: int, context: DenialContext
 
 
 def _denial(
-    kind: Literal["syscall", "unix", "datagram", "connect", "network", "proxy", "request", "bridge"],
+    kind: Kind,
     what: str,
     count: int,
     blamed: BlamedField,

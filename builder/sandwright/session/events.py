@@ -6,6 +6,7 @@
 | `RunDenied`, `RunOmitted` | the launcher (`launcher/source/refusals.c`), the proxy and the bridge of a session | denials, audit log, telemetry |
 | `RunExecuted` | the launcher (`launcher/source/requests.c`) | audit log |
 | `RunCalled` | the bridge of a session | audit log |
+| `RunMessage` | the filter of messages to a server of MCP (`session.mcp_log`) | audit log |
 
 As a line of JSON an event has its name in `event`, and its fields.
 """  # noqa: E501 - a table
@@ -88,6 +89,17 @@ class DeniedRequest:
 
 
 @dataclass(frozen=True, kw_only=True)
+class DeniedMessage:
+    """A message of a client of MCP to the command.
+
+    `message` is its method, or its tool where that is refused. `reason` is `mcp.messages.RefusalReason`.
+    """
+
+    message: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class BridgedCall:
     """A call of a shim, as the bridge logged it; None for what it could not know."""
 
@@ -108,7 +120,15 @@ class BridgedCall:
 class RunDenied:
     """Something was refused, `count` times."""
 
-    what: DeniedCall | DeniedConnection | UnreachableAddress | DeniedHost | DeniedRequest | BridgedCall
+    what: (
+        DeniedCall
+        | DeniedConnection
+        | UnreachableAddress
+        | DeniedHost
+        | DeniedRequest
+        | DeniedMessage
+        | BridgedCall
+    )
     count: int = 1
 
 
@@ -144,6 +164,14 @@ class RunRequested:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RunMessage:
+    """A request of a client of MCP passed to the command. `tool` is that of a call."""
+
+    method: str
+    tool: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunExecuted:
     """A further command was asked for (`sandwright exec`): its program's name, cut after 64 bytes.
 
@@ -161,10 +189,12 @@ class RunEnded:
     seconds: float
 
 
-RunDenials = Sequence[RunDenied | RunOmitted | RunRequested]
-"""What a run's proxies saw: refusals, and the last allowed requests."""
+RunDenials = Sequence[RunDenied | RunOmitted | RunRequested | RunMessage]
+"""What a run's proxies and its filter of messages saw: refusals, and the last allowed requests."""
 
-RunEvent = RunStarted | RunDenied | RunOmitted | RunCalled | RunRequested | RunExecuted | RunEnded
+RunEvent = (
+    RunStarted | RunDenied | RunOmitted | RunCalled | RunRequested | RunMessage | RunExecuted | RunEnded
+)
 
 _NAMES: dict[str, type[RunEvent]] = {
     "started": RunStarted,
@@ -172,6 +202,7 @@ _NAMES: dict[str, type[RunEvent]] = {
     "omitted": RunOmitted,
     "called": RunCalled,
     "requested": RunRequested,
+    "message": RunMessage,
     "executed": RunExecuted,
     "ended": RunEnded,
 }

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from sandwright.session.bridged import BridgeLog
 from sandwright.session.events import RunEvent, decode_events
+from sandwright.session.mcp_log import McpLog
 from sandwright.session.refused_hosts import RefusedHosts
 
 LOOK = 0.2
@@ -25,6 +26,7 @@ def follow_run(
     notify: Callable[[str], None],
     bridge: BridgeLog | None,
     hosts: RefusedHosts | None,
+    messages: McpLog | None = None,
 ) -> Iterator[str | None]:
     """Pass events to all sinks until the block ends, before which the launcher has ended.
 
@@ -36,7 +38,8 @@ def follow_run(
         yield None
         return
     journal = os.memfd_create("refused", os.MFD_CLOEXEC) if sys.platform == "linux" else -1
-    following = _Following(sinks, journal, bridge, hosts)
+    logs = [each for each in (bridge, hosts, messages) if each]
+    following = _Following(sinks, journal, logs)
     over = threading.Event()
     thread = threading.Thread(target=following.look_until, args=[over], daemon=True)
     thread.start()
@@ -59,10 +62,9 @@ class _Following:
         self,
         sinks: Sequence[Callable[[RunEvent], None]],
         journal: int,
-        bridge: BridgeLog | None,
-        hosts: RefusedHosts | None,
+        logs: Sequence[BridgeLog | RefusedHosts | McpLog],
     ) -> None:
-        self._sinks, self._journal, self._bridge, self._hosts = list(sinks), journal, bridge, hosts
+        self._sinks, self._journal, self._logs = list(sinks), journal, logs
         self._read = 0
         self._broken = False
         self.fault: Exception | None = None
@@ -91,8 +93,8 @@ class _Following:
 
     def _new_events(self) -> Iterator[RunEvent]:
         yield from self._journaled()
-        yield from self._bridge.new() if self._bridge else ()
-        yield from self._hosts.new() if self._hosts else ()
+        for each in self._logs:
+            yield from each.new()
 
     def _journaled(self) -> Iterator[RunEvent]:
         """What the launcher has reported since the last look."""

@@ -113,6 +113,7 @@ def prepare(request: RunRequest, notify: Notify = quiet) -> CachedSandbox:
         retired=policy.retired(),
         argv0_override=program.words if program is not None else (),
         unsigned=unsigned,
+        mcp_tools=resolved.mcp_tools if _reads_messages(backend.name) else None,
     )
     prepared = CachedSandbox(
         record=record,
@@ -126,6 +127,11 @@ def prepare(request: RunRequest, notify: Notify = quiet) -> CachedSandbox:
         render_cache.store(request.identity(), prepared, inputs.recording(), trusted=trusted)
     sweep_renderings(record.directory)
     return prepared
+
+
+def _reads_messages(method: str) -> bool:
+    """Whether a run reads the messages of MCP; a policy can accept that it does not."""
+    return registry.declaration(method).of("mcp.tools").level == "exact"
 
 
 def _check_shows_copies(resolved: ResolvedPolicy, method: str, request: RunRequest) -> None:

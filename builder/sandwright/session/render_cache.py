@@ -42,7 +42,8 @@ class SandboxStart:
     `needs_bridge`: it starts a bridge. `notes` are what a person should know when it is rendered. Every run
     says `default_policy`, which policy holds where no file says one, and `retired`:
     warnings about names of the last release. The words of `argv0_override` start the command in place of its
-    first one, none where it stays. `unsigned` says why commits can't be signed inside, empty where they can.
+    first one, none where it stays. `mcp_tools` are the tools that a client of MCP can call, None where its
+    messages are not read. `unsigned` says why commits can't be signed inside, empty where they can.
     """
 
     terminal_argv: tuple[str, ...]
@@ -55,6 +56,7 @@ class SandboxStart:
     retired: tuple[str, ...]
     argv0_override: tuple[str, ...]
     unsigned: str
+    mcp_tools: tuple[str, ...] | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +86,8 @@ class CachedSandbox:
     @property
     def runs_alone(self) -> bool:
         """Whether its launcher is native, and nothing has to run beside it."""
-        return self.has_plan and self.start.proxy is None and not self.start.needs_bridge
+        start = self.start
+        return self.has_plan and not start.needs_bridge and start.proxy is None and start.mcp_tools is None
 
     def artifacts(self) -> Iterable[tuple[str, str]]:
         """The path of each artifact, with its digest."""

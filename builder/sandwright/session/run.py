@@ -105,6 +105,8 @@ def _open_audit_log(path: str) -> AuditLog | None:
 
 def _check_options(request: RunRequest, prepared: CachedSandbox, log: AuditLog | None) -> None:
     """Raise UsageError for options that this sandbox cannot honour."""
+    if prepared.start.mcp_tools is not None:
+        load("sandwright.session.mcp_streams:check_client_streams")(detached=request.detach)
     if log is not None:
         _check_enforces(prepared, log)
         _check_not_writable("the audit log", log.path, prepared)

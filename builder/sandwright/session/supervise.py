@@ -30,8 +30,10 @@ from sandwright.session.denials import Denials
 from sandwright.session.events import RunDenials, RunEnded, RunStarted
 from sandwright.session.follower import follow_run
 from sandwright.session.live_denials import DenialWriter
+from sandwright.session.mcp_log import McpLog
 from sandwright.session.post_run import report_run
 from sandwright.session.refused_hosts import RefusedHosts
+from sandwright.streams import Streams
 
 if TYPE_CHECKING:
     from sandwright.bridge.start import Bridge
@@ -90,7 +92,9 @@ def _run_supervised(
     session: CommandSession,
     observed: _Observed,
     audit: AuditWriter | None,
-    follow: Callable[[BridgeLog | None, RefusedHosts | None], AbstractContextManager[str | None]],
+    follow: Callable[
+        [BridgeLog | None, RefusedHosts | None, McpLog | None], AbstractContextManager[str | None]
+    ],
     *,
     stack: ExitStack,
     notify: foreground.Notify,
@@ -118,15 +122,17 @@ def _run_supervised(
     if audit is not None:
         audit.begin(_started_event(session))
     hosts = RefusedHosts(proxy.log, proxy.requests) if proxy else None
-    with follow(observed.bridge, hosts) as journal:
+    messages = None if start.mcp_tools is None else McpLog(notify, audited=audit is not None)
+    with follow(observed.bridge, hosts, messages) as journal:
         status = observed.status = _start_launcher(
-            session, environment, replace(document, journal=journal), passed
+            session, environment, replace(document, journal=journal), passed, messages
         )
-    if proxy and hosts:
+    if proxy:
         proxy.settle()
-        observed.hosts = hosts.total()
         if proxy.has_full_logs:
             notify("the proxy stopped, because its logs were full: start the command again")
+    totals = [each.total() for each in (hosts, messages) if each]
+    observed.hosts = [each for total in totals for each in total] if totals else None
     return status
 
 
@@ -177,22 +183,34 @@ def _judge_accesses(session: CommandSession, accesses: Sequence[Access]) -> Deni
 
 
 def _start_launcher(
-    session: CommandSession, environment: dict[str, str], document: RunDocument, passed: tuple[int, ...]
+    session: CommandSession,
+    environment: dict[str, str],
+    document: RunDocument,
+    passed: tuple[int, ...],
+    messages: McpLog | None,
 ) -> int:
     """Start a launcher: a native one with the document, one that is shell with variables in its place."""
     words = session.launcher_argv()
     if not session.prepared.has_plan:
         cidfile = {CIDFILE.name: document.cidfile} if document.cidfile else {}
-        return _foreground(session, words, environment | cidfile, passed)
+        return _foreground(session, words, environment | cidfile, passed, messages)
     with handed_over(document) as file:
         started = () if document.started is None else (document.started,)
-        return _foreground(session, with_document(words, file), environment, (*passed, *started, file))
+        passed = (*passed, *started, file)
+        return _foreground(session, with_document(words, file), environment, passed, messages)
 
 
 def _foreground(
-    session: CommandSession, words: list[str], environment: dict[str, str], passed: tuple[int, ...]
+    session: CommandSession,
+    words: list[str],
+    environment: dict[str, str],
+    passed: tuple[int, ...],
+    messages: McpLog | None,
 ) -> int:
     prepared = session.prepared
+    streams: Streams | None = None
+    if messages is not None:
+        streams = load("sandwright.session.mcp_streams:open_streams")(prepared.start.mcp_tools, messages)
     try:
         return foreground.run(
             words,
@@ -202,6 +220,7 @@ def _foreground(
             controlling=prepared.start.terminal == "controlling",
             job=prepared.has_plan,
             passed=passed,
+            streams=streams,
         )
     except OSError as error:
         raise user_dirs.error(f"{words[0]} can't be started: {error.strerror}") from error

@@ -225,11 +225,13 @@ COMMANDS = (
             Option(
                 "question",
                 "QUESTION",
-                "read, write, exec, connect, request, listen, env or syscall",
-                choices=("read", "write", "exec", "connect", "request", "listen", "env", "syscall"),
+                "read, write, exec, connect, request, listen, tool, env or syscall",
+                choices=("read", "write", "exec", "connect", "request", "listen", "tool", "env", "syscall"),
             ),
             Option(
-                "subject", "SUBJECT", "a path, HOST:PORT or socket, request, port, variable or system call"
+                "subject",
+                "SUBJECT",
+                "a path, HOST:PORT or socket, request, port, tool, variable or system call",
             ),
             Option("argument", "ARGUMENT", "arguments of a system call, decimal or 0x…", repeatable=True),
         ),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sandwright.evaluate.explain.isolation import Isolation
 from sandwright.evaluate.explain.reading import ReadBack
-from sandwright.evaluate.explain.verdict import IS_SET, ArtifactPosition, Asked, MethodVerdict
+from sandwright.evaluate.explain.verdict import BY_RUN, IS_SET, ArtifactPosition, Asked, MethodVerdict
 from sandwright.evaluate.mounts import Mounts
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.paths import ancestors, is_inside
@@ -97,6 +97,8 @@ class Enclosure(ReadBack):
                 return self._server(question)
             case "env":
                 return self._decide_variable(question.name)
+            case "tool":
+                return MethodVerdict(allowed=None, because=BY_RUN)
             case "syscall":
                 return self.calls(question, arch)
 

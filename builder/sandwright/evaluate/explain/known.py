@@ -40,8 +40,8 @@ def features(policy: ResolvedPolicy, question: Asked) -> tuple[str, ...]:
             return ("network.host",)
         case "env":
             return ("environment.set" if question.name in policy.environment.set else "environment.pass",)
-        case "syscall":
-            return ("process.seccomp",)
+        case "syscall" | "tool":
+            return ("process.seccomp" if question.kind == "syscall" else "mcp.tools",)
 
 
 def _of_path(policy: ResolvedPolicy, question: Asked) -> Iterator[str]:

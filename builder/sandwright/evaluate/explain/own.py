@@ -47,7 +47,7 @@ def make_question(
         case "listen":
             subject = own.explain(policy, kind, subject).subject
             return Asked(kind, subject, port=int(subject))
-        case "env":
+        case "env" | "tool":
             return Asked(kind, subject, name=subject)
         case "syscall":
             return _call_question(subject, arguments)

@@ -47,6 +47,9 @@ class ArtifactPosition:
         return f"{where}: {self.text}" if self.text else where
 
 
+BY_RUN = "`sandwright run` reads the messages; no artifact decides"
+
+
 def position_in(document: Document, path: Path, text: str, *, below: Path = ()) -> ArtifactPosition:
     """Where a value of a document stands; its rule is named from `below` on."""
     line, column = document.position((*below, *path))

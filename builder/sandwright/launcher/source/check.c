@@ -192,6 +192,8 @@ void check_paths(struct run *run)
 {
     const struct plan *plan = &run->plan;
     struct stat status;
+    if (plan->mcp && !run->document.mcp)
+        die("the policy has mcp.tools, and `sandwright run` reads the messages: start it with that");
     if (plan->review && run->document.workspace.count == 0)
         die("the policy has workspace: review, which `sandwright run` prepares: start it with that");
     if (plan->uid >= 0 && (long)geteuid() != plan->uid)

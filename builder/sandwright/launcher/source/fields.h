@@ -11,6 +11,7 @@ FIELD(WORDS, there_files)
 FIELD(WORDS, mount_ways)              /* no links, if they exist: a sandbox could write what mounts are placed in */
 FIELD(WORDS, writable)                /* directories that the sandbox can write: no program is taken from them */
 FIELD(FLAG, review)                   /* workspace: review, so that a run document has to name the copy of the project */
+FIELD(FLAG, mcp)                      /* mcp.tools, so that a run document has to say that the messages are read */
 FIELD(NUMBER, uid)                    /* user.mapping is required: for whom this was rendered */
 FIELD(WORDS, passed)                  /* names of variables, or beginnings and * */
 FIELD(WORDS, never)                   /* the same, of those that are never passed on */

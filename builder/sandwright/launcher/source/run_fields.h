@@ -15,3 +15,4 @@ FIELD(WORD, requests)      /* the socket at which further commands are asked for
 FIELD(WORD, cidfile)       /* where an engine writes the container's id */
 FIELD(WORDS, variables)    /* NAME=VALUE: set inside, whatever the launcher's own environment has */
 FIELD(WORDS, workspace)    /* the project and the copy that is shown there, each with DEVICE:INODE behind (workspace.c); absent: none */
+FIELD(FLAG, mcp)           /* standard input and output are pipes of a process that reads the messages of MCP */

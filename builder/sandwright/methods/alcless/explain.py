@@ -9,7 +9,7 @@ from sandwright.evaluate.explain import variables
 from sandwright.evaluate.explain.enclosure import Passing
 from sandwright.evaluate.explain.reading import ReadBack
 from sandwright.evaluate.explain.variables import Words
-from sandwright.evaluate.explain.verdict import IS_SET, ArtifactPosition, Asked, MethodVerdict
+from sandwright.evaluate.explain.verdict import BY_RUN, IS_SET, ArtifactPosition, Asked, MethodVerdict
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.paths import ancestors, is_inside
 from sandwright.policy.resolved import ResolvedPolicy
@@ -45,6 +45,8 @@ class AccountCopy(ReadBack):
                 return MethodVerdict(allowed=True, because=IS_SET, position=self.settings[question.name])
             case "env":
                 return self.passing.verdict(question.name)
+            case "tool":
+                return MethodVerdict(allowed=None, because=BY_RUN)
             case "syscall":
                 return MethodVerdict(allowed=None, because="there is no filter of system calls")
 

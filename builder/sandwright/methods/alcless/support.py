@@ -58,6 +58,7 @@ DECLARATION = Declaration(
         "process.kernel": Support("unused", reasons.MACOS_KERNEL),
         "process.seccomp": Support("unused", reasons.SECCOMP_IS_LINUX),
         "macos": Support("unused", reasons.FRAGMENTS),
+        "mcp.tools": Support("cannot", reasons.MESSAGES_UNREAD),
         "environment.pass": Support("exact", reasons.ACCOUNT_HOME),
         "environment.set": Support("exact"),
         "credentials.cloud": Support("cannot", reasons.CLOSED_HOME),

@@ -46,6 +46,7 @@ DECLARATION = Declaration(
         "process.kernel": Support("exact", reasons.KERNEL_AT_RENDERING),
         "process.seccomp": Support("exact"),
         "macos": Support("unused", reasons.FRAGMENTS),
+        "mcp.tools": Support("exact", reasons.MESSAGES),
         "environment.pass": Support("exact"),
         "environment.set": Support("exact"),
         "credentials.cloud": Support("exact"),

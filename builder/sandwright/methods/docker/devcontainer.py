@@ -51,6 +51,7 @@ _SUPPORT: Mapping[str, Support] = {
         "a development container has no session with a bridge; "
         "a program of that name in the image would be called in a shim's place",
     ),
+    "mcp.tools": Support("cannot", "`sandwright run` reads the messages, and does not start the container"),
     "resources.time": Support("cannot", "a development container runs for as long as it is open"),
 }
 

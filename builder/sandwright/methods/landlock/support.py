@@ -70,6 +70,7 @@ DECLARATION = Declaration(
         ),
         "process.seccomp": Support("stricter", "seccomp denies calls that Landlock does not restrict"),
         "macos": Support("unused", reasons.FRAGMENTS),
+        "mcp.tools": Support("exact", reasons.MESSAGES),
         "environment.pass": Support("exact"),
         "environment.set": Support(
             "exact", "a value that begins with $TMP names the temporary directory of the run"

@@ -46,6 +46,7 @@ DECLARATION = Declaration(
         "process.kernel": Support("cannot", "noop enforces nothing"),
         "process.seccomp": Support("cannot", "noop enforces nothing"),
         "macos": Support("unused", reasons.FRAGMENTS),
+        "mcp.tools": Support("cannot", "noop enforces nothing"),
         "environment.pass": Support("cannot", "noop enforces nothing"),
         "environment.set": Support("exact"),
         "credentials.cloud": Support("cannot", "noop enforces nothing"),

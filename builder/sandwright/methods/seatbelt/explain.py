@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sandwright.evaluate.explain import variables
 from sandwright.evaluate.explain.enclosure import Passing
 from sandwright.evaluate.explain.reading import ReadBack
-from sandwright.evaluate.explain.verdict import IS_SET, ArtifactPosition, Asked, MethodVerdict
+from sandwright.evaluate.explain.verdict import BY_RUN, IS_SET, ArtifactPosition, Asked, MethodVerdict
 from sandwright.evaluate.sbpl.decide import Evaluator
 from sandwright.evaluate.sbpl.filters import matches, write_filter
 from sandwright.evaluate.sbpl.paths import Links
@@ -59,6 +59,8 @@ class ReadProfile(ReadBack):
                 return MethodVerdict(allowed=True, because=IS_SET, position=self.set_variables[question.name])
             case "env":
                 return self.passing.verdict(question.name)
+            case "tool":
+                return MethodVerdict(allowed=None, because=BY_RUN)
             case "syscall":
                 return MethodVerdict(
                     allowed=None, because="a profile decides operations, not Linux's system calls"

@@ -54,6 +54,7 @@ DECLARATION = Declaration(
         "process.kernel": Support("unused", reasons.MACOS_KERNEL),
         "process.seccomp": Support("unused", reasons.SECCOMP_IS_LINUX),
         "macos": Support("exact"),
+        "mcp.tools": Support("cannot", reasons.MESSAGES_UNREAD),
         "environment.pass": Support("exact"),
         "environment.set": Support("exact"),
         "credentials.cloud": Support("exact"),

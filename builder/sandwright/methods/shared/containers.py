@@ -43,6 +43,7 @@ SUPPORT: Mapping[str, Support] = {
     "process.unprivileged": Support("exact"),
     "process.sandbox-root": Support("exact"),
     "macos": Support("unused", reasons.FRAGMENTS),
+    "mcp.tools": Support("exact", reasons.MESSAGES),
     "environment.pass": Support("exact"),
     "environment.set": Support("exact"),
     "credentials.cloud": Support("exact"),

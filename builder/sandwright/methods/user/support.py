@@ -48,6 +48,7 @@ DECLARATION = Declaration(
         "process.kernel": Support("exact", reasons.KERNEL_AT_RENDERING),
         "process.seccomp": Support("exact"),
         "macos": Support("unused", reasons.FRAGMENTS),
+        "mcp.tools": Support("exact", reasons.MESSAGES),
         "environment.pass": Support("exact", reasons.ACCOUNT_HOME),
         "environment.set": Support("exact"),
         "credentials.cloud": Support("cannot", reasons.CLOSED_HOME),

@@ -158,6 +158,7 @@ def _header_comment(policy: ResolvedPolicy, plan: MountPlan, container: Containe
     patterns = [pattern for pattern in policy.environment.passed if pattern.endswith("*")]
     missing: Mapping[str, bool] = {
         "there is no time limit (resources.time)": policy.resources.time is not None,
+        "messages of MCP are not read (mcp.tools)": policy.mcp_tools is not None,
         f"variables are not passed on by pattern ({', '.join(patterns)})": bool(patterns),
         "Git's directories are read-only as a whole: nothing creates placeholders in them": _closes(plan),
         ABSENT_NAMES: bool(plan.placeholders),
