@@ -1,7 +1,7 @@
 """Identifies and signals processes safely, by pidfd: a PID may be another process's by now (PID reuse).
 
-A number may be another process's by now. A name, a command line and an environment are what a process made of
-them, and so what a sandbox or another user wants them to be: they are hints only.
+A process, also one of a sandbox or of another user, chooses its own name, command line and environment: these
+are only hints.
 """
 
 import contextlib
@@ -102,7 +102,7 @@ def _first_line(path: str) -> str:
 def is_same_user_process(process: int) -> bool:
     """Whether a process is of this user and in this namespace of processes (proc(5), Uid and NSpid).
 
-    A sandbox's processes are in a separate PID namespace.
+    A sandbox's processes are in a separate PID namespace, except under landlock and noop.
     """
     try:
         with Path(f"/proc/{process}/status").open("rb") as file:

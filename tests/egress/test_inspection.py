@@ -2,6 +2,7 @@
 
 What counts is what the upstream wrote down: a refused request never gets there, and its control does.
 
+Tests of oci/proxy/haproxy.cfg.j2.
 Tests of render/haproxy.py.
 """
 

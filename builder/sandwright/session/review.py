@@ -58,10 +58,10 @@ class Review:
         live = [each for each in live if not scope.is_persistent(each)]
         linked = self.refreshed.linked
         if live:
-            notify(f"not in the workspace, so changed at once: {', '.join(live)}")
+            notify(f"not copied, so changes there take effect at once: {', '.join(live)}")
         if live and linked:
-            counted = f"{linked} file{'s' * (linked != 1)} of the project can be changed by names elsewhere"
-            notify(f"hard links: {counted}, if one is in a directory that is live")
+            counted = "1 file of the project has" if linked == 1 else f"{linked} files of the project have"
+            notify(f"hard links: {counted} other names; writing to one there changes the project")
 
 
 @contextmanager

@@ -67,10 +67,10 @@ COMMANDS = (
             Option(
                 "denials",
                 "FILE",
-                "append denials to this file as they happen, one JSON line for each kind",
+                "append denials to this file as they happen, as JSON lines",
                 written=True,
             ),
-            Option("explain-denials", "", "also list refused paths (slower; bwrap only)"),
+            Option("explain-denials", "", "also print denied paths (slower; bwrap only)"),
             Option("quiet", "", "do not print denials"),
             Option(
                 "audit",
@@ -82,13 +82,13 @@ COMMANDS = (
             Option("detach", "", "start the command in the background, and print its name or ID", short="d"),
             Option("tty", "", "with --detach: give the command a terminal, which `attach` joins"),
             Option("name", "NAME", "name of a detached run, for attach, logs and stop"),
-            Option("review", "", "change a copy of the project; `sandwright changes` and `apply` review it"),
+            Option("review", "", "change a copy of the project; review it with `changes` and `apply`"),
             Option("workspace", "NAME", "name of that copy (default: default); implies --review"),
             TRUST,
             Option(
                 "rendered",
                 "",
-                "refuse if .sandbox differs from what the policy renders to now (also if CI=true)",
+                "do not start if the files in .sandbox are out of date (the default if CI=true)",
             ),
         ),
         details="Exits with 125 if the command was not started, and prints the reason on standard error; with"

@@ -29,17 +29,17 @@ COMMANDS = (
     Command(
         "apply",
         GROUP,
-        "Take changes from a workspace into the project.",
+        "Apply changes of a workspace to the project.",
         positional=(_PATHS,),
         options=(
-            Option("held", "", "also take the named paths that are held back"),
+            Option("held", "", "also apply the named paths that would be held back"),
             Option("interactive", "", "ask for each file and hunk", short="i"),
             _WORKSPACE,
             POLICY,
         ),
-        details="Holds back what programs on the host run by themselves, such as hooks and editor settings."
-        " A file that also changed in the project is a conflict, and stays as it is there. Exits with 12 if"
-        " something was not applied.",
+        details="Holds back files that programs on the host run by themselves, such as hooks and editor"
+        " settings. A file that also changed in the project is a conflict: the project keeps its version."
+        " Exits with 12 if something was not applied.",
         example="sandwright apply src tests",
     ),
     Command(
@@ -53,7 +53,7 @@ COMMANDS = (
     Command(
         "undo",
         GROUP,
-        "Take an `apply` back: the project's files are as before it.",
+        "Revert an `apply`: restore the project's files.",
         positional=(Option("number", "N", "number that `apply` printed (default: the last one)"),),
         options=(Option("list", "", "list what can be undone"), _WORKSPACE, POLICY),
         details="A file that changed since is a conflict and stays as it is. Exits with 12 if there is one.",

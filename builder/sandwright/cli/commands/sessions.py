@@ -12,7 +12,7 @@ COMMANDS = (
     Command(
         "exec",
         GROUP,
-        "Run a further command in a running session, behind the same walls.",
+        "Run a further command in a running session, with the same restrictions.",
         positional=(Option("session", "SESSION", "name or ID of the session", required=True),),
         options=(
             Option(
@@ -64,7 +64,7 @@ COMMANDS = (
     Command(
         "logs",
         GROUP,
-        "Print what a detached run has written to its standard output and error, or was refused.",
+        "Print the standard output and error of a detached run, or its denials.",
         positional=(Option("session", "SESSION", "name or ID of the run (default: the newest)"),),
         options=(
             Option("follow", "", "go on until the run has ended", short="f"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sandwright.methods.shared import reasons
 from sandwright.policy.declaration import Declaration, Support
 
-_RIGHTS = "macOS answers the program alone"
+_RIGHTS = "macOS reports the error only to the program"
 
 DECLARATION = Declaration(
     "alcless",
