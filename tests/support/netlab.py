@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from sandwright import process
+from support import labworker
 
 MACHINE, MACHINE_PRIVATE = "45.33.32.1", "10.99.0.1"
 WORLD, OTHER, WORLD6 = "45.33.32.2", "45.33.32.3", "2a00:1234::2"
@@ -101,13 +102,15 @@ def lab(ports: Sequence[int] = PORTS) -> Iterator[World]:
         stack.callback(machine.close)
         stack.callback(world.close)
         with machine.inside():
-            process.run("ip", "link", "add", "machine", "type", "veth", "peer", "name", "world")
             place = f"/proc/{os.getpid()}/fd/{world.descriptor}"
-            process.run("ip", "link", "set", "world", "netns", place)
-            process.run("sh", "-ec", _SETUP["machine"])
+            with labworker.capable():
+                process.run("ip", "link", "add", "machine", "type", "veth", "peer", "name", "world")
+                process.run("ip", "link", "set", "world", "netns", place)
+                process.run("sh", "-ec", _SETUP["machine"])
         found = World(namespace=world)
         with world.inside():
-            process.run("sh", "-ec", _SETUP["world"])
+            with labworker.capable():
+                process.run("sh", "-ec", _SETUP["world"])
             for port in ports:
                 stack.enter_context(_web(found, "::", port))
             stack.enter_context(_names(found))
