@@ -109,6 +109,6 @@ def test_each_end_is_reported(tmp_path: Path) -> None:
         "assert [1, 2] == [1, 3]",
         "Timeout (>2.0s)",
         "lab has ended",
-        "the fixture ends with an error",
+        "fixture ends with an error",
     )
     assert [each for each in reasons if each not in done.stdout] == []
