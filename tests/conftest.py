@@ -83,9 +83,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def network_lab() -> None:
-    """Be where the test can make network namespaces. The tests that have this run in the pytest of a lab."""
-    if not labworker.can_make_networks():
+    """Be where the test can make network namespaces. For a normal user, a pytest of `labworker` runs it."""
+    if not labworker.is_privileged():
         pytest.skip("making network namespaces takes root, or a user namespace, which this machine refuses")
+
+
+@pytest.fixture(scope="session")
+def mount_lab() -> None:
+    """Be where the test can mount, with `labworker.run`: programs that it starts see that, servers do not."""
+    if not labworker.is_privileged():
+        pytest.skip("mounting takes root, or a user namespace, which this machine refuses")
 
 
 @pytest.hookimpl(wrapper=True)

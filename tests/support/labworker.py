@@ -1,7 +1,7 @@
-"""Runs the tests of the network lab for a normal user, who makes network namespaces in a user namespace only.
+"""Runs tests that make networks or mount for a normal user, who can do so in a user namespace only.
 
 A process with several threads can't enter a user namespace, and the tests beside these are about a user who
-is in none. So a pytest of its own runs the lab's tests of a module. unshare(1) starts it in a user namespace
+is in none. So a pytest of its own runs such tests of a module. unshare(1) starts it in a user namespace
 that maps the user to itself. It has all capabilities there, and passes none on: the programs that a test
 starts are a normal user's. Its reports come back as those of xdist's workers do.
 """
@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from os import PathLike
 from pathlib import Path
 from typing import TypeGuard
 
@@ -25,8 +26,8 @@ import pytest
 
 from sandwright import process
 
-FIXTURE = "network_lab"
-"""What every test has that makes network namespaces."""
+FIXTURES = frozenset({"network_lab", "mount_lab"})
+"""A test that makes network namespaces has the first, one that mounts the second."""
 
 CHANNEL = "TESTS_LAB_CHANNEL"
 """Environment variable: the descriptor of the socket on which the pytest of a lab is asked for tests."""
@@ -48,20 +49,21 @@ def is_inside() -> bool:
     return bool(_inside)
 
 
-def can_make_networks() -> bool:
-    """Whether this process can make network namespaces with addresses."""
+def is_privileged() -> bool:
+    """Whether this process can make networks and mounts."""
     return os.geteuid() == 0 or is_inside()
 
 
 @functools.cache
 def is_startable() -> bool:
     """Whether a normal user can have a lab on this machine."""
-    return process.run(*ENTER, "--net", "ip", "link", "set", "lo", "up", check=False, timeout=30).status == 0
+    enter = (*ENTER, "--net", "--mount")
+    return process.run(*enter, "ip", "link", "set", "lo", "up", check=False, timeout=30).status == 0
 
 
 @contextlib.contextmanager
-def capable() -> Iterator[None]:
-    """Give the capabilities that set up a network to what this thread starts, for the length of a `with`."""
+def _capable() -> Iterator[None]:
+    """Let what this thread starts set up networks and mount, for the length of a `with`."""
     if os.geteuid() == 0:
         yield
         return
@@ -71,6 +73,12 @@ def capable() -> Iterator[None]:
         yield
     finally:
         _ambient(_CLEAR_ALL, 0)
+
+
+def run(*words: str | PathLike[str]) -> None:
+    """Run a program that sets up networks or mounts. Raise CommandFailed."""
+    with _capable():
+        process.run(*words, timeout=30)
 
 
 def mount_namespace() -> tuple[list[str], list[str]]:
@@ -152,7 +160,7 @@ class _Asking:
 
 
 def _wants_lab(item: pytest.Item | None) -> TypeGuard[pytest.Function]:
-    return isinstance(item, pytest.Function) and FIXTURE in item.fixturenames
+    return isinstance(item, pytest.Function) and not FIXTURES.isdisjoint(item.fixturenames)
 
 
 class _Lab:
@@ -178,7 +186,7 @@ class _Lab:
         words += [f"--rootdir={item.config.rootpath}", f"--basetemp={folder}/tmp", str(item.path)]
         with theirs, self.output.open("wb") as output:
             self.pytest = subprocess.Popen(
-                [*ENTER, "--net", sys.executable, "-m", "pytest", *words],
+                [*ENTER, "--net", "--mount", sys.executable, "-m", "pytest", *words],
                 env={**os.environ, CHANNEL: str(theirs.fileno())},
                 pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=output, stderr=output,
             )  # fmt: skip

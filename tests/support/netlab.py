@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from sandwright import process
 from support import labworker
 
 MACHINE, MACHINE_PRIVATE = "45.33.32.1", "10.99.0.1"
@@ -103,14 +102,12 @@ def lab(ports: Sequence[int] = PORTS) -> Iterator[World]:
         stack.callback(world.close)
         with machine.inside():
             place = f"/proc/{os.getpid()}/fd/{world.descriptor}"
-            with labworker.capable():
-                process.run("ip", "link", "add", "machine", "type", "veth", "peer", "name", "world")
-                process.run("ip", "link", "set", "world", "netns", place)
-                process.run("sh", "-ec", _SETUP["machine"])
+            labworker.run("ip", "link", "add", "machine", "type", "veth", "peer", "name", "world")
+            labworker.run("ip", "link", "set", "world", "netns", place)
+            labworker.run("sh", "-ec", _SETUP["machine"])
         found = World(namespace=world)
         with world.inside():
-            with labworker.capable():
-                process.run("sh", "-ec", _SETUP["world"])
+            labworker.run("sh", "-ec", _SETUP["world"])
             for port in ports:
                 stack.enter_context(_web(found, "::", port))
             stack.enter_context(_names(found))
