@@ -2,7 +2,7 @@
 
 A process with several threads can't enter a user namespace, and the tests beside these are about a user who
 is in none. So a pytest of its own runs such tests of a module. unshare(1) starts it in a user namespace
-that maps the user to itself. It has all capabilities there, and passes none on: the programs that a test
+that maps the user to itself. It has a few capabilities there, and passes none on: the programs that a test
 starts are a normal user's. Its reports come back as those of xdist's workers do.
 """
 
@@ -38,6 +38,10 @@ END_WAIT = 60.0
 ENTER = ("unshare", "--user", "--map-current-user", "--keep-caps")
 """util-linux 2.36 and newer."""
 
+_KEPT = "-all,+net_admin,+net_bind_service,+sys_admin,+sys_ptrace"
+_LAB = (*ENTER, "--net", "--mount", "setpriv", f"--inh-caps={_KEPT}", f"--ambient-caps={_KEPT}")
+"""What the tests' own code does here follows the modes of files, as a normal user's does."""
+
 _PR_CAP_AMBIENT, _RAISE, _CLEAR_ALL = 47, 2, 4  # linux/prctl.h
 _NET_ADMIN, _SYS_PTRACE, _SYS_ADMIN = 12, 19, 21  # linux/capability.h
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -57,8 +61,9 @@ def is_privileged() -> bool:
 @functools.cache
 def is_startable() -> bool:
     """Whether a normal user can have a lab on this machine."""
-    enter = (*ENTER, "--net", "--mount")
-    return process.run(*enter, "ip", "link", "set", "lo", "up", check=False, timeout=30).status == 0
+    if None in map(process.find, ("unshare", "setpriv", "ip")):
+        return False
+    return process.run(*_LAB, "ip", "link", "set", "lo", "up", check=False, timeout=30).status == 0
 
 
 @contextlib.contextmanager
@@ -186,7 +191,7 @@ class _Lab:
         words += [f"--rootdir={item.config.rootpath}", f"--basetemp={folder}/tmp", str(item.path)]
         with theirs, self.output.open("wb") as output:
             self.pytest = subprocess.Popen(
-                [*ENTER, "--net", "--mount", sys.executable, "-m", "pytest", *words],
+                [*_LAB, sys.executable, "-m", "pytest", *words],
                 env={**os.environ, CHANNEL: str(theirs.fileno())},
                 pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=output, stderr=output,
             )  # fmt: skip
