@@ -2,6 +2,7 @@
 
 Tests of egress/inspection.py.
 Tests of egress/opening.py.
+Tests of sockets.py.
 """
 
 from __future__ import annotations

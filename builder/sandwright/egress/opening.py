@@ -172,7 +172,7 @@ def connecting(target: Address | socket.socket) -> socket.socket:
     outside = socket.socket(family, socket.SOCK_STREAM)
     try:
         outside.setblocking(False)
-        fault = _connect(outside, target)
+        fault = _try_connecting(outside, target)
         if fault not in (0, errno.EINPROGRESS):
             raise OSError(fault, os.strerror(fault))
     except OSError:
@@ -181,7 +181,7 @@ def connecting(target: Address | socket.socket) -> socket.socket:
     return outside
 
 
-def _connect(outside: socket.socket, target: Address) -> int:
+def _try_connecting(outside: socket.socket, target: Address) -> int:
     if not isinstance(target, str):
         return outside.connect_ex(target)
     with socket_name(target) as name:
