@@ -19,7 +19,7 @@ from hypothesis import settings
 
 from sandwright import process
 from sandwright.engines.docker import answers
-from support import locks, preflights, standby
+from support import labworker, locks, preflights, standby
 from support.dockerhost import docker_daemon
 from support.enginehosts import close_engine_hosts
 from support.leftovers import RUN_MARK, leftovers
@@ -77,6 +77,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    labworker.configure(config)
+
+
+@pytest.fixture(scope="session")
+def network_lab() -> None:
+    """Be where the test can make network namespaces. For a normal user, a pytest of `labworker` runs it."""
+    if not labworker.is_privileged():
+        pytest.skip("making network namespaces takes root, or a user namespace, which this machine refuses")
+
+
+@pytest.fixture(scope="session")
+def mount_lab() -> None:
+    """Be where the test can mount, with `labworker.run`: programs that it starts see that, servers do not."""
+    if not labworker.is_privileged():
+        pytest.skip("mounting takes root, or a user namespace, which this machine refuses")
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """Nothing of what is collected is garbage: looking for some takes a fifth of the time."""
@@ -127,7 +145,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_runtest_protocol(
     item: pytest.Item, nextitem: pytest.Item | None
 ) -> Generator[None, bool | None, bool | None]:
-    """What a test wants for itself it waits for before its time limit begins."""
+    """What a test wants for itself it waits for before its time limit begins. Who asks a lab for it waits."""
+    if labworker.is_inside():
+        return (yield)
     locks.acquire(item)
     try:
         with locks.accounts_as_they_are(item):
@@ -187,4 +207,4 @@ def _docker_answers() -> bool:
 
 
 def _is_worker(config: pytest.Config) -> bool:
-    return hasattr(config, "workerinput")
+    return hasattr(config, "workerinput") or labworker.is_inside()

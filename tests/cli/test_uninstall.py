@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from sandwright import user_dirs
 from sandwright.cli.program import main
+from support import labworker
 
 NAMES = (".cache/sandwright", ".local/state/sandwright", ".local/share/sandwright", ".config/sandwright")
 
@@ -52,7 +52,7 @@ def test_it_lists_and_removes_what_is_kept(home: Path, capsys: pytest.CaptureFix
     assert "nothing of sandwright" in capsys.readouterr().out
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts")
+@pytest.mark.usefixtures("mount_lab")
 @pytest.mark.parametrize("words", [("uninstall", "--yes"), ("cleanup", "--caches")], ids=" ".join)
 def test_what_is_mounted_stays(
     home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
@@ -62,14 +62,14 @@ def test_what_is_mounted_stays(
     (tmp_path / "host/file").touch()
     place = home / NAMES[1] / "caches/p/dev"
     place.mkdir(parents=True)
-    subprocess.run(["mount", "--bind", tmp_path / "host", place], check=True, timeout=30)
+    labworker.run("mount", "--bind", tmp_path / "host", place)
     try:
         assert main(list(words)) == 13
         assert (tmp_path / "host/file").exists()
         assert f"something is mounted on {place}; unmount it" in capsys.readouterr().err
         assert all((home / name).is_dir() for name in NAMES)
     finally:
-        subprocess.run(["umount", place], check=True, timeout=30)
+        labworker.run("umount", place)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -33,10 +32,8 @@ HOSTS = {
 
 
 @pytest.fixture(scope="module")
-def world() -> Iterator[World]:
+def world(network_lab: None) -> Iterator[World]:
     """The test is on a machine of its own, with a world beside it."""
-    if os.geteuid() != 0:
-        pytest.skip("making network namespaces with addresses takes root")
     with lab() as found:
         yield found
 

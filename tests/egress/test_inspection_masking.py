@@ -239,7 +239,7 @@ def test_its_beginning_waits_for_the_rest(opened: Inspected) -> None:
         assert re.fullmatch(rb"1[dD]\r\n\*{29}\r\n0\r\n\r\n", rest(connection, 2))
 
 
-def test_two_secrets_of_one_host() -> None:
+def test_two_secrets_of_one_host(network_lab: None) -> None:
     """Each in its header, and both masked; without one of them nothing gets through."""
     text = (
         f"{POLICY}    - {{host: '{API}:{PORT}', header: authorization, scheme: Bearer, from: 'env:TOKEN'}}\n"

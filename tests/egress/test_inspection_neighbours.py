@@ -2,6 +2,7 @@
 
 Tests of egress/inspection.py.
 Tests of egress/opening.py.
+Tests of sockets.py.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from sandwright import process
-from sandwright.egress import opening
+from sandwright.egress import opening, start
 from sandwright.egress.inspection import control
 from sandwright.egress.opening import OpenedHosts
 from sandwright.egress.plan import plan_proxy
@@ -34,10 +35,14 @@ from support.inspecting import (
     TARGET,
     Inspected,
     head,
+    inspected,
     policy_with,
     request,
     rest,
 )
+from support.netlab import lab
+
+ROOT = os.geteuid() == 0
 
 pytestmark = pytest.mark.needs("squid", "haproxy", "openssl", "ip", "setpriv")
 
@@ -76,8 +81,8 @@ for path in sys.argv[1:]:
 
 
 def as_neighbour(code: str, *words: str) -> list[str]:
-    """What a program of another user of this machine says."""
-    drop = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--")
+    """What a program of another user of this machine says; without root, what one of this user says."""
+    drop = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--") if ROOT else ()
     return process.run(*drop, "/usr/bin/python3", "-ISc", code, *words).text.splitlines()
 
 
@@ -142,6 +147,7 @@ def test_the_control_of_the_greeting(opened: Inspected) -> None:
     assert knock(port, greeting + CONNECT, 5).startswith("b'HTTP/1.1 200 ")
 
 
+@pytest.mark.skipif(not ROOT, reason="becoming another user takes root")
 def test_a_neighbour_reaches_no_socket_and_no_file(opened: Inspected) -> None:
     sockets = [str(each) for each in opened.folder.glob("*.sock")]
     assert len(sockets) == len(HOSTS) + 2
@@ -219,7 +225,8 @@ def taken_over(opened: Inspected) -> dict[str, str]:
     program = plan.command[len(words)]
     replaced = [word.replace(f"execute={program}", f"execute={python}") for word in words]
     replaced = [word.replace(DIRECTORY, folder).replace(OUT, "45111") for word in replaced]
-    with process.start("setpriv", "--reuid=13", "--regid=13", "--clear-groups", "sleep", "60") as same:
+    as_squid = ("setpriv", "--reuid=13", "--regid=13", "--clear-groups") if ROOT else ()
+    with process.start(*as_squid, "sleep", "60") as same:
         said = process.run(*replaced, python, "-ISc", TAKEN_OVER, folder, "45111", "45112", str(same.pid))
     return dict(line.split(": ") for line in said.text.splitlines())
 
@@ -268,3 +275,11 @@ def test_a_connection_without_a_request_ends(opened: Inspected, monkeypatch: pyt
                 relay.turn()
             with contextlib.suppress(ConnectionResetError):
                 assert client.recv(1) == b""
+
+
+def test_its_directory_may_have_a_long_path(network_lab: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user's is below `~/.cache` where XDG_RUNTIME_DIR is not set, and a socket's address has 107 bytes."""
+    monkeypatch.setattr(start, "PREFIX", f"{start.PREFIX}{'x' * 60}")
+    with lab() as apart, inspected(apart) as opened:
+        assert len(str(opened.folder)) > 107
+        assert opened.ask(request()).status == 200

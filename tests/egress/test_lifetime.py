@@ -265,7 +265,7 @@ def test_the_session_is_killed(number: signal.Signals, tmp_path: Path) -> None:
         os.kill(session.pid, number)
         session.wait(PATIENCE)
         assert eventually(lambda: gone(directory)), processes(directory)
-    assert memory(directory) <= before
+    assert eventually(lambda: memory(directory) <= before)  # one that ends beside it is seen for a moment
     assert log.read_bytes() == b""
 
 

@@ -28,6 +28,7 @@ from sandwright.launcher.run_document import RunDocument
 from sandwright.methods.registry import render
 from sandwright.policy.collect import collect_facts
 from sandwright.policy.resolved import ResolvedPolicy
+from support import labworker
 from support.goldens import write_artifacts
 from support.netlab import MACHINE, WORLD, World, listener
 from support.rundocuments import launching, proxied
@@ -108,7 +109,9 @@ def sandbox(request: pytest.FixtureRequest, world: World, names: Path, tmp_path:
     project.mkdir()
     policy = resolved(method, project)
     folder = write_artifacts(tmp_path / "out", render(policy, method).artifacts)
-    environment = {"PATH": os.environ["PATH"]}
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    if os.geteuid() != 0:  # runc's listener for denials needs a path of at most 107 bytes
+        environment["XDG_RUNTIME_DIR"] = str(tmp_path)
     if method in ("oci", "gvisor"):
         environment["SANDWRIGHT_ROOTFS"] = str(request.getfixturevalue("root"))
     with proxy(policy, hosts_file=names) as running:
@@ -330,7 +333,8 @@ def test_names_in_the_hosts_of_this_machine(sandbox: Sandbox, tmp_path: Path) ->
         f"getent hosts web.example; getent hosts hidden.example; {CURL} --noproxy '*' http://web.example/"
     )
     mounted = 'mount --bind "$0" /etc/hosts && getent hosts hidden.example >&2 && exec "$@"'
-    words = ("unshare", "--mount", "sh", "-c", mounted, hosts, sandbox.launch, "sh", "-c", script)
+    enter, drop = labworker.mount_namespace()
+    words = (*enter, "sh", "-c", mounted, str(hosts), *drop, sandbox.launch, "sh", "-c", script)
     found = process.run(*words, env=sandbox.environment, timeout=60, check=False, cwd="/")
     assert "203.0.113.9" in found.stderr, "the control: the host has the name"
     assert found.text.split() == ["127.77.0.1", "web.example", "200"], found.stderr

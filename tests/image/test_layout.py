@@ -14,12 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from sandwright import locking, process
+from sandwright import locking
 from sandwright.errors import BuildError, HostError
 from sandwright.image import layout
 from sandwright.image.layout import Blob, StagingArea, staging
 from sandwright.mountinfo import mounted_below
 from sandwright.rootfs.descriptor import canonical
+from support import labworker
 from support.waiting import eventually
 
 
@@ -184,7 +185,7 @@ def test_what_a_killed_build_left_is_removed(images: Path) -> None:
 
 
 @pytest.fixture(params=["another file system", "a directory of this one"])
-def mounted(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Path, Path]]:
+def mounted(mount_lab: None, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Path, Path]]:
     """A directory of a killed build, and a file of somebody else that a mount has put below it."""
     stale = tmp_path / "images" / ".building-0123" / "a b"
     outside = tmp_path / "outside"
@@ -193,15 +194,14 @@ def mounted(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Pa
     kind = (
         ["-t", "tmpfs", "sandwright-small"] if request.param == "another file system" else ["--bind", outside]
     )
-    process.run("mount", *kind, stale)
+    labworker.run("mount", *kind, stale)
     try:
         (stale / "precious").write_text("mine")
         yield stale.parent, stale / "precious"
     finally:
-        process.run("umount", stale)
+        labworker.run("umount", stale)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
 def test_nothing_is_removed_through_a_mount(images: Path, mounted: tuple[Path, Path]) -> None:
     """CVE-2024-23652: a clean-up that deleted files of the machine. Here, mmdebstrap mounts its /dev."""
     stale, precious = mounted
@@ -214,7 +214,6 @@ def test_nothing_is_removed_through_a_mount(images: Path, mounted: tuple[Path, P
     assert (stale / "other").exists()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
 def test_a_mount_beside_it_is_in_nobodys_way(images: Path, small_disk: Path) -> None:
     (images / ".building-0123").mkdir(parents=True)
     assert mounted_below(small_disk) == [small_disk]
@@ -291,18 +290,17 @@ def test_a_layout_is_whole_at_every_step(images: Path, monkeypatch: pytest.Monke
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
+def small_disk(mount_lab: None, tmp_path: Path) -> Iterator[Path]:
     """A file system of 1 MiB."""
     place = tmp_path / "small"
     place.mkdir()
-    process.run("mount", "-t", "tmpfs", "-o", "size=1m", "sandwright-small", place)
+    labworker.run("mount", "-t", "tmpfs", "-o", "size=1m", "sandwright-small", place)
     try:
         yield place
     finally:
-        process.run("umount", place)
+        labworker.run("umount", place)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system needs root")
 def test_a_full_disk(small_disk: Path) -> None:
     path = publish(small_disk / "images", b"a")
     with pytest.raises(HostError) as caught:

@@ -28,6 +28,7 @@ from sandwright.image.definition import load_catalogue
 from sandwright.image.existing import read_layout
 from sandwright.image.fetcher import Fetcher
 from sandwright.image.mirrors import find_mirrors
+from support import labworker
 from support.smallworld import World, small_world
 
 TESTS = Path(__file__).resolve().parent.parent
@@ -239,22 +240,22 @@ def wait_for(holds: Callable[[], bool]) -> None:
         time.sleep(0.005)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system needs root")
+@pytest.mark.usefixtures("mount_lab")
 def test_a_full_disk_names_the_place(tmp_path: Path) -> None:
     world = small_world(tmp_path / "world", payload=incompressible(3 << 20))
     small = tmp_path / "small"
     small.mkdir()
-    process.run("mount", "-t", "tmpfs", "-o", "size=2m", "sandwright-small", small)
+    labworker.run("mount", "-t", "tmpfs", "-o", "size=2m", "sandwright-small", small)
     try:
         with pytest.raises(
             HostError, match=rf"^cannot write {small}/images/\.building-.*No space left on device"
         ):
             world.build(output=small)
         assert list((small / "images").iterdir()) == []
-        process.run("mount", "-o", "remount,size=64m", small)
+        labworker.run("mount", "-o", "remount,size=64m", small)
         assert set(world.build(output=small)) == {"base", "app"}
     finally:
-        process.run("umount", small)
+        labworker.run("umount", small)
 
 
 def test_memory_does_not_grow_with_packages(tmp_path: Path) -> None:

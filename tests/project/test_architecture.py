@@ -40,6 +40,7 @@ FLOORS = (
         "foreground",
         "inputs",
         "reading",
+        "sockets",
         "host",
         "git",
         "outputs",

@@ -31,6 +31,7 @@ from sandwright.runtime.probe.protocol import (
     requests,
 )
 from sandwright.verify.listeners import canary_listeners
+from support import labworker
 
 
 @pytest.fixture
@@ -106,7 +107,7 @@ def test_what_writes_nothing_changes_nothing(program: Path, tmp_path: Path) -> N
     assert (file.read_text(), file.stat().st_mtime) == ("content", 1)
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="root mounts")
+@pytest.mark.needs("unshare")
 def test_an_ordinary_empty_file_is_no_mask(program: Path, tmp_path: Path) -> None:
     """A mask is mounted, or the null device; so is a file that has content no mask."""
     for name in ("empty", "nothing", "masked", "device", "filled"):
@@ -115,7 +116,8 @@ def test_an_ordinary_empty_file_is_no_mask(program: Path, tmp_path: Path) -> Non
     script = " && ".join([*(f"mount --bind {what} {where}" for what, where in binds.items()), "./probe"])
     names = ("empty", "masked", "device", "filled", "missing")
     asked = requests([attempt("content", name) for name in names], word="word")
-    result = process.run("unshare", "-m", "sh", "-c", script, stdin=asked, cwd=tmp_path, timeout=60)
+    enter, _ = labworker.mount_namespace()
+    result = process.run(*enter, "sh", "-c", script, stdin=asked, cwd=tmp_path, timeout=60)
     found = parse_answers(result.stdout, len(names), word="word")
     assert [str(each) for each in found] == ["ok '0'", "ENODATA", "ENODATA", "ok '7'", "ENOENT"]
 

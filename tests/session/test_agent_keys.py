@@ -6,7 +6,6 @@ The services' names lead to a scripted model with TLS, in a network namespace of
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,7 +20,6 @@ from support.thorough import THOROUGH
 
 pytestmark = [
     pytest.mark.needs("bwrap", "haproxy", "squid", "npm", "openssl", "ip", "unshare"),
-    pytest.mark.skipif(os.geteuid() != 0, reason="making network namespaces with addresses takes root"),
     pytest.mark.skipif(not THOROUGH, reason="only `invoke test --thorough` has time to install agents"),
     pytest.mark.slow,
 ]
@@ -46,7 +44,7 @@ AGENTS = {
 
 
 @pytest.fixture(scope="module")
-def world() -> Iterator[World]:
+def world(network_lab: None) -> Iterator[World]:
     with lab(ports=()) as found:
         yield found
 

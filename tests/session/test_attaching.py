@@ -19,6 +19,7 @@ import pytest
 from sandwright.errors import UsageError
 from sandwright.session import held_terminal
 from sandwright.session.attaching import DETACH_KEYS, KeyFilter, parse_keys
+from sandwright.sockets import socket_name
 from session.conftest import WAIT, Project
 from session.jobs import NOBODY
 from session.terminals import Terminal, terminal
@@ -147,7 +148,7 @@ def test_one_that_reads_nothing_does_not_stop_the_run(detached: Project) -> None
     """Nor another one who is attached."""
     _start(detached, "read go; seq 200000; echo over; exec sleep 300")
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as silent:
-        with held_terminal.socket_name(str(_socket(detached))) as name:
+        with socket_name(str(_socket(detached))) as name:
             silent.connect(name)
         with _attached(detached) as shown:
             shown.type(b"\r")

@@ -26,8 +26,8 @@ from sandwright.session.held_terminal import (
     SIZE,
     STATUS,
     run_on_terminal,
-    socket_name,
 )
+from sandwright.sockets import socket_name
 from session.conftest import WAIT
 from session.jobs import Place, place
 from session.test_closed_terminal import EACH

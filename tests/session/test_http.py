@@ -34,7 +34,6 @@ from support.thorough import representative
 
 pytestmark = [
     pytest.mark.needs("haproxy", "squid", "ip", "curl", "unshare", "openssl"),
-    pytest.mark.skipif(os.geteuid() != 0, reason="making network namespaces with addresses takes root"),
 ]
 
 KEY = "sk-ant-api03-REALrealREALrealREALreal0123456789"
@@ -48,7 +47,7 @@ METHODS = [
 
 
 @pytest.fixture(scope="module")
-def world() -> Iterator[World]:
+def world(network_lab: None) -> Iterator[World]:
     with lab() as found:
         yield found
 

@@ -26,7 +26,6 @@ from support.thorough import THOROUGH
 
 pytestmark = [
     pytest.mark.needs("haproxy", "squid", "ip", "unshare", "openssl"),
-    pytest.mark.skipif(os.geteuid() != 0, reason="making network namespaces with addresses takes root"),
 ]
 
 HOST = "api.example"
@@ -80,7 +79,7 @@ mounted, and there are no names inside."""
 
 
 @pytest.fixture
-def session(tmp_path: Path) -> Iterator[HttpSession]:
+def session(network_lab: None, tmp_path: Path) -> Iterator[HttpSession]:
     with contextlib.ExitStack() as stack:
         world = stack.enter_context(lab(ports=()))
         with world.inside():

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -35,9 +34,7 @@ credentials:
 
 
 @pytest.fixture
-def setup(tmp_path: Path) -> Iterator[HttpSession]:
-    if os.geteuid() != 0:
-        pytest.skip("making network namespaces with addresses takes root")
+def setup(network_lab: None, tmp_path: Path) -> Iterator[HttpSession]:
     (tmp_path / "canary").mkdir()
     with contextlib.ExitStack() as stack:
         world = stack.enter_context(lab())

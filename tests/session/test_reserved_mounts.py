@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +10,7 @@ import pytest
 
 from sandwright.mount_aliases import MountEntry, MountTable
 from session.conftest import WAIT, Project
+from support import labworker
 
 ATTACK = """
 for each in "$@"; do
@@ -27,13 +27,19 @@ def person(person: Project) -> Project:
     return person
 
 
+def mounted(shown: Path, alias: Path, *words: str) -> list[str]:
+    """A command that runs another one where a directory is mounted a second time."""
+    enter, drop = labworker.mount_namespace()
+    script = 'mount --bind "$1" "$2" && shift 2 && exec "$@"'
+    return [*enter, "sh", "-c", script, "sh", str(shown), str(alias), *drop, *words]
+
+
 def run_mounted(
     project: Project, shown: Path, alias: Path, *words: str
 ) -> subprocess.CompletedProcess[bytes]:
     """`sandwright run`, where a directory is mounted a second time."""
-    script = 'mount --bind "$1" "$2" && shift 2 && exec "$@"'
     return subprocess.run(
-        ["unshare", "--mount", "sh", "-c", script, "sh", shown, alias, *project.command, "run", "--", *words],
+        mounted(shown, alias, *project.command, "run", "--", *words),
         cwd=project.root,
         env=project.environ,
         stdin=subprocess.DEVNULL,
@@ -50,7 +56,6 @@ def _writing(alias: Path) -> str:
 
 
 @pytest.mark.needs("bwrap", "unshare")
-@pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
 @pytest.mark.parametrize(
     ("shown", "status"), [(".", 0), (".cache", 0), (".local/state/sandwright/keys", 125)]
 )
@@ -72,7 +77,6 @@ def test_own_state_at_a_second_mount(person: Project, shown: str, status: int) -
 
 
 @pytest.mark.needs("bwrap", "unshare")
-@pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
 def test_the_installation_at_a_second_mount(person: Project) -> None:
     alias = person.home.parent / "alias"
     alias.mkdir()
@@ -86,7 +90,6 @@ ABSENT = (".config/sandwright", ".config/containers", ".docker", ".local/share/s
 
 
 @pytest.mark.needs("bwrap", "unshare")
-@pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
 def test_what_is_missing_is_not_made_at_a_second_mount(person: Project) -> None:
     """A policy or approvals of the user that a sandbox had made would hold in the next run."""
     alias = person.home.parent / "alias"

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from support import labworker
 from support.canary import Canary
 from support.netlab import hosts_file
 
@@ -39,7 +40,8 @@ class HttpSession:
             "--",
             *words,
         ]
-        return ["unshare", "--mount", "sh", "-c", script, "sh", str(self.base / "hosts"), *run]
+        enter, drop = labworker.mount_namespace()
+        return [*enter, "sh", "-c", script, "sh", str(self.base / "hosts"), *drop, *run]
 
     def run(self, words: list[str], *options: str) -> subprocess.CompletedProcess[str]:
         self.upstream.arrived.clear()

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 
-from sandwright import process
+from support import labworker
 from support.localhttp import QuietHandler
 
 MACHINE, MACHINE_PRIVATE = "45.33.32.1", "10.99.0.1"
@@ -104,13 +104,13 @@ def lab(ports: Sequence[int] = PORTS) -> Iterator[World]:
         stack.callback(machine.close)
         stack.callback(world.close)
         with machine.inside():
-            process.run("ip", "link", "add", "machine", "type", "veth", "peer", "name", "world")
             place = f"/proc/{os.getpid()}/fd/{world.descriptor}"
-            process.run("ip", "link", "set", "world", "netns", place)
-            process.run("sh", "-ec", _SETUP["machine"])
+            labworker.run("ip", "link", "add", "machine", "type", "veth", "peer", "name", "world")
+            labworker.run("ip", "link", "set", "world", "netns", place)
+            labworker.run("sh", "-ec", _SETUP["machine"])
         found = World(namespace=world)
         with world.inside():
-            process.run("sh", "-ec", _SETUP["world"])
+            labworker.run("sh", "-ec", _SETUP["world"])
             for port in ports:
                 stack.enter_context(_web(found, "::", port))
             stack.enter_context(_names(found))

@@ -8,29 +8,28 @@ Tests of workspace/copying.py.
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from sandwright import process
 from sandwright.errors import HostError
+from support import labworker
 from support.workspaces import Review, contents, review
 
 __all__ = ["review"]
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="root mounts a small tmpfs")
+pytestmark = pytest.mark.usefixtures("mount_lab")
 
 
 @pytest.fixture
-def small(tmp_path: Path) -> Iterator[Path]:
+def small(mount_lab: None, tmp_path: Path) -> Iterator[Path]:
     """A disk of 512 KiB."""
     path = tmp_path / "small"
     path.mkdir()
-    process.run("mount", "-t", "tmpfs", "-o", "size=512k", "none", str(path))
+    labworker.run("mount", "-t", "tmpfs", "-o", "size=512k", "none", str(path))
     yield path
-    process.run("umount", str(path))
+    labworker.run("umount", str(path))
 
 
 def _fill(root: Path) -> None:
@@ -58,7 +57,7 @@ def test_the_disk_of_the_project_is_full(
     assert sorted(now) == ["a", "b", "c"], "no part is left"
     assert review.undo().conflicts == []
     assert contents(review.project) == old
-    process.run("mount", "-o", "remount,size=8m", str(small))
+    labworker.run("mount", "-o", "remount,size=8m", str(small))
     assert review.apply(2).conflicts == []
     assert contents(review.project) == new
 
@@ -98,6 +97,6 @@ def test_a_first_copy_on_a_full_disk_begins_again(
     with pytest.raises(HostError, match="No space left on device"):
         review.refresh()
     assert review.changes() == []
-    process.run("mount", "-o", "remount,size=8m", str(small))
+    labworker.run("mount", "-o", "remount,size=8m", str(small))
     review.refresh()
     assert contents(review.project) == contents(review.tree)

@@ -34,6 +34,7 @@ from sandwright.locking import lock_within
 from sandwright.methods.shared.shims import ENTER, SHIM
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.signalling import is_same_user_process, kill
+from sandwright.sockets import socket_name
 from sandwright.streams import write_all
 
 READY_SECONDS = 30.0
@@ -272,11 +273,8 @@ def _bind(listener: socket.socket, directory: Path) -> None:
     if sys.platform != "linux":
         listener.bind(str(directory / "socket"))
         return
-    fd = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        listener.bind(f"/proc/self/fd/{fd}/socket")
-    finally:
-        os.close(fd)
+    with socket_name(str(directory / "socket")) as name:
+        listener.bind(name)
 
 
 def _send_configuration(lifeline: int, configuration: Configuration) -> None:

@@ -29,6 +29,7 @@ from sandwright.errors import HostError
 from sandwright.lazy import load
 from sandwright.mcp.rules import Entrance, FilteredHost, FilterSettings
 from sandwright.render.proxyfacts import DIRECTORY, FILTER_CONNECTIONS
+from sandwright.sockets import socket_name
 
 FOLDER = "http"
 TRUST = "trust"
@@ -189,7 +190,8 @@ def _running_filter(
 
 def _unix_listener(path: Path) -> socket.socket:
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    listener.bind(str(path))
+    with socket_name(str(path)) as name:
+        listener.bind(name)
     path.chmod(0o600)
     listener.listen(128)
     return listener
@@ -237,7 +239,8 @@ def control(folder: Path, command: str) -> str:
     """The answer of a running proxy to a command. Raise OSError where it is gone."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(5)
-        connection.connect(str(folder / CONTROL))
+        with socket_name(str(folder / CONTROL)) as name:
+            connection.connect(name)
         connection.sendall(command.encode())
         connection.shutdown(socket.SHUT_WR)
         answer = b""

@@ -15,6 +15,8 @@ import time
 from dataclasses import dataclass
 from typing import Literal
 
+from sandwright.sockets import socket_name
+
 MAX_HEAD = 8192
 """Bytes of a request for a tunnel, with its headers; squid takes what is longer."""
 
@@ -170,13 +172,20 @@ def connecting(target: Address | socket.socket) -> socket.socket:
     outside = socket.socket(family, socket.SOCK_STREAM)
     try:
         outside.setblocking(False)
-        fault = outside.connect_ex(target)
+        fault = _try_connecting(outside, target)
         if fault not in (0, errno.EINPROGRESS):
             raise OSError(fault, os.strerror(fault))
     except OSError:
         outside.close()
         raise
     return outside
+
+
+def _try_connecting(outside: socket.socket, target: Address) -> int:
+    if not isinstance(target, str):
+        return outside.connect_ex(target)
+    with socket_name(target) as name:
+        return outside.connect_ex(name)
 
 
 def tunnel_head(data: bytes) -> tuple[bytes, int, int] | None:

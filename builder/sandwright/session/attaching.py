@@ -24,9 +24,9 @@ from sandwright.session.held_terminal import (
     SIZE,
     STATUS,
     is_ours,
-    socket_name,
     window_size,
 )
+from sandwright.sockets import socket_name
 from sandwright.streams import write_all
 
 DETACH_KEYS = "ctrl-p,ctrl-q"

@@ -21,9 +21,10 @@ import struct
 import termios
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
+from sandwright.sockets import socket_name
 from sandwright.streams import write_all
 
 KEYS, SIZE, SHOWN, STATUS = b"k", b"w", b"o", b"s"
@@ -38,16 +39,6 @@ _NOTICED = 0.1
 """Seconds until a launcher has passed a size on."""
 _MOST_CLIENTS = 64
 _CREDENTIALS = struct.Struct("iII")
-
-
-@contextlib.contextmanager
-def socket_name(path: str) -> Iterator[str]:
-    """A name of a Unix socket's path that fits, however long the path is. Raise OSError."""
-    directory = os.open(Path(path).parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        yield f"/proc/self/fd/{directory}/{Path(path).name}"
-    finally:
-        os.close(directory)
 
 
 def is_ours(end: socket.socket) -> bool:

@@ -50,7 +50,7 @@ def _proxied(form: str, names: Path, project: Path) -> Iterator[Sandbox]:
     folder = write_artifacts(project.parent / "out", render(policy, form).artifacts)
     with proxy(policy, hosts_file=names) as running:
         launch = launching(folder / "launch", proxied(running))
-        yield Sandbox(form, launch, {"PATH": os.environ["PATH"]}, running)
+        yield Sandbox(form, launch, {"PATH": os.environ["PATH"], "HOME": str(folder)}, running)
 
 
 def _launch(form: str, project: Path, network: str) -> list[str]:
