@@ -200,6 +200,8 @@ def test_a_list_that_is_none_is_empty(tools: object) -> None:
         '{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"search","name":"delete"}]}}',
         '{"jsonrpc":"2.0","id":1,"Result":{"tools":[{"name":"delete"}]}}',
         '[{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"delete"}]}}]',
+        '{"jsonrpc":"2.0","id":1,"result":{"inputrequests":{}}}',
+        '{"jsonrpc":"2.0","id":1,"result":{"resulttype":"input_required"}}',
         '{"tools":[{"name":"delete"}]}',
         "x",
     ],
@@ -207,6 +209,39 @@ def test_a_list_that_is_none_is_empty(tools: object) -> None:
 def test_an_answer_with_two_readings_is_no_message(text: str) -> None:
     with pytest.raises(ValueError, match="message"):
         server_message(text.encode(), allows)
+
+
+@pytest.mark.parametrize(
+    ("result", "passes"),
+    [
+        ({"content": []}, True),
+        ({"resultType": "complete", "content": []}, True),
+        (
+            {"resultType": "input_required", "inputRequests": {"a": {"method": "roots/list"}}},
+            False,
+        ),
+        ({"resultType": "input_required", "requestState": "x"}, False),
+        ({"result_type": "input_required", "input_requests": {"a": {"method": "roots/list"}}}, False),
+        ({"content": [], "inputRequests": {"a": {"method": "elicitation/create"}}}, False),
+        ({"content": [], "resultType": None, "input_requests": {}}, False),
+    ],
+)
+def test_a_result_that_asks_the_client_is_an_error(result: dict[str, Any], passes: bool) -> None:
+    """Revision 2026-07-28 of MCP: the client does what `inputRequests` say, and calls once more."""
+    answer = {"jsonrpc": "2.0", "id": 1, "result": result}
+    found = server_message(json.dumps(answer).encode(), allows)
+    assert found is not None
+    if passes:
+        assert json.loads(found) == answer
+    else:
+        assert json.loads(found) == {
+            "jsonrpc": "2.0",
+            "id": 1,
+            "error": {
+                "code": -32601,
+                "message": "sandwright: refused: input_required: no request to the client passes",
+            },
+        }
 
 
 @pytest.mark.parametrize(

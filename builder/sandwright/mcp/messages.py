@@ -16,7 +16,8 @@ message is refused, and what passes is written anew: the other side gets exactly
 
 | a server sends         | passes                                                                         |
 |------------------------|--------------------------------------------------------------------------------|
-| an answer              | yes; of a list of tools in it, the listed ones                                 |
+| an answer              | yes; of a list of tools in it, the listed ones. An error in its place where it |
+|                        | asks the client for something (`inputRequests`, revision 2026-07-28)           |
 | `notifications/*`      | yes                                                                            |
 | `ping`                 | yes                                                                            |
 | other requests         | no: sampling, elicitation and roots use the client, and no tool is listed      |
@@ -55,8 +56,12 @@ _CLIENT: Fields = {
 }
 _SERVER: Fields = {
     **dict.fromkeys(("jsonrpc", "id", "method", "params", "error")),
-    "result": {"tools": {"name": None}},
+    "result": {"tools": {"name": None}, **dict.fromkeys(("resultType", "inputRequests"))},
 }
+_INPUT_REQUESTS = {"inputRequests", "input_requests"}
+_RESULT_TYPES = ("resultType", "result_type")
+"""Keys of results. The Python SDK reads both spellings."""
+
 _SHAPES = (
     {"jsonrpc", "id", "method"},
     {"jsonrpc", "id", "method", "params"},
@@ -126,7 +131,7 @@ def client_message(raw: bytes, allows: Allows) -> ClientMessage:
     if method == CALL and number is not None:
         return ClientMessage(text, method, _listed_tool(message, allows), number)
     if method not in passing:
-        raise McpRefusal("call", f"{method}: only tools pass", number=number, what=method)
+        raise McpRefusal("call", f"{method[:_MAX_ID]}: only tools pass", number=number, what=method)
     return ClientMessage(text, method, "", number)
 
 
@@ -136,7 +141,8 @@ def _listed_tool(message: dict[str, Any], allows: Allows) -> str:
     if not isinstance(name, str):
         raise McpRefusal("message", "the call names no tool")
     if not allows(name):
-        raise McpRefusal("tool", f"the tool {name}: no mcp rule lists it", number=message["id"], what=name)
+        shown = name[:_MAX_ID]
+        raise McpRefusal("tool", f"the tool {shown}: no mcp rule lists it", number=message["id"], what=name)
     return name
 
 
@@ -158,6 +164,10 @@ def server_message(
             raise ValueError("message: it answers no request that passed")
         del awaited[message["id"]]
     result = message.get("result")
+    if isinstance(result, dict) and _asks_client(result):
+        return _error_text(
+            message["id"], _METHOD_NOT_FOUND, "input_required: no request to the client passes"
+        )
     if isinstance(result, dict) and "tools" in result:
         tools = result["tools"] if isinstance(result["tools"], list) else []
         message["result"] = {**result, "tools": [each for each in tools if _is_listed(each, allows)]}
@@ -173,6 +183,12 @@ def refuse_server_request(raw: bytes) -> bytes | None:
     if "id" not in message or "method" not in message:
         return None
     return _error_text(message["id"], _METHOD_NOT_FOUND, f"{message['method']}: it does not pass")
+
+
+def _asks_client(result: dict[str, Any]) -> bool:
+    """Whether a result asks for sampling, elicitation or roots, so that the client would call once more."""
+    types = [result.get(each, "complete") for each in _RESULT_TYPES]
+    return not _INPUT_REQUESTS.isdisjoint(result) or any(each != "complete" for each in types)
 
 
 def _is_listed(tool: object, allows: Allows) -> bool:
