@@ -78,9 +78,9 @@ class ModeTracker:
         self._modes: dict[bytes, bytes] = {}
         self._rest = b""
 
-    def follow(self, shown: bytes) -> None:
+    def follow(self, output: bytes) -> None:
         """Take what the program shows, in blocks of any length."""
-        text = self._rest + shown
+        text = self._rest + output
         for found in _MODES.finditer(text):
             modes = (mode for mode in found[1].split(b";") if len(mode) <= _DIGITS)
             self._modes.update(dict.fromkeys(modes, found[2]))
