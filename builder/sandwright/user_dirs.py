@@ -41,17 +41,24 @@ def cache() -> str:
 def runtime() -> str:
     """Where running sessions are known: in `$XDG_RUNTIME_DIR`, `/run` for root, else in `~/.cache`.
 
-    Another user's runtime directory, as `sudo -E` leaves it, is not used. Launchers choose the same.
+    Another user's runtime directory, as `sudo -E` leaves it, is not used, and none in which others can rename
+    what is ours. Launchers choose the same.
     """
     base = os.environ.get("XDG_RUNTIME_DIR", "")
-    try:
-        if base.startswith("/") and os.stat(base).st_uid == os.geteuid():
-            return os.path.join(base, NAME)
-    except OSError:
-        pass
+    if base.startswith("/") and _is_ours_to_rename(base):
+        return os.path.join(base, NAME)
     if os.geteuid() == 0 and os.path.isdir("/run"):
         return os.path.join("/run", NAME)
     return os.path.join(home(), ".cache", NAME, "run")
+
+
+def _is_ours_to_rename(directory: str) -> bool:
+    try:
+        status = os.stat(directory)
+    except OSError:
+        return False
+    others = bool(status.st_mode & 0o022) and not status.st_mode & stat.S_ISVTX
+    return status.st_uid == os.geteuid() and not others
 
 
 def later_runtime() -> tuple[str, ...]:

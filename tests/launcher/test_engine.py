@@ -125,6 +125,39 @@ def test_a_container_of_a_killed_run_creates_nothing_later(
     assert [path.name for path in project.iterdir()] == [".git"]
 
 
+@pytest.mark.parametrize("host", ENGINES[:1], indirect=True)
+def test_a_container_that_is_not_removed_creates_nothing_later(
+    host: EngineHost, launch: str, tmp_path: Path
+) -> None:
+    """The end of its own run, and the next run in the project, leave what keeps it from that.
+
+    Podman's container is below the monitor, which kills it.
+    """
+    environment, project = _environment(host, tmp_path), tmp_path / "home" / "p"
+    client = tmp_path / "bin" / host.name
+    client.parent.mkdir()
+    client.write_text(f'#!/bin/sh\ncase $1 in rm | kill) exit 1 ;; esac\nexec {host.program} "$@"\n')
+    client.chmod(0o755)
+    loop = "echo up; while :; do echo x > .envrc; mkdir .husky; sleep 0.1; done 2>/dev/null"
+    refusing = {**environment, "PATH": f"{client.parent}:{environment['PATH']}"}
+    with process.start(launch, "sh", "-c", f"cd {project}; {loop}", env=refusing) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline() == b"up\n"
+        for each in _named(running.pid, "client"):
+            os.kill(each, signal.SIGKILL)
+        running.wait(timeout=200)
+    left = list(host.containers())
+    try:
+        again = process.run(launch, "echo", "again", env=environment, timeout=60)
+        assert again.text == "again"
+        time.sleep(0.5)
+        assert (project / ".envrc").is_dir(), "what stands there is still ours"
+        assert not any((project / ".envrc").iterdir())
+    finally:
+        for name in left:
+            host.run("rm", "--force", name)
+
+
 @pytest.mark.parametrize(
     ("annotation", "starts"),
     [

@@ -6,6 +6,7 @@ Tests of launcher/source/runtime.c.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -24,7 +25,9 @@ from typing import Any, Literal
 import pytest
 
 from sandwright import process
+from sandwright.errors import HostError
 from sandwright.launcher.plan import NAME, parse_plan, plan_bytes
+from sandwright.methods.registry import backend
 from support.cgroups import needs_groups
 from support.launchers import launcher_of
 from support.processtrees import children, naming, program
@@ -565,3 +568,55 @@ def test_a_signal_reaches_the_command_once(started: Launcher) -> None:
     running.send_signal(signal.SIGTERM)
     said, _ = running.communicate(timeout=WAIT)
     assert (running.returncode, said) == (9, b"")
+
+
+@pytest.mark.parametrize("started", RUNTIMES[:1], indirect=True)
+@pytest.mark.parametrize("fault", ["it is not deleted", "it is said to be deleted", "there is no runtime"])
+def test_the_directory_of_a_container_that_goes_on_stays(
+    fault: str, started: Launcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Later runs know of the container by it alone: the next one removed what kept .envrc from being written.
+
+    gVisor's container ends with its launcher (PR_SET_PDEATHSIG).
+    """
+    project = started.scratch / "home" / "p"
+    loop = "while :; do echo x > .envrc; mkdir .husky; sleep 0.1; done 2>/dev/null"
+    running = started.start("sh", "-c", f"cd {project}; sleep {started.mark} & echo up; {loop}")
+    both = [running.pid, *_victims(started, running, "keeper")]
+    for number in (signal.SIGSTOP, signal.SIGKILL):
+        for each in both:
+            os.kill(each, number)
+    running.communicate(timeout=WAIT)
+    (run,) = started.runs()
+    first = int((run / "pid").read_text())
+    monkeypatch.setenv("XDG_RUNTIME_DIR", started.environment["XDG_RUNTIME_DIR"])
+    (left,) = backend(started.method).leftovers(())
+    try:
+        with monkeypatch.context() as without:
+            _without_runtime(fault, started.scratch / "faulty", without)
+            with pytest.raises(HostError, match=f"the directory of {run.name} stays, because"):
+                backend(started.method).remove(left)
+        assert started.run("echo", "again").stdout == "again\n"
+        time.sleep(0.5)
+        assert (project / ".envrc").is_dir(), "what stands there is still ours"
+        assert not any((project / ".envrc").iterdir())
+    finally:
+        argv = (PROGRAMS[started.method], "--root", run / "state", "delete", "--force", run.name)
+        process.run(*argv, timeout=WAIT, check=False)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(first, signal.SIGKILL)
+    backend(started.method).remove(left)
+    assert started.runs() == []
+    started.run("echo", "again")
+    assert [path.name for path in project.iterdir()] == [".git"]
+
+
+def _without_runtime(fault: str, folder: Path, patch: pytest.MonkeyPatch) -> None:
+    if fault == "there is no runtime":
+        patch.setattr(process, "find", lambda _: None)
+        return
+    folder.mkdir()
+    for name in ("runc", "crun", "runsc"):
+        (folder / name).write_text(f"#!/bin/sh\nexit {0 if fault == 'it is said to be deleted' else 1}\n")
+        (folder / name).chmod(0o755)
+    patch.setenv("PATH", f"{folder}:{os.environ['PATH']}")

@@ -10,6 +10,7 @@ import re
 import signal
 import socket
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +19,7 @@ import pytest
 
 from sandwright.errors import UsageError
 from sandwright.session import held_terminal
-from sandwright.session.attaching import DETACH_KEYS, KeyFilter, parse_keys
+from sandwright.session.attaching import DETACH_KEYS, KeyFilter, ModeTracker, parse_keys
 from sandwright.sockets import socket_name
 from session.conftest import WAIT, Project
 from session.jobs import NOBODY
@@ -126,6 +127,38 @@ def test_keys_leave_it(detached: Project) -> None:
         assert shown.end() == 130
 
 
+def test_nothing_of_the_program_stays_in_the_terminal(detached: Project) -> None:
+    """Neither what it changed, nor answers to its questions, which a shell would read as keys."""
+    set_modes = r"\033[?1049h\033[?1003;2004h\033[?25l\033[?1006h\033[?1006l"
+    _start(detached, f"stty raw -echo; read -r line; printf '{set_modes}\\033[6n'; exec sleep 300")
+    with _attached(detached) as shown:
+        time.sleep(0.5)
+        shown.type(b"go\n")
+        shown.read_until(b"\x1b[6n")
+        shown.type(LEAVE)
+        time.sleep(0.05)
+        shown.type(b"\x1b[12;40R\n")
+        assert shown.end() == 0
+        before, reset, _ = shown.rest().partition(b"\x1b[?1049l\x1b[?1003l\x1b[?2004l\x1b[?25h\x1b[m")
+        assert reset, before
+        assert shown.settings == shown.before
+        os.set_blocking(shown.slave, False)
+        with pytest.raises(BlockingIOError):
+            os.read(shown.slave, 100)
+        shown.type(b"key\n")
+        assert os.read(shown.slave, 100) == b"key\n"
+
+
+def test_modes_are_found_in_any_blocks() -> None:
+    shown = b"a\x1b[?1049h\x1b[?25l\x1b[?7h\x1b[?1000;1006h\x1b[?1000l"
+    for size in (1, 3, 100):
+        modes = ModeTracker()
+        for at in range(0, len(shown), size):
+            modes.follow(shown[at : at + size])
+        assert modes.undo() == b"\x1b[?1049l\x1b[?25h\x1b[?1006l\x1b[m"
+    assert ModeTracker().undo() == b"\x1b[m"
+
+
 def test_several_see_the_same(detached: Project) -> None:
     _start(detached, "while read word; do echo got $word; done")
     with _attached(detached) as one, _attached(detached, size=(10, 30)) as two:
@@ -213,11 +246,13 @@ def test_of_a_run_without_a_terminal_the_output_is_shown(detached: Project) -> N
 
 
 def test_a_run_without_a_terminal_that_was_killed_has_no_status(detached: Project) -> None:
-    words = ("run", "--detach", "--name", "web", "--", "sh", "-c", "echo up; exec sleep 300")
+    """Also if the command has printed a line like the one with the status."""
+    script = "echo up; echo 'sandwright: the command ended with status 0'; exec sleep 300"
+    words = ("run", "--detach", "--name", "web", "--", "sh", "-c", script)
     assert detached.sandwright(*words).returncode == 0
     (found,) = re.findall(rb'"pid": (\d+)', detached.sandwright("status", "--json").stdout)
     with _attached(detached) as shown:
-        shown.read_until(b"up\r\n")
+        shown.read_until(b"status 0\r\n")
         for pid in (
             int(Path(f"/proc/{int(found)}/stat").read_text().rpartition(")")[2].split()[1]),
             int(found),

@@ -251,6 +251,19 @@ def test_a_runtime_directory_of_somebody_else(tmp_path: Path, monkeypatch: pytes
 
 
 @pytest.mark.needs("bwrap")
+@pytest.mark.parametrize(("mode", "used"), [(0o777, False), (0o770, False), (0o1777, True), (0o755, True)])
+def test_a_runtime_directory_in_which_others_rename(
+    mode: int, used: bool, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They could put another directory in the place of ours during a run. Launchers choose the same."""
+    project.runtime.chmod(mode)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(project.runtime))
+    assert (user_dirs.runtime() == f"{project.runtime}/sandwright") is used
+    assert project.run("echo", "up").stdout == b"up\n"
+    assert (project.runtime / "sandwright").exists() is used
+
+
+@pytest.mark.needs("bwrap")
 def test_a_lock_that_somebody_holds(project: Project) -> None:
     """Whoever can read a repository can lock it: the run ends and names it, without what a terminal obeys."""
     code = (

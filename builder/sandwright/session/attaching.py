@@ -10,6 +10,7 @@ import signal
 import socket
 import sys
 import termios
+import time
 import tty
 from collections.abc import Callable, Iterator
 
@@ -30,6 +31,12 @@ from sandwright.sockets import socket_name
 from sandwright.streams import write_all
 
 DETACH_KEYS = "ctrl-p,ctrl-q"
+_MODES = re.compile(rb"\x1b\[\?([0-9;]{1,30})([hl])")
+_DIGITS = 4
+_DEFAULT_ON = (b"7", b"25")
+"""Of a terminal's private modes (xterm, ctlseqs): lines wrap, the cursor is shown."""
+_ANSWERING = 0.2
+"""Seconds in which the answers of a terminal to a program's questions arrive (`ESC [ 6 n`)."""
 _KEY = re.compile(r"ctrl-([a-z@\[\\\]^_])|([!-+\--~])")
 
 
@@ -64,6 +71,28 @@ class KeyFilter:
         return keys, False
 
 
+class ModeTracker:
+    """Finds the private modes that a program has changed: alternate screen, reports of the mouse."""
+
+    def __init__(self) -> None:
+        self._modes: dict[bytes, bytes] = {}
+        self._rest = b""
+
+    def follow(self, output: bytes) -> None:
+        """Take what the program shows, in blocks of any length."""
+        text = self._rest + output
+        for found in _MODES.finditer(text):
+            modes = (mode for mode in found[1].split(b";") if len(mode) <= _DIGITS)
+            self._modes.update(dict.fromkeys(modes, found[2]))
+        self._rest = text[-40:]
+
+    def undo(self) -> bytes:
+        """What sets them as they were, and the colours."""
+        defaults = {mode: b"h" if mode in _DEFAULT_ON else b"l" for mode in self._modes}
+        changed = (mode for mode, state in self._modes.items() if defaults[mode] != state)
+        return b"".join(b"\x1b[?" + mode + defaults[mode] for mode in changed) + b"\x1b[m"
+
+
 def attach(address: str, keys: bytes, notify: Callable[[str], None]) -> int:
     """Join the terminal of a detached run until it ends, or `keys` are typed; give an exit status.
 
@@ -87,9 +116,10 @@ def attach(address: str, keys: bytes, notify: Callable[[str], None]) -> int:
             raise user_dirs.error(f"the terminal of {address} can't be joined: {error.strerror}") from error
         if not is_ours(end):
             raise user_dirs.error(f"the terminal of {address} is held by another user")
-        with _raw_terminal(lambda: _send_size(end)):
+        modes = ModeTracker()
+        with _raw_terminal(lambda: _send_size(end), modes):
             _send_size(end)
-            status = _relay(end, KeyFilter(keys))
+            status = _relay(end, KeyFilter(keys), modes)
     if status is None:
         raise user_dirs.error(f"the terminal of {address} was closed")
     if status < 0:
@@ -103,7 +133,7 @@ def _send_size(end: socket.socket) -> None:
             end.send(SIZE + size)
 
 
-def _relay(end: socket.socket, filtered: KeyFilter) -> int | None:
+def _relay(end: socket.socket, filtered: KeyFilter, modes: ModeTracker) -> int | None:
     """Copy in both directions. Give the run's status; -1 when the keys were typed, None without either."""
     reads = [end.fileno(), 0]
     while True:
@@ -125,6 +155,7 @@ def _relay(end: socket.socket, filtered: KeyFilter) -> int | None:
             except ConnectionResetError:
                 message = b""
             if message[:1] == SHOWN:
+                modes.follow(message[1:])
                 write_all(1, message[1:])
             elif message[:1] == STATUS:
                 return int(message[1:])
@@ -140,9 +171,10 @@ def _read_keys() -> bytes:
 
 
 @contextlib.contextmanager
-def _raw_terminal(resize: Callable[[], None]) -> Iterator[None]:
+def _raw_terminal(resize: Callable[[], None], modes: ModeTracker) -> Iterator[None]:
     """Have each key come as it is typed, where standard input is a terminal; as before at the end.
 
+    Then changed `modes` are set back, and answers of the terminal to a program's questions are discarded.
     `resize` is called when the window has another size, or the process was continued.
     """
     if not os.isatty(0):
@@ -167,8 +199,11 @@ def _raw_terminal(resize: Callable[[], None]) -> Iterator[None]:
     finally:
         for number, handler in saved.items():
             signal.signal(number, handler)
-        with contextlib.suppress(termios.error):  # it is gone
-            termios.tcsetattr(0, termios.TCSADRAIN, before)
+        with contextlib.suppress(termios.error, OSError):  # it is gone
+            if os.isatty(1):
+                write_all(1, modes.undo())
+            time.sleep(_ANSWERING)  # a shell would read what comes
+            termios.tcsetattr(0, termios.TCSAFLUSH, before)
 
 
 def _end(number: int, _frame: object) -> None:

@@ -2,7 +2,8 @@
 
 A detached run is a child in a new session (setsid(2)), which supervises its launcher. Its output goes
 to a file in the cache, which no sandbox sees: `logs/NAME.SESSION`. What it was refused goes to
-`logs/NAME.SESSION.denials`. The files stay when the run has ended, for at most a week.
+`logs/NAME.SESSION.denials`, its exit status to `logs/NAME.SESSION.status`, as the command writes the log.
+The files stay when the run has ended, for at most a week.
 With `--tty` the command has a terminal (`session.held_terminal`).
 """
 
@@ -40,11 +41,10 @@ _KEEP = 7 * 24 * 3600.0
 _POLL = 0.02
 """Seconds."""
 _DENIALS = ".denials"
+_STATUS = ".status"
 _ENDING = (signal.SIGINT, signal.SIGTERM)
 _REPORTS = b"sandwright: "
 _ENDED = "the command ended with status"
-_END_LINE = re.compile(rb"sandwright: the command ended with status (\d{1,3})\n\Z")
-_LONGEST_END = 80
 _TERMINAL = "sandwright.session.held_terminal"
 
 
@@ -98,7 +98,7 @@ def _fork(started: int, starts: int, run: Callable[[], int], log: Path) -> int:
     if child == 0:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         os.close(started)
-        os._exit(_run_in_background(run, file))
+        os._exit(_run_in_background(run, file, _status_of(log)))
     for each in (file, held, starts):
         os.close(each)
     with (
@@ -137,8 +137,8 @@ def _passing_signals(child: int, mask: Iterable[int]) -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
-def _run_in_background(run: Callable[[], int], log: int) -> int:
-    """The child: give its exit status."""
+def _run_in_background(run: Callable[[], int], log: int, status_file: str) -> int:
+    """The child: give its exit status, and write it to a file."""
     os.setsid()
     with Path(os.devnull).open("rb") as nothing:
         os.dup2(nothing.fileno(), 0)
@@ -148,6 +148,7 @@ def _run_in_background(run: Callable[[], int], log: int) -> int:
     try:
         status = run()
         notify(f"{_ENDED} {status}")
+        user_dirs.write(status_file, str(status).encode())
     except BaseException:  # noqa: BLE001 - the child never returns into its copy of the caller
         traceback.print_exc()
     finally:
@@ -218,21 +219,18 @@ def stop(address: str, within: float) -> bool:
 def copy_log(address: str, output: BinaryIO, *, follow: bool) -> int | None:
     """Write what a detached run has printed; with `follow`, until it has ended.
 
-    Give the exit status that the last line says, None where it goes on or was killed. Raise UsageError where
-    there is no log.
+    Give the exit status, None where it goes on or was killed: the log's last line may be the command's own.
+    Raise UsageError where there is no log.
     """
     log = find_log(address)
-    last = b""
     with log.open("rb") as file:
         while True:
             ended = _is_written(log)
             while chunk := file.read(1 << 16):
                 output.write(chunk)
-                last = (last + chunk)[-_LONGEST_END:]
             output.flush()
             if ended or not follow:
-                said = _END_LINE.search(last) if ended else None
-                return int(said[1]) if said else None
+                return _read_status(log) if ended else None
             time.sleep(_POLL * 5)
 
 
@@ -272,13 +270,25 @@ def _denials_of(log: Path) -> Path:
     return Path(f"{log}{_DENIALS}")
 
 
+def _status_of(log: Path) -> str:
+    return f"{log}{_STATUS}"
+
+
+def _read_status(log: Path) -> int | None:
+    try:
+        return int(Path(_status_of(log)).read_bytes())
+    except (FileNotFoundError, ValueError):
+        return None
+
+
 def _all_logs() -> list[Path]:
-    return [each for each in Path(_logs()).iterdir() if not each.name.endswith(_DENIALS)]
+    return [each for each in Path(_logs()).iterdir() if each.suffix not in (_DENIALS, _STATUS, ".part")]
 
 
 def _remove_log(log: Path) -> None:
     """Remove a log. What is beside it goes first, so that none is left without its log."""
     _denials_of(log).unlink(missing_ok=True)
+    Path(_status_of(log)).unlink(missing_ok=True)
     log.unlink()
 
 

@@ -292,7 +292,9 @@ static void engine_clean(struct run *run)
         remove_unknown(run);
     if (run->plan.proxy)
         proxy_remove(run);
-    remove_tree(run->state);
+    run->goes_on = !gone;
+    if (gone)
+        remove_tree(run->state);
 }
 
 const struct method engine_method = {

@@ -1,6 +1,6 @@
 /*
- * launch --init STOP_FD COMMAND [ARGUMENT ...]: what starts the command inside. In containers it is process 1, and in
- * bubblewrap's sandboxes with a terminal or Unix sockets of their own.
+ * launch-init --init STOP_FD COMMAND [ARGUMENT ...]: the sandbox's init, which starts the command. It is process 1 in every
+ * sandbox of bubblewrap (but for method vm), in OCI bundles, and in containers of engines.
  *
  * It leads the session and starts the command as a job of it, as a shell does (credentials(7)), so that the suspend key
  * stops the command: the kernel stops no group whose members have no parent in their session (job control). It reaps

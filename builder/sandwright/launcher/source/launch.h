@@ -50,6 +50,7 @@ struct run {
     const char *image_root; /* engine: what gVisor's sandbox runs on, NULL without */
     unsigned proxy_address; /* the monitor's: of the proxy, as the sandbox reaches it, in network order; 0: its own loopback */
     bool over;              /* the monitor's: the processes left below it are the engine's, and end by themselves */
+    bool goes_on;           /* its container may, as the engine did not remove it: the run's directory and the placeholders stay */
     int ended_by;           /* the signal that the run was ended by, though with KILL: 137 becomes 128 + this */
 };
 

@@ -498,6 +498,8 @@ bool remove_placeholders(struct run *run, bool wait)
     int handle;
     if (run->plan.placeholder_directories.count + run->plan.placeholder_files.count == 0)
         return true;
+    if (run->goes_on)
+        return false;
     pid_t child = fork_helper(&handle);
     if (child == 0) {
         ignore_signals();

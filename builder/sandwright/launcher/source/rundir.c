@@ -16,12 +16,20 @@ int open_without_links(int directory, const char *path, int flags, unsigned long
     return (int)syscall(SYS_openat2, directory, path, &how, sizeof how);
 }
 
-/* Another user's directory in $XDG_RUNTIME_DIR (`sudo -E` keeps the variable) is not used. */
+static bool is_ours_to_rename(const char *directory)
+{
+    struct stat status;
+    return stat(directory, &status) == 0 && status.st_uid == geteuid() &&
+           ((status.st_mode & 022) == 0 || (status.st_mode & S_ISVTX) != 0);
+}
+
+/* Another user's directory in $XDG_RUNTIME_DIR (`sudo -E` keeps the variable) is not used, and none in which others can rename what is
+ * ours (user_dirs.py, runtime). */
 static const char *find_place(void)
 {
     struct stat status;
     const char *given = getenv("XDG_RUNTIME_DIR"), *home = getenv("HOME");
-    if (given != NULL && *given == '/' && stat(given, &status) == 0 && status.st_uid == geteuid())
+    if (given != NULL && *given == '/' && is_ours_to_rename(given))
         return xasprintf("%s/sandwright", given);
     if (geteuid() == 0 && stat("/run", &status) == 0 && S_ISDIR(status.st_mode))
         return "/run/sandwright";

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,7 @@ from sandwright.policy.trusted import ROOTFS
 from sandwright.runtime.scratch import scratch_directory
 from sandwright.runtime.trial import Failed
 from sandwright.setup.requirements import how_to_get
+from sandwright.signalling import DYING, started
 
 DIRECTORIES = ("dev", "proc", "sys", "tmp", "etc", "run", "usr", "var")
 """What an image's root has to have; the trial's is made of nothing else."""
@@ -92,15 +94,41 @@ class Runtime(Launched):
             yield Leftover(self.name, "directory", str(directory))
 
     def remove(self, leftover: Leftover) -> None:
-        """End what its container still runs, forget its state, and remove it."""
+        """End what its container still runs, forget its state, and remove it.
+
+        It stays as long as the container goes on: raise HostError.
+        """
         directory = Path(leftover.name)
         if directory not in abandoned_directories(self.name):
             raise HostError(f"{leftover} is not a directory that a run left behind")
         for name in filter(process.find, self.programs()):
             argv = (name, "--root", directory / "state", "delete", "--force", directory.name)
             process.run(*argv, timeout=LIMIT, check=False)
+        _require_container_ended(directory)
         unmount_below(directory)
         refuse_mounts(directory)
         shutil.rmtree(directory, ignore_errors=True)
         if directory.exists():
             raise HostError(f"{directory} can't be removed")
+
+
+def _require_container_ended(run: Path) -> None:
+    """Raise HostError while the first process of a run's container is there, or may be.
+
+    Later runs know of the container by this directory alone, and would remove the placeholders that keep it
+    from creating names. Runtimes delete the state of a container that they have ended.
+    """
+    first = _first_process(run)
+    deadline = time.monotonic() + DYING
+    while first and started(first) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    if first and started(first):
+        raise HostError(f"the directory of {run.name} stays, because its container goes on: process {first}")
+
+
+def _first_process(run: Path) -> int:
+    """The number that the runtime wrote for launchers; 0 where it started no container."""
+    try:
+        return int((run / "pid").read_text(encoding="ascii"))
+    except (FileNotFoundError, ValueError):
+        return 0
