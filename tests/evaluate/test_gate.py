@@ -2,7 +2,8 @@
 
 Tests of evaluate/boundary.py: the paths, hosts and calls about which the gate asks.
 Tests of evaluate/gate.py.
-Tests of methods/registry.py, methods/shared/launched.py: nobody renders past the gate.
+Tests of methods/registry.py: nobody renders past the gate.
+Tests of methods/shared/launched.py: a trial is rendered through the gate, too.
 Tests of methods/shared/engine/compose_explain.py: the Compose file, read back.
 Tests of render/imagemasks.py: a denied path of an image is hidden.
 """
