@@ -12,6 +12,7 @@ import pytest
 
 from sandwright import process
 from support.leftovers import RUN_MARK, leftovers
+from support.waiting import until
 
 
 def test_a_process_of_this_run_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,7 +47,7 @@ def test_what_keeps_a_user_namespace_is_seen(monkeypatch: pytest.MonkeyPatch) ->
             assert f"process {pid}: podman pause" in leftovers("")
         finally:
             os.kill(int(pid), signal.SIGKILL)
-        assert f"process {pid}: podman pause" not in leftovers("")
+        until(lambda: f"process {pid}: podman pause" not in leftovers(""), within=20)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
