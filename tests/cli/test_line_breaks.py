@@ -66,6 +66,7 @@ WRITERS = {
     "visible.py",
     "bridge/server.py",  # a byte to who started it
     "egress/mcp_filter.py",  # a word to who started it
+    "session/mcp_streams.py",  # messages, in ASCII
     "verify/smoke/in_image_checks.py",  # in an image
 }  # fmt: skip
 """The modules that write to a standard stream; what each writes goes through a function of `visible`."""

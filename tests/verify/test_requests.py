@@ -54,7 +54,7 @@ def test_the_proxy_of_this_machine_passes() -> None:
         ("acl spelled path -m reg '", "acl spelled path -m reg '^/|", REFUSED),
         ("unless one_name one_host this_host", "unless one_name", REFUSED),
         ("use_backend filter_2 if tools", "# none", TOOLS),
-        ("acl tools path -m reg -i '^/mcp(/.*)?$'", "acl tools path -m str /mcp", TOOLS),
+        ("acl tools path -m reg -i '^(/|%2[Ff])mcp((/|%2[Ff]).*)?$'", "acl tools path -m str /mcp", TOOLS),
         ("given_1 !placeholder_1", "given_1 placeholder_1 !given_1", SECRET),
     ],
 )

@@ -62,8 +62,8 @@ def _ask_for_hunks(hunks: Hunks) -> tuple[set[int], str]:
     for number in range(len(hunks.groups)):
         if answer not in ("a", "d", "q"):
             _print_lines(hunks.lines(number))
-            shown = f"Apply this hunk of {path} ({number + 1}/{len(hunks.groups)}) [y,n,q,a,d,?]? "
-            answer = _ask_for_letter(shown, "ynqad")
+            question = f"Apply this hunk of {path} ({number + 1}/{len(hunks.groups)}) [y,n,q,a,d,?]? "
+            answer = _ask_for_letter(question, "ynqad")
         if answer in ("y", "a"):
             taken.add(number)
     return taken, answer

@@ -141,8 +141,8 @@ def _listed_tool(message: dict[str, Any], allows: Allows) -> str:
     if not isinstance(name, str):
         raise McpRefusal("message", "the call names no tool")
     if not allows(name):
-        shown = name[:_MAX_ID]
-        raise McpRefusal("tool", f"the tool {shown}: no mcp rule lists it", number=message["id"], what=name)
+        fault = f"the tool {name[:_MAX_ID]}: no mcp rule lists it"
+        raise McpRefusal("tool", fault, number=message["id"], what=name)
     return name
 
 

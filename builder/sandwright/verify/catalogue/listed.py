@@ -191,7 +191,10 @@ def _hidden_steps(rule: PathRule, subject: ProofSubject, *, masked: bool) -> Ite
     elif subject.policy.facts.kind(rule.path) == "directory":
         yield from (step("hidden.attributes", "stat", each) for each in inside)
         names = tuple(os.fsencode(each.name) for each in inside if each.parent == path)
-        yield ProbeStep(attempt("list", path), "hidden.list", lacks=names)
+        if names:
+            yield ProbeStep(attempt("list", path), "hidden.list", lacks=names)
+        elif not any(is_inside(each, rule.path) for each in opened):
+            yield ProbeStep(attempt("list", path), "hidden.list", value=b"")
         yield step("hidden.create", "create", _unique(rule.path, subject))
     else:
         yield step("hidden.file", "content", path)
