@@ -211,10 +211,10 @@ def _await_answer(folder: Path, haproxy: _Started, patience: float) -> None:
 
 
 def await_end_of_connections(folder: Path) -> None:
-    """Wait until a running proxy has no connection but that for this question, for a second at most."""
+    """Wait until a running proxy has no connection, for a second at most. This question counts as none."""
     until = time.monotonic() + 1
     with contextlib.suppress(OSError):
-        while "\nCurrConns: 1\n" not in control(folder, "show info\n") and time.monotonic() < until:
+        while "\nCurrConns: 0\n" not in control(folder, "show info\n") and time.monotonic() < until:
             time.sleep(0.003)
 
 
