@@ -227,7 +227,7 @@ def test_events_do_not_wait(opened: Inspected) -> None:
             assert SECRET.encode() not in block
             came += [time.monotonic()] * block.count(b"data:")
     assert len(came) == 3
-    assert min(came[1] - came[0], came[2] - came[1]) > 0.3
+    assert came[2] - came[0] > 0.5, "the first came before the last was sent, 0.8 s later"
 
 
 def test_its_beginning_waits_for_the_rest(opened: Inspected) -> None:
