@@ -60,7 +60,7 @@ class Cache:
             raise HostError(f"{path} in the cache can't be read: {error.strerror}") from error
 
     def keep(self, file: BinaryIO, sha256: str, size: int) -> None:
-        """Add a copy of a file, whose content was verified, unless it is there. Raise HostError."""
+        """Add a copy of a verified file, unless it is there. Raise HostError."""
         if not self.holds(sha256, size, verify=True):
             file.seek(0)
             with self.adding(sha256) as copy:

@@ -109,7 +109,7 @@ class McpRefusal(Exception):
 
     @property
     def answer_in_stream(self) -> bytes | None:
-        """The same where a message has no answer but this: of what is no message, without an id."""
+        """The answer in a stream, where text that is no message is answered, too, with a null id."""
         if self._number is None and self.reason == "message":
             return _error_text(None, _INVALID_REQUEST, str(self))
         return self.answer
@@ -175,7 +175,7 @@ def server_message(
 
 
 def refuse_server_request(raw: bytes) -> bytes | None:
-    """The answer to a server's request that does not pass; None for what is no request.
+    """The answer to a server's request that does not pass; None if the message is not a request.
 
     Raise ValueError for no message.
     """

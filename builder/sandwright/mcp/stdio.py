@@ -31,7 +31,7 @@ _MOST_AWAITED = 10_000
 
 
 class MessageObserver(Protocol):
-    """Gets what was decided."""
+    """Receives the decisions."""
 
     def passed(self, message: ClientMessage) -> None:
         """A client's message passed."""

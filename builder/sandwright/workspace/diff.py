@@ -84,7 +84,7 @@ def diff_change(workspace: Workspace, change: Change) -> list[bytes]:
 
 
 def sides(workspace: Workspace, change: Change) -> tuple[bytes | None, bytes | None, bool]:
-    """The old and the new content, None for what is too long, and whether the old one is what was copied."""
+    """The old and the new content, None for one that is too long, and whether the old one is unchanged."""
     old, is_current = _project_side(workspace, change)
     return old, _copy_side(workspace, change), is_current
 
