@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from sandwright.egress.supervisor import MAX_LOGS
 from sandwright.errors import HostError
 from sandwright.launcher.run_document import RunDocument, open_run_document, with_document
 from sandwright.session.denials import explain_denial
@@ -30,6 +31,7 @@ from session.test_denials_methods import INSIDE, LANDLOCK
 from session.test_keys import METHODS
 from session.test_run_containers import busybox_root
 from support import interpreters
+from support.processtrees import below, held_up, is_there, program
 from support.sessionrecords import CONTEXT
 from support.waiting import until
 
@@ -236,6 +238,42 @@ def test_hosts_that_the_proxy_refuses(project: Project, method: str) -> None:
         assert b"refused: the host other.invalid:80, 3 times: " in follows.communicate(timeout=WAIT)[0]
     log = project.sandwright("logs", "web").stdout
     assert b"refused: the host other.invalid:80, 3 times: " in log
+
+
+@pytest.mark.needs("bwrap", "squid")
+def test_a_refusal_that_the_proxy_writes_after_the_run(project: Project) -> None:
+    """The command waits for no answer, and the proxy is slow."""
+    project.policy.write_text(f"{POLICIES['bwrap']}network: {{mode: proxy, allow: [web.example]}}\n")
+    script = (
+        "import pathlib, socket, time; pathlib.Path('ready').touch()\n"
+        "while not pathlib.Path('go').exists(): time.sleep(0.01)\n"
+        "asking = socket.create_connection(('127.0.0.1', 3128))\n"
+        "asking.sendall(b'CONNECT late.example:443 HTTP/1.1\\r\\nHost: late.example:443\\r\\n\\r\\n')\n"
+        "time.sleep(0.1)\n"
+    )
+    started = project.start("python3", "-c", script)
+    until((project.root / "ready").exists, "it does not start")
+    (squid,) = (each for each in below(started.pid) if program(each) == "squid")
+    with held_up(squid, 0.9):
+        (project.root / "go").touch()
+        said = started.communicate(timeout=WAIT)[1].decode()
+    assert "refused: the host late.example:443, once: " in said
+
+
+@pytest.mark.needs("bwrap", "squid")
+def test_a_proxy_whose_logs_are_full(project: Project) -> None:
+    """A large file of another name counts as the logs do."""
+    project.policy.write_text(f"{POLICIES['bwrap']}network: {{mode: proxy, allow: [web.example]}}\n")
+    started = project.start("sh", "-c", "touch ready; while [ ! -e go ]; do sleep 0.05; done")
+    until((project.root / "ready").exists, "it does not start")
+    (squid,) = (each for each in below(started.pid) if program(each) == "squid")
+    words = Path(f"/proc/{squid}/cmdline").read_bytes().split(b"\0")
+    with Path(os.fsdecode(words[words.index(b"-f") + 1])).with_name("large").open("xb") as file:
+        file.truncate(MAX_LOGS + 1)
+    until(lambda: not is_there(squid), "the proxy goes on")
+    (project.root / "go").touch()
+    said = started.communicate(timeout=WAIT)[1].decode()
+    assert "the proxy stopped, because its logs were full: start the command again" in said
 
 
 @pytest.mark.needs("bwrap")

@@ -78,6 +78,44 @@ def test_at_a_second_mount(person: Project, method: str, tmp_path_factory: pytes
     assert {path: path.read_bytes() for path in kept} == kept
 
 
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("first", [False, True], ids=["rendered before", "rendered with it"])
+@pytest.mark.parametrize("mounted_on_itself", ["ro/below", "hidden/below", ".git/hooks"])
+def test_at_a_mount_on_itself(
+    person: Project,
+    method: str,
+    first: bool,
+    mounted_on_itself: str,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """It is no other path: what a rule says of the directory above holds for it."""
+    image = ""
+    if method != "bwrap":
+        root = tmp_path_factory.mktemp("root")
+        busybox_root(root)
+        person.environment["SANDWRIGHT_ROOTFS"] = str(root)
+        image = "image: small\nenvironment: {set: {PATH: /bin}}\n"
+    person.policy.write_text(
+        f"schema: 1\nmethod: {method}\n{image}filesystem:\n"
+        "  write: [$PROJECT]\n  readonly: [$PROJECT/ro]\n  deny: [$PROJECT/hidden]\n"
+    )
+    for name in ("ro/below/x", "hidden/below/x"):
+        (person.root / name).parent.mkdir(parents=True, exist_ok=True)
+        (person.root / name).write_text("a secret\n")
+    place = person.root / mounted_on_itself
+    script = """
+        cat hidden/below/x 2>/dev/null && echo READ
+        for each in ro/below/x ro/below/new hidden/below/x hidden/below/new .git/hooks/x .git/hooks/new; do
+            echo planted 2>/dev/null >"$each" && echo "WROTE $each"
+        done
+        echo fine >file && cat file
+    """
+    assert first or person.run("true").returncode == 0
+    ended = run_mounted(person, place, place, "sh", "-c", script)
+    assert (ended.returncode, ended.stdout) == (0, b"fine\n"), ended.stderr
+    assert (person.root / "file").exists(), "the control: the project can be written"
+
+
 @pytest.mark.needs("bwrap", "unshare")
 @pytest.mark.parametrize(("home", "granted"), covering(["private", "throwaway"], [False, True]))
 def test_a_second_mount_of_the_home_that_the_sandbox_replaces(
