@@ -41,8 +41,8 @@ def cache() -> str:
 def runtime() -> str:
     """Where running sessions are known: in `$XDG_RUNTIME_DIR`, `/run` for root, else in `~/.cache`.
 
-    Another user's runtime directory, as `sudo -E` leaves it, is not used, and none in which others can rename
-    what is ours. Launchers choose the same.
+    A runtime directory of another user, as `sudo -E` leaves it, is not used, nor is one in which other users
+    can rename files. Launchers choose the same.
     """
     base = os.environ.get("XDG_RUNTIME_DIR", "")
     if base.startswith("/") and _is_ours_to_rename(base):

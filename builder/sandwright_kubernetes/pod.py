@@ -107,7 +107,7 @@ def _isolation_fields(policy: ResolvedPolicy, placed: Placed) -> Json:
 
 
 def closed_container() -> Json:
-    """The security context of a container without rights, whose root can't be written."""
+    """The security context of a container without privileges, and with a read-only root."""
     return {
         "privileged": False,
         "allowPrivilegeEscalation": False,

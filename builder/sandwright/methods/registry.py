@@ -205,7 +205,7 @@ def render(policy: ResolvedPolicy, name: str) -> Rendered:
 
 
 def render_for_trial(policy: ResolvedPolicy, name: str) -> Rendered:
-    """Render as `render` does, but without the gate: for the trial of a preflight, whose policy is ours."""
+    """Render as `render` does, but without the gate, for preflights: their trial's policy is sandwright's."""
     in_engine = find(name)[2].engine != "none"
     make = _with_parts(name).make_artifacts
     return render_with(_in_engine(policy, name), declaration(name), make, name="" if in_engine else name)
