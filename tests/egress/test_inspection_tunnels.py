@@ -20,15 +20,17 @@ from sandwright.egress.request_log import RequestLog
 from support.inspecting import (
     API,
     OPEN,
+    POLICY,
     PORT,
     TARGET,
     TUNNEL,
     Inspected,
     head,
+    inspected,
     request,
     rest,
 )
-from support.netlab import WORLD
+from support.netlab import WORLD, lab
 from support.processtrees import held_up
 from support.waiting import until
 
@@ -306,3 +308,16 @@ def test_the_log_says_why_a_handshake_failed(
     assert found["host"] == f"{host}:{PORT}"
     assert (found["error"], found["name"]) == (why[0], why[2])
     assert found["tls"] in (why[1], "-")  # the alert is lost where the client resets the connection behind it
+
+
+def test_a_host_that_refuses_connections_is_tried_once(network_lab: None) -> None:
+    """By squid, which tries each address: a client has its answer without three more attempts."""
+    closed = f"{API}:{PORT + 1}"
+    text = POLICY.replace("  http:\n", f"  http:\n    - {{host: '{closed}'}}\n", 1)
+    with lab() as apart, inspected(apart, text) as found:
+        with found.tunnel(request=connect(closed)) as connection:
+            connection.sendall(request("/x", host=closed))
+            assert rest(connection, 10).startswith(b"HTTP/1.1 503 ")
+        found.proxy.settle()
+        log = (found.proxy.directory / "squid/access.log").read_text()
+    assert log.count(f'"port":"{PORT + 1}"') == 1, log
