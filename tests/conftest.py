@@ -19,7 +19,7 @@ from hypothesis import settings
 
 from sandwright import process
 from sandwright.engines.docker import answers
-from support import labworker, locks, preflights, standby
+from support import labworker, locks, ordering, preflights, standby
 from support.dockerhost import docker_daemon
 from support.enginehosts import close_engine_hosts
 from support.leftovers import RUN_MARK, leftovers
@@ -119,12 +119,13 @@ def pytest_make_collect_report(
     return report
 
 
-@pytest.hookimpl(tryfirst=True)
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """All workers run tests in one order. Modules with slow ones come first: the run would end with them."""
-    if _is_worker(config):
-        slow = {item.path for item in items if item.get_closest_marker("slow")}
-        items.sort(key=lambda item: (item.path not in slow, item.path.relative_to(TESTS).parts[0]))
+    """All workers have the tests in one order."""
+    worker = getattr(config, "workerinput", None)
+    if worker is not None:
+        items.sort(key=lambda item: item.path.relative_to(TESTS).parts[0])
+        items[:] = ordering.in_parts(items, int(worker["workercount"]))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -1,71 +1,136 @@
-"""Tests that change accounts wait for those that start sandboxes, and never for each other."""
+"""Tests that change accounts wait for those that start sandboxes."""
 
 from __future__ import annotations
 
-import select
 import subprocess
 import sys
 import time
+import types
+from collections.abc import Callable, Iterator
 from pathlib import Path
+
+import pytest
+
+from support import locks, ordering
+from support.waiting import until
 
 TESTS = Path(__file__).parents[1]
 CODE = """
 import sys, time, types
 from pathlib import Path
+import pytest
 from support import locks
-item = types.SimpleNamespace(path=Path("tests/methods/user/test_x.py"))
+marks = [pytest.mark.exclusive("accounts").mark] if sys.argv[1] == "changes" else []
+item = types.SimpleNamespace(path=Path("tests/session/test_x.py"), iter_markers=lambda name: marks)
+locks.acquire(item)
 with locks.accounts_as_they_are(item):
     print("in", flush=True)
     sys.stdin.readline()
-    with locks.accounts_change():
-        print("changes", flush=True)
-        time.sleep(0.3)
-    print("changed", flush=True)
+    if marks:
+        with locks.accounts_change():
+            print("changes", flush=True)
+            sys.stdin.readline()
+print("out", flush=True)
 """
 
 
-def _started(folder: Path) -> subprocess.Popen[str]:
-    started = subprocess.Popen(
-        [sys.executable, "-c", CODE],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=TESTS,
-        env={"TESTS_LOCKS": str(folder), "PYTHONPATH": f"{TESTS}:{TESTS.parent / 'builder'}"},
+class _Test:
+    """Another process that runs one test, step by step."""
+
+    def __init__(self, folder: Path, word: str, output: Path) -> None:
+        self.output = output
+        with output.open("wb") as stdout:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", CODE, word],
+                stdin=subprocess.PIPE,
+                stdout=stdout,
+                cwd=TESTS,
+                env={"TESTS_LOCKS": str(folder), "PYTHONPATH": f"{TESTS}:{TESTS.parent / 'builder'}"},
+            )
+
+    @property
+    def said(self) -> list[str]:
+        return self.output.read_text().splitlines()
+
+    def go_on(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(b"\n")
+        self.process.stdin.flush()
+
+    def has_said(self, *words: str) -> None:
+        until(lambda: self.said == list(words), f"not {words}")
+
+
+@pytest.fixture
+def begin(tmp_path: Path) -> Iterator[Callable[[str], _Test]]:
+    """Start a test that starts a sandbox, or one that changes accounts."""
+    begun: list[_Test] = []
+    folder = tmp_path / "locks"
+    folder.mkdir()
+
+    def make(word: str) -> _Test:
+        begun.append(_Test(folder, word, tmp_path / f"output-{len(begun)}"))
+        return begun[-1]
+
+    yield make
+    for each in begun:
+        each.process.kill()
+        each.process.communicate(timeout=30)
+
+
+def test_a_change_of_accounts_waits_for_sandboxes(begin: Callable[[str], _Test]) -> None:
+    """And no other test that starts one begins meanwhile."""
+    sandbox, changing = begin("sandbox"), begin("changes")
+    sandbox.has_said("in")
+    changing.has_said("in")
+    changing.go_on()
+    later = begin("sandbox")
+    time.sleep(0.5)
+    assert (changing.said, later.said) == (["in"], [])
+    sandbox.go_on()
+    changing.has_said("in", "changes")
+    time.sleep(0.5)
+    assert later.said == []
+    changing.go_on()
+    changing.has_said("in", "changes", "out")
+    later.has_said("in")
+
+
+def test_a_change_of_accounts_without_the_mark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(locks, "_held", {})
+    with pytest.raises(RuntimeError, match="exclusive"), locks.accounts_change():
+        raise AssertionError("the change was made")
+
+
+def _item(name: str, *marks: pytest.MarkDecorator) -> types.SimpleNamespace:
+    def iter_markers(kind: str) -> Iterator[pytest.Mark]:
+        return (each.mark for each in marks if each.name == kind)
+
+    return types.SimpleNamespace(
+        path=TESTS / name,
+        name=name,
+        iter_markers=iter_markers,
+        get_closest_marker=lambda kind: next(iter_markers(kind), None),
     )
-    assert started.stdout is not None
-    assert started.stdout.readline() == "in\n"
-    return started
 
 
-def _said(process: subprocess.Popen[str]) -> str:
-    assert process.stdout is not None
-    return process.stdout.readline().strip()
+@pytest.mark.parametrize("workers", [1, 2, 4, 7])
+def test_the_parts_of_the_workers(workers: int) -> None:
+    """One begins with changes of accounts, each other one with what starts no sandbox; none is left out."""
+    items = [_item(f"{where}/test_{number}.py") for where in ("session", "rootfs") for number in range(30)]
+    items += [_item("session/test_1.py", pytest.mark.exclusive("accounts")) for _ in range(4)]
+    items.append(_item("session/test_9.py", pytest.mark.slow))
+    found = ordering.in_parts(items, workers)  # type: ignore[arg-type]
+    assert sorted(map(id, found)) == sorted(map(id, items))
+    begins, first = [], 0
+    for worker in range(workers):
+        begins.append(found[first])
+        first += (len(items) - first) // (workers - worker)
+    assert locks.changes_accounts(begins[0])
+    assert not any(locks.starts_sandboxes(each) for each in begins[1:])
 
 
-def _go_on(process: subprocess.Popen[str]) -> None:
-    assert process.stdin is not None
-    process.stdin.write("\n")
-    process.stdin.flush()
-
-
-def test_two_that_change_accounts_at_once(tmp_path: Path) -> None:
-    """Whoever waited for its turn kept the other from what that waited for, for all of CHANGE_WAIT."""
-    with _started(tmp_path) as first, _started(tmp_path) as second:
-        began = time.monotonic()
-        for each in (first, second):
-            _go_on(each)
-        for each in (first, second):
-            assert (_said(each), _said(each)) == ("changes", "changed")
-        assert time.monotonic() - began < 15
-
-
-def test_who_starts_sandboxes_is_waited_for(tmp_path: Path) -> None:
-    with _started(tmp_path) as sandboxes, _started(tmp_path) as changes:
-        _go_on(changes)
-        assert changes.stdout is not None
-        assert select.select([changes.stdout], [], [], 1.0)[0] == [], "it did not wait"
-        sandboxes.kill()
-        before = time.monotonic()
-        assert _said(changes) == "changes"
-        assert time.monotonic() - before < 15
+def test_modules_with_slow_tests_come_first() -> None:
+    items = [_item(f"session/test_{number}.py") for number in range(5)]
+    items.append(_item("session/test_3.py", pytest.mark.slow))
+    assert [each.name for each in ordering.in_parts(items, 1)][:2] == ["session/test_3.py"] * 2  # type: ignore[arg-type]

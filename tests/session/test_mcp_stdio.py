@@ -339,6 +339,8 @@ def test_other_methods_with_the_hosts_files(project: Project, method: str) -> No
     assert serve_by_shell(project) == ([(1, "error"), (2, "result")], ["search"], 7)
 
 
+@pytest.mark.needs("useradd")
+@pytest.mark.exclusive("accounts")
 def test_an_account_of_the_project() -> None:
     if os.geteuid() != 0:
         pytest.skip("making accounts takes root")

@@ -31,6 +31,16 @@ _shadow: list[int] = []
 """This process's shared lock, while a test of SANDBOXES runs."""
 
 
+def starts_sandboxes(item: pytest.Item) -> bool:
+    """Whether a test starts sandboxes with the files of this machine."""
+    return bool(SANDBOXES & set(item.path.parts))
+
+
+def changes_accounts(item: pytest.Item) -> bool:
+    """Whether a test makes or removes accounts of this machine."""
+    return any("accounts" in mark.args for mark in item.iter_markers("exclusive"))
+
+
 def start(stack: contextlib.ExitStack) -> None:
     """Make the directory of this run's locks, until the stack is closed."""
     folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="test-locks-"))
@@ -51,7 +61,7 @@ def accounts_as_they_are(item: pytest.Item) -> Iterator[None]:
     useradd(8) replaces /etc/shadow and /etc/subuid. A sandbox that hides the first ends when its mount is
     replaced, and what is mounted over the second is gone.
     """
-    if not SANDBOXES & set(item.path.parts):
+    if not starts_sandboxes(item):
         yield
         return
     with _locked("gate", fcntl.LOCK_SH):
@@ -67,10 +77,9 @@ def accounts_as_they_are(item: pytest.Item) -> Iterator[None]:
 
 @contextlib.contextmanager
 def accounts_change() -> Iterator[None]:
-    """Wait for the tests that start sandboxes, CHANGE_WAIT seconds at most, and let no other one begin.
-
-    Who waits for its turn lets go first: another one that changes accounts would wait for it.
-    """
+    """Wait for the tests that start sandboxes, CHANGE_WAIT seconds at most, and let no other one begin."""
+    if "accounts" not in _held:
+        raise RuntimeError('a test that changes accounts needs pytest.mark.exclusive("accounts")')
     for own in _shadow:
         fcntl.flock(own, fcntl.LOCK_UN)
     with _locked("gate", fcntl.LOCK_EX):

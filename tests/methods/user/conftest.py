@@ -15,11 +15,13 @@ from sandwright.methods.user.setup import plan_removal
 from support.locks import accounts_change
 from support.ownedprojects import Project, planted
 
+HERE = Path(__file__).parent
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What makes accounts does so alone, and needs root."""
     for item in items:
-        if "dedicated" in str(item.path) and {"made", "project"} & set(getattr(item, "fixturenames", ())):
+        if item.path.is_relative_to(HERE) and {"made", "project"} & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.exclusive("accounts"))
             item.add_marker(pytest.mark.needs("useradd"))
 
