@@ -8,7 +8,7 @@ import re
 import socket
 import ssl
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -121,7 +121,7 @@ class Inspected:
             said = head(plain)
             if b" 200 " not in said.split(b"\r\n")[0]:
                 raise ConnectionRefusedError(said.decode("latin-1"))
-            settings = context or self.believing(alpn)
+            settings = context or self._shared(tuple(alpn))
             found = settings.wrap_socket(plain, server_hostname=host if sni is None else sni or None)
             stack.pop_all()
             return found
@@ -132,6 +132,11 @@ class Inspected:
         if alpn:
             context.set_alpn_protocols(list(alpn))
         return context
+
+    @functools.cached_property
+    def _shared(self) -> Callable[[tuple[str, ...]], ssl.SSLContext]:
+        """`believing`, once for the same protocols: it reads all authorities of this machine."""
+        return functools.cache(self.believing)
 
     def ask(self, sent: bytes, host: str = API, *, patience: float = 5.0) -> Reply:
         """Send bytes to an opened host, and read to the end, or until nothing comes for some seconds."""

@@ -185,12 +185,13 @@ def _raw_request(
 
 
 def _send_all(running: Proxy, requests: Iterable[bytes], host: str = HOST) -> list[_Attempted]:
-    """The answers to requests, some at a time: one that is sent on takes seconds to fail."""
+    """The answers to requests, some at a time."""
+    settings = ssl.create_default_context(cafile=str(Path(running.authorities or "") / "authorities.pem"))
     with ThreadPoolExecutor(_AT_A_TIME) as pool:
-        return list(pool.map(lambda each: _send_request(running, each, host), requests))
+        return list(pool.map(lambda each: _send_request(running, each, host, settings), requests))
 
 
-def _send_request(running: Proxy, request: bytes, host: str = HOST) -> _Attempted:
+def _send_request(running: Proxy, request: bytes, host: str, settings: ssl.SSLContext) -> _Attempted:
     """The answer to a request through a tunnel, such as programs inside make.
 
     A refusal of a message in it counts as 403: its own status is 200, as clients of MCP expect it.
@@ -198,7 +199,7 @@ def _send_request(running: Proxy, request: bytes, host: str = HOST) -> _Attempte
     first = request.decode("latin-1").split("\r\n")
     what = " ".join(each for each in first if each != "Connection: close").strip()[:400]
     try:
-        with _open_tunnel(running, host) as connection:
+        with _open_tunnel(running, host, settings) as connection:
             connection.sendall(request)
             answer = b""
             while data := connection.recv(65536):
@@ -210,7 +211,7 @@ def _send_request(running: Proxy, request: bytes, host: str = HOST) -> _Attempte
     return _Attempted(what, 403 if refused else int(found[1]) if found else 0)
 
 
-def _open_tunnel(running: Proxy, host: str) -> ssl.SSLSocket:
+def _open_tunnel(running: Proxy, host: str, settings: ssl.SSLContext) -> ssl.SSLSocket:
     port, _, greeting = (running.directory / "greeting").read_bytes().partition(b"\n")
     connection = socket.create_connection(("127.0.0.1", int(port)), timeout=_TIMEOUT)
     try:
@@ -221,8 +222,7 @@ def _open_tunnel(running: Proxy, host: str) -> ssl.SSLSocket:
             if not byte:
                 raise ConnectionError("no tunnel")
             head += byte
-        context = ssl.create_default_context(cafile=str(Path(running.authorities or "") / "authorities.pem"))
-        return context.wrap_socket(connection, server_hostname=host)
+        return settings.wrap_socket(connection, server_hostname=host)
     except OSError:
         connection.close()
         raise
