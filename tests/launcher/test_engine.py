@@ -125,6 +125,7 @@ def test_a_container_of_a_killed_run_creates_nothing_later(
     assert [path.name for path in project.iterdir()] == [".git"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("host", ENGINES[:1], indirect=True)
 def test_a_container_that_is_not_removed_creates_nothing_later(
     host: EngineHost, launch: str, tmp_path: Path

@@ -78,9 +78,10 @@ def test_at_a_second_mount(person: Project, method: str, tmp_path_factory: pytes
     assert {path: path.read_bytes() for path in kept} == kept
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("first", [False, True], ids=["rendered before", "rendered with it"])
-@pytest.mark.parametrize("mounted_on_itself", ["ro/below", "hidden/below", ".git/hooks"])
+@pytest.mark.parametrize(
+    ("method", "first", "mounted_on_itself"),
+    covering(METHODS, covering([False, True], ["ro/below", "hidden/below", ".git/hooks"], thorough=True)),
+)
 def test_at_a_mount_on_itself(
     person: Project,
     method: str,
@@ -88,7 +89,10 @@ def test_at_a_mount_on_itself(
     mounted_on_itself: str,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    """It is no other path: what a rule says of the directory above holds for it."""
+    """It is no other path: what a rule says of the directory above holds for it.
+
+    `first`: the mount is there before the sandbox is rendered.
+    """
     image = ""
     if method != "bwrap":
         root = tmp_path_factory.mktemp("root")
