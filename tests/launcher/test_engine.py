@@ -106,7 +106,8 @@ def test_a_container_of_a_killed_run_creates_nothing_later(
     with process.start(launch, "sh", "-c", f"cd {project}; {loop}", env=environment) as running:
         assert running.stdout is not None
         assert running.stdout.readline() == b"up\n"
-        both = [running.pid, *_named(running.pid, "keeper")]
+        # The launcher is killed last: its death would have the kernel continue a stopped keeper (setpgid(2)).
+        both = [*_named(running.pid, "keeper"), running.pid]
         for number in (signal.SIGSTOP, signal.SIGKILL):
             for each in both:
                 os.kill(each, number)

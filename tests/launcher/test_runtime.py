@@ -582,7 +582,8 @@ def test_the_directory_of_a_container_that_goes_on_stays(
     project = started.scratch / "home" / "p"
     loop = "while :; do echo x > .envrc; mkdir .husky; sleep 0.1; done 2>/dev/null"
     running = started.start("sh", "-c", f"cd {project}; sleep {started.mark} & echo up; {loop}")
-    both = [running.pid, *_victims(started, running, "keeper")]
+    # The launcher is killed last: its death would have the kernel continue a stopped keeper (setpgid(2)).
+    both = [*_victims(started, running, "keeper"), running.pid]
     for number in (signal.SIGSTOP, signal.SIGKILL):
         for each in both:
             os.kill(each, number)

@@ -19,7 +19,7 @@ from support.waiting import until
 HOLDING = 'x=$(head -c 30000000 /dev/zero | tr "\\0" x); echo up; sleep 1000; echo $x'
 DEEP = """
 import os, time
-for _ in range(600):
+for _ in range(200):
     if os.fork():
         break
 else:
@@ -68,7 +68,7 @@ def test_processes_however_deep() -> None:
             assert process.stdout.readline() == b"up\n"
             found = usage_of(process.pid)
             assert found is not None
-            assert found.processes == 601
+            assert found.processes == 201
         finally:
             os.killpg(process.pid, signal.SIGKILL)
 
