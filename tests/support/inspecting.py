@@ -141,7 +141,8 @@ class Inspected:
     def ask(self, sent: bytes, host: str = API, *, patience: float = 5.0) -> Reply:
         """Send bytes to an opened host, and read to the end, or until nothing comes for some seconds."""
         with self.tunnel(host) as connection:
-            connection.sendall(sent)
+            with contextlib.suppress(OSError):  # who refuses a request may close before it has come whole
+                connection.sendall(sent)
             return Reply(rest(connection, patience))
 
     @contextlib.contextmanager
