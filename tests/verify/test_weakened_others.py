@@ -16,7 +16,7 @@ import pytest
 
 from sandwright import process, user_dirs
 from sandwright.launcher.plan import LaunchPlan
-from sandwright.verify.prove import Weaken
+from sandwright.verify.prove import Weaken, prove
 from sandwright.verify.simulate import simulate
 from sandwright.verify.subject import ProofSubject
 from sandwright.verify.verdict import Verdict
@@ -160,6 +160,15 @@ def test_restrictions_less_of_a_runtime(names: list[str], prove_with: Prove) -> 
 def test_a_runtime_is_green(prove_with: Prove) -> None:
     timed = POLICY.replace("files: 256", "files: 256, time: 30s")
     assert prove_with("oci", timed, runs=True) == {}
+
+
+@ROOT
+@pytest.mark.needs("runc")
+def test_a_denied_name_that_is_not_watched(tmp_path: Path) -> None:
+    weaken = plan(lambda _, whole: replace(whole, denied_names=()))
+    proof = prove(resolver(PLAIN, tmp_path / "project"), "oci", weaken=weaken, secrets=False)
+    red = {each.probe for each in proof.outcomes if each.verdict is not Verdict.PASS}
+    assert red - {"links/git: not held"} == {"lifecycle/denied-later"}
 
 
 @ROOT
