@@ -131,6 +131,9 @@ CHANGES: dict[str, tuple[Weaken | Granted, str]] = {
     ),
     # links
     "a pin": (without_words("--bind", "{write}/deep", "{write}/deep"), "links/exchange links/move-parent"),
+    "a file in the place of a denied name's directory": (
+        without_words("--ro-bind", "{write}/in-the-way", "{write}/in-the-way"), "links/move-file",
+    ),
     "the refusal of links in a Git directory": (
         launcher("links.c", "        fault = EPERM; /*", "        fault = 0; /*"), "links/git",
     ),
@@ -303,6 +306,14 @@ def test_one_duty_of_the_launcher_less(
 ) -> None:
     monkeypatch.setattr(lifecycle, "GRACE", 5.0)  # what stays, stays
     assert set(prove_with("bwrap", POLICY, change, runs=True)) == {*red.split(), *UNWATCHED}
+
+
+def test_a_dangling_link_is_held(prove_with: Prove, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".zshrc").symlink_to("project/zshrc")
+    assert prove_with("bwrap", POLICY) == {}
+    opened = without_words("--perms", "0555", "--tmpfs", "{project}/zshrc")
+    assert set(prove_with("bwrap", POLICY, opened)) == {"files/absent"}
 
 
 def test_a_denied_name_that_is_not_watched(tmp_path: Path) -> None:

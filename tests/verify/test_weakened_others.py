@@ -6,6 +6,7 @@ Tests of verify/catalogue/limits.py.
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,11 +16,11 @@ import pytest
 
 from sandwright import process, user_dirs
 from sandwright.launcher.plan import LaunchPlan
-from sandwright.verify.prove import Weaken
+from sandwright.verify.prove import Weaken, prove
 from sandwright.verify.simulate import simulate
 from sandwright.verify.subject import ProofSubject
 from sandwright.verify.verdict import Verdict
-from support.proving import Prove, resolver
+from support.proving import Prove, red, resolver
 from support.thorough import THOROUGH
 from support.weakening import Artifacts, configuration, group_id, plan, probes, replaced, several, together
 
@@ -162,6 +163,15 @@ def test_a_runtime_is_green(prove_with: Prove) -> None:
 
 
 @ROOT
+@pytest.mark.needs("runc")
+def test_a_denied_name_that_is_not_watched(tmp_path: Path) -> None:
+    weaken = plan(lambda _, whole: replace(whole, denied_names=()))
+    proof = prove(resolver(PLAIN, tmp_path / "project"), "oci", weaken=weaken, secrets=False)
+    red = {each.probe for each in proof.outcomes if each.verdict is not Verdict.PASS}
+    assert red - {"links/git: not held"} == {"lifecycle/denied-later"}
+
+
+@ROOT
 @pytest.mark.needs("runc", "cc")
 @pytest.mark.parametrize("weakened", [False, True])
 def test_an_empty_file_of_the_image_is_not_taken_for_its_mask(weakened: bool, prove_with: Prove) -> None:
@@ -171,6 +181,15 @@ def test_an_empty_file_of_the_image_is_not_taken_for_its_mask(weakened: bool, pr
     assert set(prove_with("oci", policy, unmasked if weakened else None)) == (
         {"files/deny: /etc/machine-id"} if weakened else set()
     )
+
+
+@ROOT
+@pytest.mark.needs("runc", "cc")
+def test_a_denied_tmp_has_the_flags_of_the_runtime() -> None:
+    """runc hides a directory in which nothing is mounted by an empty read-only file system of its own."""
+    policy = POLICY.replace("{write: [$PROJECT]}", "{write: [$PROJECT], deny: [/tmp]}")
+    with tempfile.TemporaryDirectory(prefix="sandwright-test-", dir="/var/tmp") as base:
+        assert red("oci", policy, Path(base, "project"), None, runs=False) == {}
 
 
 @pytest.mark.needs("runsc", "cc")
