@@ -1,4 +1,4 @@
-"""What a policy's proxies have in common: what need not be found out again at each start."""
+"""What all starts of a policy's proxy have in common; the render cache keeps it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,19 +6,19 @@ from dataclasses import dataclass, field
 from sandwright.mcp.rules import FilteredHost
 
 AUTHORITIES = "authorities.pem"
-"""The certificates of authorities that the inspecting proxy believes, and those that the sandbox does."""
+"""The CA certificates that the inspecting proxy trusts, and those that the sandbox trusts."""
 
 OUT = "SW-OUT"
-"""What stands in words for the port at which the relay takes connections of the inspecting proxy."""
+"""The placeholder in an argv for the port at which the relay accepts connections of the inspecting proxy."""
 
 
 FILTER = "SW-FILTER"
-"""What stands in words for the port of the filter of MCP messages."""
+"""The placeholder in an argv for the port of the filter of MCP messages."""
 
 
 @dataclass(frozen=True)
 class SquidAccount:
-    """Whom squid runs as, when it is another than the caller."""
+    """The account that squid runs as, if it is not the caller's."""
 
     uid: int
     gid: int

@@ -1,4 +1,4 @@
-"""What of this machine squid needs to know, and which squid it has."""
+"""Finds the squid of this machine, and the facts that its configuration needs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OLDEST = 5
 
 _DATA = re.compile(r"--(datadir|sysconfdir|prefix)=(/[^'\s]+)")
 _SETTINGS = ("mime.conf", "errorpage.css")
-"""What squid reads beside the configuration that it is given; passwords may lie there, too."""
+"""The directory that squid reads besides its given configuration; it may contain passwords, too."""
 
 _LOCAL = re.compile(r"^ +\|-- ([0-9.]+)\n +/32 host LOCAL$", re.MULTILINE)
 _INTERFACE = re.compile(r"^\s+inet6? ([0-9a-f.:]+)", re.MULTILINE)

@@ -56,7 +56,7 @@ from sandwright.render.proxyfacts import (
 PREFIX = "sandwright-egress-"
 _ATTEMPTS = 3
 _TAKEN = re.compile("Cannot bind|Unable to open HTTP Socket")
-"""What squid says of a port that another process has; the last line of several is known."""
+"""squid's messages about a port that another process has; only the last line of several is known here."""
 
 _CODE = "import sys; sys.path.append(sys.argv[1]); from sandwright.egress.supervisor import main; main()"
 _GRACE = 5.0
@@ -70,7 +70,7 @@ class _Running(Protocol):
 
 @dataclass(frozen=True)
 class Proxy:
-    """A proxy that runs. See the package for what its fields are."""
+    """A proxy that runs. The package's docstring describes its fields."""
 
     host: str
     port: int
@@ -103,13 +103,13 @@ class Proxy:
 
     @property
     def has_full_logs(self) -> bool:
-        """Whether nothing passes any more, because the logs are as long as they may be."""
+        """Whether the proxy stopped because its logs reached their limit."""
         return proxy_file_bytes(self.directory) > MAX_LOGS
 
     def settle(self) -> None:
-        """Wait until the logs have each request of a sandbox that has ended, for about a second at most.
+        """Wait until the logs contain each request of a sandbox that has ended, for about a second at most.
 
-        The proxies write a line after they answered, and the program that asked may have ended before that.
+        A proxy writes the line after its answer, so the program that asked may have ended by then.
         """
         answers(self.host, self.port, self.greeting)
         if self.requests:
@@ -295,7 +295,7 @@ def _share_with_squid(account: SquidAccount | None, path: Path, mode: int) -> No
 
 
 def _write_configuration(plan: ProxyPlan, location: _Place) -> None:
-    """The configuration, which squid's account can read."""
+    """Write the configuration, which squid's account can read."""
     (location.directory / "errors").mkdir(mode=0o700)
     _share_with_squid(plan.account, location.directory / "errors", 0o750)
     files = {name: text.encode() for name, text in plan.pages.items()}
@@ -352,6 +352,6 @@ def _supervisor_answer(supervisor: _Running, patience: float) -> str:
 
 
 def _end_supervisor(supervisor: _Running, lifeline: IO[bytes]) -> None:
-    """Let the supervisor clear up; what it does not do in time is done without it."""
+    """Let the supervisor clean up; if it takes too long, do it here."""
     lifeline.close()
     process.ended_within(supervisor.poll, _GRACE)
