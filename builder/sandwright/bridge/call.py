@@ -67,7 +67,7 @@ class Context:
 
 
 @dataclass
-class _Asked:
+class _DecidedCall:
     """A call that was parsed, on its connection. `parts`: its directory below the workspace."""
 
     connection: socket.socket
@@ -113,23 +113,27 @@ def serve_call(connection: socket.socket, number: int, context: Context) -> None
             with context.slots:
                 answer = context.signer.answer(connection, reader, request)
             context.audit.write("call", signed=answer.signed, key=answer.key, status=0, **event)
-            _last_word(connection, answer.frames)
+            _send_final_frame(connection, answer.frames)
             return
-        call, parts = _understood(request, context)
+        call, parts = _decided_call(request, context)
         with context.slots:
-            _run_call(_Asked(connection, reader, call, parts, started + limits.call_seconds, event), context)
+            _run_call(
+                _DecidedCall(connection, reader, call, parts, started + limits.call_seconds, event), context
+            )
     except Refused as refusal:
         context.audit.write("refused", why=context.audit.masked(str(refusal)), **event)
-        _last_word(connection, frames.encode_refusal(REFUSED, str(refusal)))
+        _send_final_frame(connection, frames.encode_refusal(REFUSED, str(refusal)))
     except ProtocolError as error:
         context.audit.write("protocol", why=str(error), **event)
-        _last_word(connection, frames.encode_refusal(NO_BRIDGE, f"not the bridge's protocol: {error}"))
+        _send_final_frame(connection, frames.encode_refusal(NO_BRIDGE, f"not the bridge's protocol: {error}"))
     except Full:
         why = "the log of this session is full, and what is not written down is not run; begin another"
-        _last_word(connection, frames.encode_refusal(NO_BRIDGE, why))
+        _send_final_frame(connection, frames.encode_refusal(NO_BRIDGE, why))
     except (ToolMissing, CommandFailed, OSError) as error:
         context.audit.write("failed", why=context.audit.masked(str(error)), **event)
-        _last_word(connection, frames.encode_refusal(NO_BRIDGE, "the bridge could not run this; see its log"))
+        _send_final_frame(
+            connection, frames.encode_refusal(NO_BRIDGE, "the bridge could not run this; see its log")
+        )
 
 
 def _read_call(connection: socket.socket, reader: frames.FrameReader, deadline: float) -> frames.CallRequest:
@@ -172,7 +176,7 @@ def _peer_fault(connection: socket.socket, uids: tuple[int, ...]) -> str:
     return "" if uid in uids else f"uid {uid}"
 
 
-def _understood(request: frames.CallRequest, context: Context) -> tuple[AllowedCall, tuple[str, ...]]:
+def _decided_call(request: frames.CallRequest, context: Context) -> tuple[AllowedCall, tuple[str, ...]]:
     """Parse a call; give it with its directory below the workspace. Raise Refused if it is not allowed."""
     try:
         program = request.program.decode("ascii")
@@ -186,7 +190,7 @@ def _understood(request: frames.CallRequest, context: Context) -> tuple[AllowedC
     return grammar.parse(arguments), context.workspace.relative(directory)
 
 
-def _run_call(requested: _Asked, context: Context) -> None:
+def _run_call(requested: _DecidedCall, context: Context) -> None:
     """Run the program and answer with its end; the answer does not wait for the cleanup."""
     began = time.monotonic()
     with (
@@ -204,12 +208,14 @@ def _run_call(requested: _Asked, context: Context) -> None:
             }  # fmt: skip
             context.audit.write("call", **requested.event)
             if pump.why == "exit":
-                _last_word(requested.connection, frames.encode_exit(status))
+                _send_final_frame(requested.connection, frames.encode_exit(status))
             elif pump.why != "gone":
-                _last_word(requested.connection, frames.encode_refusal(*_WHY[pump.why]))
+                _send_final_frame(requested.connection, frames.encode_refusal(*_WHY[pump.why]))
 
 
-def _prepared(requested: _Asked, scratch: Path, files: contextlib.ExitStack, context: Context) -> _Prepared:
+def _prepared(
+    requested: _DecidedCall, scratch: Path, files: contextlib.ExitStack, context: Context
+) -> _Prepared:
     """The command line, environment and directory of a call. Files that it names are opened here.
 
     Nothing runs in the workspace, because files in its directory can control a program.
@@ -251,7 +257,9 @@ def _deliver_job(job: Job, context: Context) -> None:
 
 
 @contextlib.contextmanager
-def _start_program(requested: _Asked, prepared: _Prepared, context: Context) -> Iterator[tuple[Pump, int]]:
+def _start_program(
+    requested: _DecidedCall, prepared: _Prepared, context: Context
+) -> Iterator[tuple[Pump, int]]:
     """Run a prepared program under a pump; give the pump and the status. Leftover children are ended, too."""
     limits, children = context.configuration.limits, context.children
     with contextlib.ExitStack() as stack:
@@ -309,7 +317,7 @@ def _pipes(*, reads_input: bool) -> tuple[Pipes, tuple[int, int, int]]:
     return Pipes(stdin, stdout, stderr), (stdin_theirs, stdout_theirs, stderr_theirs)
 
 
-def _last_word(connection: socket.socket, frame: bytes) -> None:
+def _send_final_frame(connection: socket.socket, frame: bytes) -> None:
     """Send a last frame, if the client still listens. Don't wait long for a client that doesn't read."""
     with contextlib.suppress(OSError):
         connection.settimeout(5)

@@ -168,7 +168,7 @@ class _Place:
         return text
 
 
-def _word() -> str | None:
+def _random_address() -> str | None:
     """An address of 120 random bits (RFC 4193); 30 where the kernel has no IPv6. None without our relay."""
     if sys.platform != "linux":
         return None
@@ -191,7 +191,7 @@ def _start_supervisor(
     """A supervisor whose squid answers. If another process took the free port, try another port."""
     for attempt in range(1, _ATTEMPTS + 1):
         directory = _make_directory(plan.account)
-        words = (_word() if name in plan.configuration else None for name in (RELAY, OPENER))
+        words = (_random_address() if name in plan.configuration else None for name in (RELAY, OPENER))
         location = _Place(directory, free_port(HOST), upstream, *words)
         settings = _supervisor_settings(
             plan, location, None if log is None else str(log.absolute()), patience
@@ -219,7 +219,7 @@ def _supervisor_settings(
         for word in plan.command
     )
     argv = (
-        *_reaching(tuple(command), location.upstream.ports),
+        *_argv_with_ports(tuple(command), location.upstream.ports),
         "-N",
         "-n",
         service,
@@ -242,7 +242,7 @@ def _supervisor_settings(
     )
 
 
-def _reaching(command: tuple[str, ...], ports: tuple[int, ...]) -> tuple[str, ...]:
+def _argv_with_ports(command: tuple[str, ...], ports: tuple[int, ...]) -> tuple[str, ...]:
     """The words that start squid, with ports that it may connect to beside the policy's."""
     at = next((index for index, word in enumerate(command) if word.startswith("connect=")), None)
     if at is None:  # its ports are not restricted

@@ -161,10 +161,10 @@ def _squid(directory: Path, settings: SupervisorConfiguration) -> Iterator[_Star
         greeting = settings.greeting.encode()
         while not (_is_at_port(squid.pid, settings) and answers(settings.host, settings.port, greeting)):
             if squid.poll() is not None:
-                raise HostError(f"squid ended when it was started: {_last_words(directory)}")
+                raise HostError(f"squid ended when it was started: {_last_message(directory)}")
             if time.monotonic() > until:
                 raise HostError(
-                    f"squid did not answer within {settings.patience:g} s: {_last_words(directory)}"
+                    f"squid did not answer within {settings.patience:g} s: {_last_message(directory)}"
                 )
             time.sleep(0.003)
         _forget_memory(settings.service)
@@ -207,7 +207,7 @@ def answers(host: str, port: int, greeting: bytes) -> bool:
     return response.startswith(b"HTTP/1.1 403 ") and b"ERR_SANDWRIGHT_METHOD" in response
 
 
-def _last_words(directory: Path) -> str:
+def _last_message(directory: Path) -> str:
     """The last message of squid about why it can't run, without passwords in quoted lines."""
     for name in ("squid.err", "squid/cache.log"):
         with contextlib.suppress(OSError):

@@ -167,10 +167,10 @@ def in_other_forms(found: Sequence[Preflight]) -> Iterator[Instead]:
 def _run_preflight(name: str, host: MachineFacts, *, fresh: bool) -> Preflight:
     backend = registry.backend(name)
     found = preflights.run_preflight(backend, host) if fresh else preflights.cached_preflight(backend, host)
-    return looked_into(backend, found, host)
+    return with_untested_faults(backend, found, host)
 
 
-def looked_into(backend: Backend, found: Preflight, host: MachineFacts) -> Preflight:
+def with_untested_faults(backend: Backend, found: Preflight, host: MachineFacts) -> Preflight:
     """The result of a preflight, and what it does not test: a missing image, a runtime with known escapes."""
     if not found.ready:
         return found

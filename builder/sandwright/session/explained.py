@@ -114,7 +114,7 @@ def path_denials(accesses: Iterable[Access], resolve: Resolve) -> Denials:
     policy = resolve([])
     refused = refused_paths(accesses, policy)
     remaining, refused = len(refused[MOST:]), refused[:MOST]
-    allowing = edits([each for each in refused if not _holds_the_home(each.granted, policy)], resolve)
+    allowing = edits([each for each in refused if not _opens_whole_home(each.granted, policy)], resolve)
     found: Denials = []
     for each in refused:
         field, source = _blamed(each.rule, policy)
@@ -147,13 +147,13 @@ def _lifting_key(refused: DeniedPath, policy: ResolvedPolicy) -> str:
     path = printable_line(refused.path)
     if refused.rule is not None and (refused.rule.kind == "deny" or _is_protected(refused.rule)):
         return how_to_lift(refused.rule, path, _PROJECT_RANK)
-    if _holds_the_home(refused.granted, policy):
+    if _opens_whole_home(refused.granted, policy):
         edit = f"filesystem: {{{refused.access}: ['{path}']}}"
         return f"create {path} on the host first; then `{edit}` allows it"
     return ""
 
 
-def _holds_the_home(path: str, policy: ResolvedPolicy) -> bool:
+def _opens_whole_home(path: str, policy: ResolvedPolicy) -> bool:
     """Whether a grant would open the whole home: never proposed for one file."""
     return is_inside(policy.facts.home, path)
 

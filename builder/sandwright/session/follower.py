@@ -41,14 +41,14 @@ def follow_run(
     logs = [each for each in (bridge, hosts, messages) if each]
     following = _Following(sinks, journal, logs)
     over = threading.Event()
-    thread = threading.Thread(target=following.look_until, args=[over], daemon=True)
+    thread = threading.Thread(target=following.poll_until, args=[over], daemon=True)
     thread.start()
     try:
         yield f"/proc/{os.getpid()}/fd/{journal}" if journal >= 0 else None
     finally:
         over.set()
         thread.join()
-        following.look()
+        following.poll()
         if journal >= 0:
             os.close(journal)
         if following.fault:
@@ -69,12 +69,12 @@ class _Following:
         self._broken = False
         self.fault: Exception | None = None
 
-    def look_until(self, over: threading.Event) -> None:
+    def poll_until(self, over: threading.Event) -> None:
         """Pass on new events at intervals."""
         while not over.wait(LOOK):
-            self.look()
+            self.poll()
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Pass on new events. After a failed read, pass on none."""
         try:
             for event in () if self._broken else self._new_events():

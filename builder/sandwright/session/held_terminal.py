@@ -190,7 +190,7 @@ class _Holder:
             if client.pending and number in writable:
                 client.show(client.pending)
             if number in ready:
-                self._hear(client.end.recv(BLOCK + 1))
+                self._handle_message(client.end.recv(BLOCK + 1))
             late = client.pending and time.monotonic() > client.since + _PATIENCE
         except BlockingIOError:
             return
@@ -200,7 +200,7 @@ class _Holder:
             client.end.close()
             self._clients.remove(client)
 
-    def _hear(self, message: bytes) -> None:
+    def _handle_message(self, message: bytes) -> None:
         """Handle messages of a client. Raise ConnectionError at its end."""
         kind, content = message[:1], message[1:]
         if not kind:

@@ -122,7 +122,7 @@ def prepare(request: RunRequest, notify: Notify = quiet) -> CachedSandbox:
         environment=dict(backend.environment(resolved, inputs, notify=notify)),
     )
     ask_program(inputs)
-    trusted = trust.is_given(found, inputs)
+    trusted = trust.is_approved(found, inputs)
     if (resolved.workspace == "live" or request.copies) and not inputs.is_racy():
         render_cache.store(request.identity(), prepared, inputs.recording(), trusted=trusted)
     sweep_renderings(record.directory)

@@ -109,7 +109,7 @@ def start_line(loosened: Loosened, *, fresh: bool, word: bool) -> str:
     return loosened.line() if (fresh or word) and not approved else ""
 
 
-def is_given(loosened: Loosened, inputs: LiveHost) -> bool:
+def is_approved(loosened: Loosened, inputs: LiveHost) -> bool:
     """Whether the policy is approved, other than for this run. `inputs` records what that depends on."""
     inputs.content(_approval_file(loosened))
     word = inputs.variable(VARIABLE)

@@ -159,7 +159,7 @@ def _probe(
     return replace(made, check=check) if callable(check) else made
 
 
-class _Talk:
+class _RunningSandbox:
     """A started sandbox that makes batches of attempts, one after another."""
 
     def __init__(
@@ -205,24 +205,24 @@ class _Talk:
 
 
 @contextlib.contextmanager
-def _talking(sandbox: RenderedSandbox) -> Iterator[_Talk]:
+def _talking(sandbox: RenderedSandbox) -> Iterator[_RunningSandbox]:
     with process.start(
         *sandbox.argv(()), stdin=b"", env=sandbox.environment, pass_fds=sandbox.inherited()
     ) as started:
         assert started.stdin is not None
-        yield _Talk(started.pid, (started.stdin, started.stdout, started.stderr), started.poll)
+        yield _RunningSandbox(started.pid, (started.stdin, started.stdout, started.stderr), started.poll)
         with contextlib.suppress(BrokenPipeError):
             started.stdin.close()
         process.ended_within(started.poll, LIMIT)
 
 
-def _host_side_outcome(case: Bridging, talk: _Talk) -> ProbeOutcome:
+def _host_side_outcome(case: Bridging, talk: _RunningSandbox) -> ProbeOutcome:
     """Search the data that the host keeps about the running run.
 
     The launcher's own environment is the control.
     """
     searched: list[str] = []
-    hits = [f"{where}: {hit}" for where, hit in _looks(case, searched)]
+    hits = [f"{where}: {hit}" for where, hit in _found_tokens(case, searched)]
     control = case.needle in _read_if_file(Path(f"/proc/{talk.launcher}/environ"))
     why = "" if control or not talk.ended() else f"\n{UNANSWERED}{talk.ended()}"
     verdict = Verdict.FAIL if hits else Verdict.PASS if control else Verdict.INCONCLUSIVE
@@ -239,7 +239,7 @@ def _host_side_outcome(case: Bridging, talk: _Talk) -> ProbeOutcome:
     )
 
 
-def _looks(case: Bridging, searched: list[str]) -> Iterator[tuple[str, str]]:
+def _found_tokens(case: Bridging, searched: list[str]) -> Iterator[tuple[str, str]]:
     """The places where a token was found; `searched` gets the searched places."""
     needle, fixture = case.needle, case.subject.fixture
     lines = {str(path.parent.name): _read_if_file(path) for path in Path("/proc").glob("[0-9]*/cmdline")}
@@ -255,10 +255,10 @@ def _looks(case: Bridging, searched: list[str]) -> Iterator[tuple[str, str]]:
         searched.append(f"{name} ({len(paths)})")
         yield from ((name, str(path)) for path in paths if needle in _read_if_file(path))
     if case.subject.properties.engine:
-        yield from _engine_looks(case, searched)
+        yield from _engine_mentions(case, searched)
 
 
-def _engine_looks(case: Bridging, searched: list[str]) -> Iterator[tuple[str, str]]:
+def _engine_mentions(case: Bridging, searched: list[str]) -> Iterator[tuple[str, str]]:
     """The engine's data about the container and its image, and the layers of the image."""
     engine = EngineClient(case.subject.method)
 

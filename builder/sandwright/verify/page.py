@@ -41,7 +41,7 @@ class _Probe:
         return len({(each.verdict, each.observed) for each in self.outcomes}) > 1
 
     @property
-    def telling(self) -> bool:
+    def needs_attention(self) -> bool:
         """Whether the reader should look at it."""
         return any(each.verdict in (Verdict.FAIL, Verdict.INCONCLUSIVE) for each in self.outcomes)
 
@@ -56,7 +56,7 @@ class _Group:
     @property
     def green(self) -> bool:
         """Whether no probe needs attention."""
-        return not any(probe.telling for probe in self.probes)
+        return not any(probe.needs_attention for probe in self.probes)
 
     @property
     def counts(self) -> str:

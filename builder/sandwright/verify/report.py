@@ -58,7 +58,7 @@ class PolicyReport:
         For methods in `required`, each skip is a fault, too; for those in `named`, and for all together, that
         nothing was decided.
         """
-        lines = [_fault_line(each) for each in self.outcomes if self._tells(each)]
+        lines = [_fault_line(each) for each in self.outcomes if self._is_informative(each)]
         for method in required:
             skips = [each for each in self.of(method) if each.verdict is Verdict.SKIPPED]
             lines += [f"{_fault_line(each)} (required)" for each in skips]
@@ -68,7 +68,7 @@ class PolicyReport:
                 lines.append(f"fail: {method}: nothing was proved")
         return lines or ([] if self.proved() else ["fail: nothing was proved of any method"])
 
-    def _tells(self, outcome: ProbeOutcome) -> bool:
+    def _is_informative(self, outcome: ProbeOutcome) -> bool:
         """Whether an outcome says something new: if nothing started, nothing else could be decided."""
         if outcome.verdict is Verdict.INCONCLUSIVE:
             started = next((each for each in self.of(outcome.method) if each.probe == STARTS), None)

@@ -116,18 +116,18 @@ def _outcomes(
         params={"PROXY_PORT": "1"},
         importer=FileImporter(),
     )
-    simulation = _Asked(Evaluator(profile), subject.fixture)
+    simulation = _ProfileAnswers(Evaluator(profile), subject.fixture)
     yield from (_judge_simulated(probe, simulation, subject.method) for probe in probes)
 
 
-def _judge_simulated(probe: Probe, simulation: _Asked, method: str) -> ProbeOutcome:
+def _judge_simulated(probe: Probe, simulation: _ProfileAnswers, method: str) -> ProbeOutcome:
     """Judge without looking at the host: nothing was done there."""
     answers = [simulation.answer(step.attempt) for step in probe.asked]
     return judge(replace(probe, check=None, never=()), method, answers, simulated=True)
 
 
 @dataclass
-class _Asked:
+class _ProfileAnswers:
     """Answers attempts from a profile. `links` are those that the attempts have made so far."""
 
     evaluator: Evaluator

@@ -89,17 +89,17 @@ def _take_back(
             if path in failed or path in needed:
                 continue
             part = journal.part(numbers[path])
-            if _is_taken_back(destination, action, steps[index], part, is_killed=path in killed):
+            if _is_reverted(destination, action, steps[index], part, is_killed=path in killed):
                 done[path] = steps[index]
             else:
                 failed.add(path)
     finally:
         for step in done.values():
-            _take_base_back(base, step)
+            _restore_base(base, step)
         write_base(workspace, base)
 
 
-def _is_taken_back(
+def _is_reverted(
     destination: Destination, action: Action, step: Step, part: bytes, *, is_killed: bool
 ) -> bool:
     """Do one action of a step; tell whether the path is being restored."""
@@ -114,7 +114,7 @@ def _is_taken_back(
     return do_action(destination, action, part)
 
 
-def _take_base_back(base: Base, step: Step) -> None:
+def _restore_base(base: Base, step: Step) -> None:
     """Restore the base.
 
     The project has its state from before the apply, so the copy's state is a change again.

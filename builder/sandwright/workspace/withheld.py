@@ -103,7 +103,9 @@ def sort_changes(
     """
     found = [*changes]
     all_paths = {*paths, *(each.path for each in found)}
-    judge = _Judge(policy, _twins(found, all_paths), _head_directories(all_paths), links if found else {})
+    judge = _Judge(
+        policy, _differing_by_case(found, all_paths), _head_directories(all_paths), links if found else {}
+    )
     free: list[Change] = []
     held: list[Withheld] = []
     for change in found:
@@ -127,7 +129,7 @@ class _Judge:
         files = policy.filesystem
         folding = PathRules(files.rules, protections=files.protections, key=folded_name)
         self._trees = (files.tree, folding)
-        self._twins = twins
+        self._differing_by_case = twins
         self._heads = heads
         names = (name.value for each in files.protections for name in each.names)
         self._further = FurtherPaths(
@@ -170,8 +172,8 @@ class _Judge:
             yield "its mode keeps its owner out, so nothing in it could be applied or undone"
         if new is not None and new.kind == "symlink" and leads_out(change.path, new.link or b""):
             yield "a link that leads out of the project"
-        if change.path in self._twins:
-            yield f"without case its name is that of {os.fsdecode(self._twins[change.path])}"
+        if change.path in self._differing_by_case:
+            yield f"without case its name is that of {os.fsdecode(self._differing_by_case[change.path])}"
         yield from self._name_reasons(change.path, new, is_new=change.old is None)
         further = self._further.of(change.path)
         if len(further) > MOST:
@@ -294,7 +296,7 @@ def leads_out(path: bytes, link: bytes) -> bool:
     return False
 
 
-def _twins(changes: Iterable[Change], paths: Iterable[bytes]) -> Mapping[bytes, bytes]:
+def _differing_by_case(changes: Iterable[Change], paths: Iterable[bytes]) -> Mapping[bytes, bytes]:
     """For each change whose name differs from another path's only by case: that other path."""
     folded: dict[str, list[bytes]] = defaultdict(list)
     for each in changes:

@@ -44,7 +44,7 @@ def probes(subject: ProofSubject) -> Iterator[Probe]:
             continue
         yield from _for_rule(rule, subject)
     blocked = [rule for rule in absent if file_in_the_way(rule.path, subject.policy)]
-    covered, nowhere = _by_cover([rule for rule in absent if rule not in blocked], subject)
+    covered, nowhere = _by_placeholder([rule for rule in absent if rule not in blocked], subject)
     yield from _blocked(blocked, subject)
     for number, (parent, paths) in enumerate(sorted(covered.items())[:_PLACES]):
         yield _covered_probe(Path(parent), paths[:_NAMES], subject, "" if not number else f": {parent}")
@@ -59,7 +59,9 @@ _PLACES, _NAMES = 4, 4
 """How many directories, and names in each, are attempted; all are treated alike."""
 
 
-def _by_cover(rules: list[PathRule], subject: ProofSubject) -> tuple[dict[str, list[Path]], list[PathRule]]:
+def _by_placeholder(
+    rules: list[PathRule], subject: ProofSubject
+) -> tuple[dict[str, list[Path]], list[PathRule]]:
     """Divide rules for missing paths into names that a program could create in the project, and the rest.
 
     While a sandbox runs, such a name has a placeholder (render/placeholders.py).
@@ -112,7 +114,7 @@ def _is_planted(rule: PathRule, subject: ProofSubject) -> bool:
 
 def _for_rule(rule: PathRule, subject: ProofSubject) -> Iterator[Probe]:
     there = _visible(rule.path, subject)
-    if reason := _unheld(rule, subject):
+    if reason := _unenforceable_reason(rule, subject):
         about = f"{rule} holds inside what may be written ({rule.source})"
         skip = f"{subject.method} can't: {reason}"
         yield Probe(f"files/{rule.kind}: {rule.path}", Family.FILES, about, (), skip=skip)
@@ -129,7 +131,7 @@ def _for_rule(rule: PathRule, subject: ProofSubject) -> Iterator[Probe]:
         yield _probe(rule, "can be read and not written", steps, control, never)
 
 
-def _unheld(rule: PathRule, subject: ProofSubject) -> str:
+def _unenforceable_reason(rule: PathRule, subject: ProofSubject) -> str:
     """Why the method can't enforce a rule inside a writable path; empty if it can, or if it need not."""
     feature = {"deny": "filesystem.deny-inside", "readonly": "filesystem.readonly"}.get(rule.kind, "")
     support = subject.declaration.of(feature)
