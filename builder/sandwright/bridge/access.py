@@ -30,7 +30,7 @@ class WorkspaceAccess:
     """Answers for paths below the workspace. The nearest entry above a path decides."""
 
     def __init__(self, entries: Iterable[AccessRule]) -> None:
-        """Of several entries for a path the last one holds."""
+        """Of several entries for a path, the last one counts."""
         exact = {tuple(each.path.split("/")) if each.path else (): each for each in entries}
         folded: dict[Parts, AccessRule] = {}
         for parts, each in exact.items():

@@ -45,7 +45,7 @@ _WHY = {
 
 @dataclass(frozen=True)
 class Context:
-    """What all calls of a bridge share."""
+    """The data that all calls of a bridge share."""
 
     configuration: Configuration
     workspace: OpenWorkspace

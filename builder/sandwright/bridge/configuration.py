@@ -75,14 +75,14 @@ class CommitKey:
 
 @dataclass(frozen=True)
 class Configuration:
-    """What one bridge is for.
+    """The configuration of one bridge.
 
-    `public` is what the sandbox sees: the shims and the socket. `private`, beside it, is the bridge's; the
-    directory above both goes when the bridge ends. `audit` is the file that gets a line for each call. `uids`
-    may connect. `environment` are the host's variables that programs may get. `repositories`
-    are those with known remotes. `access` are the policy's rules for the workspace. `loopback`: the sandbox
-    has another network, so this machine's loopback addresses are separate. `restricting`: see
-    `RestrictedGit`.
+    `public` is the directory that the sandbox sees, with the shims and the socket. `private`, beside it, is
+    the bridge's; the directory above both goes when the bridge ends. `audit` is the file that gets a line for
+    each call. `uids` may connect. `environment` are the host's variables that programs may get.
+    `repositories` are those with known remotes. `access` are the policy's rules for the workspace.
+    `loopback`: the sandbox has another network, so this machine's loopback addresses are separate.
+    `restricting`: see `RestrictedGit`.
     """
 
     session: str

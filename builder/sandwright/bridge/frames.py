@@ -130,7 +130,7 @@ def encode_exit(status: int) -> bytes:
 
 
 def encode_refusal(status: int, why: str) -> bytes:
-    """A REFUSED frame. `status` is what the shim exits with."""
+    """A REFUSED frame. The shim exits with `status`."""
     return encode_frame(FrameKind.REFUSED, bytes([status]) + why.encode(errors="replace")[:4000])
 
 

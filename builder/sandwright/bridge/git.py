@@ -226,7 +226,7 @@ def git_with_initial_remotes(
 
 
 def _git_arguments(call: AllowedCall, refs: Refs, remote: Remote) -> list[str]:
-    """The call's words, with the remote by its name in our configuration, and what they leave open said."""
+    """The call's words, with the remote by its name in our configuration, and with explicit defaults."""
     assert call.form is not None
     words = [word for word in call.words() if not isinstance(word, tuple)]
     head = words[: words.index("--") + 1]

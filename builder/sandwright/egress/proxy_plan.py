@@ -51,7 +51,7 @@ class InspectionPlan:
 class ProxyPlan:
     """A proxy that can be started, and that the render cache keeps.
 
-    `configuration` is squid's, with what `sandwright.render.proxyfacts` names in it; `pages` are what it
+    `configuration` is squid's, with the placeholders of `sandwright.render.proxyfacts`; `pages` are its
     answers, by name. `command` are the words that start squid restricted (`launcher.restrict`), with what
     `sandwright.render.proxyfacts` names in them; `account` who it is then, `seccomp` its filter in
     hexadecimal. `inspection` is the proxy that reads requests, None without `network.http`.

@@ -42,7 +42,9 @@ class RequestLog:
         self._path, self._at = path, 0
 
     def new(self) -> Iterator[RequestDecision]:
-        """The decisions since the last look, oldest first; half a line at the end is left for the next.
+        """The decisions since the last call, oldest first.
+
+        An incomplete line at the end is left for the next.
 
         haproxy's own messages, and requests that it could not parse, are passed over.
         """

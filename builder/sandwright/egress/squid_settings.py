@@ -87,7 +87,9 @@ def squid_account(squid: InstalledSquid) -> SquidAccount | None:
 def squid_restriction(
     squid: InstalledSquid, account: SquidAccount | None, ports: Iterable[int] | None
 ) -> Restriction:
-    """What squid may do: read its configuration, write its log, and connect to `ports` (None: all).
+    """The restriction of squid.
+
+    It can read its configuration, write its log, and connect to `ports` (None: all).
 
     It listens on the port that each start brings.
     """

@@ -116,7 +116,7 @@ class Proxy:
             await_end_of_connections(self.directory / FOLDER)
 
     def decisions(self) -> Iterator[ProxyDecision]:
-        """What it decided until now, oldest first."""
+        """Its decisions so far, oldest first."""
         return decisions(self.log)
 
 
@@ -140,7 +140,7 @@ def start_proxy(plan: ProxyPlan, *, log: Path | None = None, timeout: float = 15
 
 @dataclass(frozen=True)
 class _Place:
-    """Where one proxy runs: its directory, a port that is free now, what its relay says, and its way out."""
+    """The environment of one proxy: directory, a port that is free now, the relay's greeting, the way out."""
 
     directory: Path
     port: int
@@ -178,7 +178,7 @@ def _random_address() -> str | None:
 
 
 def _relay_greeting(location: _Place) -> str:
-    """What the relay says first: the header of version 1 of the PROXY protocol."""
+    """The greeting of the relay: a header of version 1 of the PROXY protocol."""
     if location.word is None:
         return ""
     family, here = ("TCP6", "::1") if ":" in location.word else ("TCP4", HOST)

@@ -117,7 +117,7 @@ def main() -> None:
 
 
 def clean_up(directory: Path, log: str, keep_log: str | None) -> None:
-    """Remove what a proxy had on disk, and put its log where it is kept: no link there leads elsewhere."""
+    """Remove the files of a proxy, and move its log to its final path, following no link."""
     if keep_log is not None:
         partial = Path(f"{keep_log}.part")
         with contextlib.suppress(OSError), open(log, "rb", opener=_plainly) as had:
@@ -172,9 +172,9 @@ def _squid(directory: Path, settings: SupervisorConfiguration) -> Iterator[_Star
 
 
 def _is_at_port(squid: int, settings: SupervisorConfiguration) -> bool:
-    """Whether squid, or at least no other user, listens at its port, which is anybody's until squid has it.
+    """Whether squid, or at least no other user, listens at its port, which any user can take before squid.
 
-    Only Linux says so; elsewhere True.
+    Only Linux tells; elsewhere True.
     """
     address = int.from_bytes(socket.inet_aton(settings.host), sys.byteorder)
     try:

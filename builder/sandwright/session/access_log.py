@@ -1,4 +1,4 @@
-r"""Reads what the launcher recorded of a run: lines of JSON (`launcher/source/recorded.c`).
+r"""Reads the launcher's recording of a run: lines of JSON (`launcher/source/recorded.c`).
 
 | line | what |
 |---|---|
@@ -130,7 +130,7 @@ def parse_access_log(lines: Iterable[str]) -> AccessLog:
 
 
 def entries(lines: Iterable[str | bytes]) -> Iterator[Entry]:
-    """What each line says. Raise like `parse_access_log`."""
+    """The entries of a log, line by line. Raise like `parse_access_log`."""
     for data in map(strictjson.loads_record, lines):
         if "path" in data:
             yield _access(data)

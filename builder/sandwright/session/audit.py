@@ -190,7 +190,7 @@ def line_digest(line: bytes) -> str:
 
 @dataclass(frozen=True)
 class AuditLine:
-    """What each line has, whatever its event."""
+    """The fields of every line."""
 
     number: int
     previous: str

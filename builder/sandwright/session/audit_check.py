@@ -14,7 +14,7 @@ from sandwright.session.audit import MAX_LINE, NOTHING, AuditLine, line_digest, 
 
 @dataclass(frozen=True)
 class _Line:
-    """A line: its place in the file, its digest, what it says."""
+    """A line: its number in the file, its digest, its content."""
 
     line_number: int
     digest: str

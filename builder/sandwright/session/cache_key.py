@@ -22,7 +22,7 @@ _OUTER = bytes(each ^ 0x5C for each in range(256))
 
 
 def file() -> str:
-    """Where the key is."""
+    """The path of the key."""
     return os.path.join(user_dirs.keys(), "render-cache")
 
 

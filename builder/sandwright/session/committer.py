@@ -37,7 +37,7 @@ def unknown(agent: str, policy: ResolvedPolicy, inputs: LiveHost, *, own_root: b
 _SIGNED = {"commit.gpgsign": "commits", "tag.gpgsign": "tags"}
 _FALSE = ("false", "no", "off", "0")
 _AGENTS = {"openpgp": "S.gpg-agent", "ssh": "ssh"}
-"""By format of signatures: what the name of its agent's socket holds; x509 has that of openpgp."""
+"""By format of signatures: a part of the name of its agent's socket; x509 uses that of openpgp."""
 
 
 def unsigned(policy: ResolvedPolicy, inputs: LiveHost, *, own_root: bool) -> str:

@@ -200,7 +200,7 @@ def _call(call: DeniedCall, count: int, context: DenialContext) -> Denial:
 
 
 def _also_allowed(names: Sequence[str], context: DenialContext) -> str:
-    """What another profile allows besides: calls, and those that are allowed already by other arguments."""
+    """The other calls that another profile allows, and those that it allows with any arguments."""
     more, others = (
         [each for each in names if (each in context.partly) is is_partly] for is_partly in (False, True)
     )
@@ -327,7 +327,7 @@ def _accepts(check: Callable[[Any], object], value: object) -> bool:
 
 
 def printable_line(text: str) -> str:
-    """What a program inside chose, as a part of one line, cut off."""
+    """A text of a program inside, as a part of one line, cut to a limit."""
     return one_line(text)[:MOST_TEXT]
 
 

@@ -96,7 +96,7 @@ def _may_read(path: str) -> bool:
 
 
 def _may_change(path: str, kinds: frozenset[str]) -> bool:
-    """The same of what was asked; a new name, or one that goes, is its directory's matter."""
+    """Whether this user could make the change outside; for a new or removed name, the directory decides."""
     above = Path(path).parent
     try:
         if os.path.lexists(path) and "write" in kinds:
@@ -107,9 +107,9 @@ def _may_change(path: str, kinds: frozenset[str]) -> bool:
 
 
 def path_denials(accesses: Iterable[Access], resolve: Resolve) -> Denials:
-    """What was refused, with the reasons. `resolve` gives the policy with further settings.
+    """The denied paths, with the reasons. `resolve` gives the policy with further settings.
 
-    Raise SandwrightError where the policy holds no more.
+    Raise SandwrightError if the policy can no longer be resolved.
     """
     policy = resolve([])
     refused = refused_paths(accesses, policy)
@@ -204,7 +204,7 @@ def _tried(refused: list[DeniedPath], resolve: Resolve) -> dict[tuple[str, str],
 
 
 def _also_opened(refused: DeniedPath, policy: ResolvedPolicy) -> str:
-    """What else an edit opens, by the rules of the policy that has it."""
+    """The other paths that an edit opens, by the rules of the edited policy."""
     verb = "read" if refused.access == "read" else "read and changed"
     runs = "; programs of the host run or read it" if _is_protected(refused.rule) else ""
     if not Path(refused.granted).is_dir():

@@ -22,7 +22,7 @@ OF_IMAGES = frozenset({"libc", "libm", "libdl", "libpthread", "librt", "libstdc+
 """Libraries without their endings that an image has too: those of the C library and of the compilers."""
 
 _SYSTEM = ("/bin", "/lib", "/lib64", "/sbin", "/usr/bin", "/usr/sbin", "/usr/lib/jvm")
-"""Where programs of the system lie: an image has its own."""
+"""The directories of the system's programs: an image has its own."""
 
 _HEAD = 256
 """Bytes of a script that may name its interpreter (BINPRM_BUF_SIZE, linux/binfmts.h)."""

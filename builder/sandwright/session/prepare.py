@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 
 RENDERED = ".sandbox"
 MANIFEST = "manifest.json"
-"""Where `sandwright render` writes, beside the policy."""
+"""The directory beside the policy to which `sandwright render` writes."""
 
 _COMMAND_MARK = "\0command"
 _ROOMS: tuple[Room, ...] = ("oci", "seatbelt", "seccomp")
@@ -378,7 +378,7 @@ def _sandbox_record(
     request: RunRequest,
     policy: MergedPolicy,
 ) -> SandboxRecord:
-    """What each session of a sandbox records of it."""
+    """The record of a sandbox that each of its sessions contains."""
     declaration = registry.declaration(backend.name)
     return SandboxRecord(
         boot=boot(),
@@ -437,7 +437,7 @@ def _policy_digest(policy: MergedPolicy) -> str:
 
 
 def enforced_features(resolved: ResolvedPolicy, rendered: Rendered) -> Enforced:
-    """What a session enforces, in the policy's words."""
+    """The features that a session enforces, by the policy's names."""
     rules = [rule for rule in resolved.filesystem.rules if rule.origin == "listed"]
     unset = {
         each.use.feature.removeprefix("resources.") for each in rendered.findings if each.kind == "left-out"

@@ -201,7 +201,7 @@ class _Scan:
                     self._add(each, -1, what)
 
     def lines(self) -> list[str]:
-        """What was found."""
+        """The findings, as lines."""
         told = self._where.scope.absent
         found = sorted((rank, path, what) for path, (rank, what) in self._found.items() if path not in told)
         said = [f"{_NEW}: {printable(path)}: {what}" for _, path, what in found[:MOST_LINES]]

@@ -1,4 +1,4 @@
-"""Where a sandbox can write, and which names count there: what `session.scan` looks at."""
+"""The scope of `session.scan`: the paths that a sandbox can write, and the names that count there."""
 
 import os
 import stat
@@ -26,7 +26,7 @@ class ProtectedName:
 
 @dataclass(frozen=True, kw_only=True)
 class ScanScope:
-    """What a scan looks at; empty where there is no sandbox.
+    """The scope of a scan; empty without a sandbox.
 
     `roots` are the writable paths, the project first, `closed` those below them that are not writable, `git`
     the directories of Git in which names of programs are protected, `absent` protected names outside the

@@ -15,7 +15,10 @@ from sandwright.signalling import ProcessIdentity
 
 @dataclass(frozen=True, kw_only=True)
 class Enforced:
-    """What a session enforces, in the policy's words. `limits` are by their names in `resources`."""
+    """The features that a session enforces, by the policy's names.
+
+    `limits` are by their names in `resources`.
+    """
 
     network: str
     write: tuple[str, ...]

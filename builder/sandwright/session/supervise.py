@@ -137,7 +137,7 @@ def _run_supervised(
 
 
 def _forget_cleaned(session: CommandSession, observed: _Observed) -> None:
-    """Remove the record, by which `cleanup` finds what a launcher and a monitor that were killed left."""
+    """Remove the record, by which `cleanup` finds leftovers of a killed launcher and monitor."""
     was_killed = observed.status is None or observed.status > _SIGNALLED
     if not (was_killed and load("sandwright.session.stale:has_placeholders")(session.record)):
         state.forget(session.id)

@@ -117,7 +117,7 @@ def is_approved(loosened: Loosened, inputs: LiveHost) -> bool:
 
 
 def directory() -> str:
-    """Where the records are."""
+    """The directory of the records."""
     return str(Path(user_dirs.config(), "trust"))
 
 

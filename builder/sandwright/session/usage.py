@@ -1,4 +1,4 @@
-"""What the processes of a session use: memory and processor time.
+"""Measures the memory and processor time of a session's processes.
 
 These are the launcher and its descendants. A Docker container is not among them: it descends from the
 engine's daemon.

@@ -20,7 +20,7 @@ class CanaryListener:
 
     @property
     def address(self) -> tuple[str, int]:
-        """Where it listens."""
+        """The address at which it listens."""
         host, port = self._listener.getsockname()
         return host, port
 

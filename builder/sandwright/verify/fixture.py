@@ -73,7 +73,7 @@ class Fixture:
 
     @property
     def artifacts(self) -> Path:
-        """Where the method's artifacts are put."""
+        """The directory for the method's artifacts."""
         return self.hidden / "artifacts"
 
     @property

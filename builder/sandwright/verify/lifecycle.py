@@ -338,10 +338,7 @@ def _run_processes(runs: Runs) -> dict[int, str]:
 
 
 def _remains(runs: Runs) -> Iterator[str]:
-    """Processes that name a file of ours.
-
-    Mounts below our directory, and what the launcher keeps of a run.
-    """
+    """The leftovers: processes with a file of ours, mounts below our directory, files of the launcher."""
     fixture = runs.subject.fixture
     yield from (f"process {pid}: {line}" for pid, line in _run_processes(runs).items())
     for directory in (fixture.root, fixture.hidden, fixture.runtime):

@@ -135,7 +135,7 @@ class _ProfileAnswers:
     links: dict[str, str] = field(default_factory=dict)
 
     def answer(self, attempt: Attempt) -> ProbeAnswer:
-        """What macOS would answer to an attempt, as far as the profile decides it."""
+        """The answer of macOS to an attempt, as far as the profile decides it."""
         words = [os.fsdecode(argument) for argument in attempt.arguments]
         questions = list(_macos_questions(attempt.operation, words))
         if not questions:

@@ -36,7 +36,7 @@ from sandwright.workspace.store import Workspace, make, open_tree
 
 @dataclass
 class Refreshed:
-    """What a refresh did: how many paths it copied and removed in the copy, and how many bytes.
+    """The result of a refresh: how many paths it copied and removed in the copy, and how many bytes.
 
     `conflicts` are paths that were changed on both sides; they stay as they are. `left_out` are paths of the
     project that are not in the copy, each with the reason; what the policy hides is not among them. `linked`

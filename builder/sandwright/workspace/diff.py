@@ -188,7 +188,7 @@ def _prefixed(mark: bytes, lines: Sequence[bytes]) -> Iterator[bytes]:
 
 
 def groups(old: Sequence[bytes], new: Sequence[bytes]) -> Iterator[Group]:
-    """The hunks, of what is between the equal beginning and end."""
+    """The hunks of the texts between their equal beginning and end."""
     start = 0
     while start < min(len(old), len(new)) and old[start] == new[start]:
         start += 1

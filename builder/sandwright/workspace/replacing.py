@@ -83,7 +83,7 @@ class TreeSource:
         return os.readlink(name, dir_fd=parent), status.st_mtime_ns
 
     def state(self, path: bytes) -> PathState:
-        """What is at a path."""
+        """The state of a path."""
         parent, name = self._folders.parent(path)
         state = state_at(_there(parent), name)
         return state or PathState("file", 0)

@@ -51,7 +51,7 @@ class Workspace:
 
     @property
     def undo(self) -> str:
-        """The directory of the journals of what was applied, one for each number."""
+        """The directory of the journals of applies, one for each number."""
         return f"{self.directory}/undo"
 
     @property

@@ -1,4 +1,4 @@
-"""The probes, family by family: those that every policy gets, and those made from what a policy says."""
+"""The probes, family by family: those that every policy gets, and those made from its rules."""
 
 from __future__ import annotations
 

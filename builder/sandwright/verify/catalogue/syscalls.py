@@ -123,7 +123,7 @@ def probes(subject: ProofSubject) -> Iterator[Probe]:
 
 
 def _is_granted_by_profile(name: str, subject: ProofSubject) -> bool:
-    """What the profile `build` grants more than the others, for test suites that trace."""
+    """Whether the profile `build` grants the call to test suites that trace."""
     return subject.policy.process.seccomp == "build" and name in ("ptrace", "process_vm_readv")
 
 

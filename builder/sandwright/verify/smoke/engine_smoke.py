@@ -81,7 +81,7 @@ def _engine_session(
 
 @dataclass(frozen=True)
 class _Work:
-    """What the rows of one run share."""
+    """The data that the rows of one run share."""
 
     engine: Engine
     session: Session | str

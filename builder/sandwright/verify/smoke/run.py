@@ -126,7 +126,7 @@ class _Settings:
 
 @dataclass
 class _Work:
-    """What the rows of one run share."""
+    """The data that the rows of one run share."""
 
     settings: _Settings
     sessions: Sessions
