@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from sandwright.egress import Proxy, proxy
-from sandwright.egress.supervisor import _last_words
+from sandwright.egress.supervisor import _last_message
 from sandwright.egress.upstream import NONE, HostProxies, host_proxies
 from sandwright.egress.upstream_trial import try_upstream
 from sandwright.errors import HostError
@@ -260,4 +260,4 @@ def test_doctor_names_what_is_of_no_use() -> None:
 def test_a_quoted_line_shows_no_password(tmp_path: Path) -> None:
     """Squid repeats a line that it cannot read: an error has it without the login."""
     (tmp_path / "squid.err").write_text("FATAL: Bungled squid.conf line 5: cache_peer p login=me:secret x\n")
-    assert _last_words(tmp_path).endswith("cache_peer p login=… x")
+    assert _last_message(tmp_path).endswith("cache_peer p login=… x")

@@ -1,5 +1,6 @@
 """A detached run's terminal, and who joins it: `run --detach --tty`, `attach`.
 
+Tests of session/attaching.py.
 Tests of session/held_terminal.py.
 """
 

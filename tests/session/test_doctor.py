@@ -26,7 +26,7 @@ from sandwright.methods.registry import backend
 from sandwright.methods.shared.escapes import escapes
 from sandwright.runtime.trial import Failed
 from sandwright.session import doctor
-from sandwright.session.doctor import diagnose, ladder, looked_into, unreported_denials
+from sandwright.session.doctor import diagnose, ladder, unreported_denials, with_untested_faults
 from support.standby import COMMAND
 
 ALL = "CVE-2025-31133, CVE-2025-52565, CVE-2025-52881"
@@ -118,7 +118,7 @@ def test_a_ready_runtime_with_known_escapes_says_so(tmp_path: Path, monkeypatch:
     host = collect_host()
     for version, known in (("1.1.5", True), ("1.3.3", False)):
         _program(tmp_path, "runc", f"echo runc version {version}")
-        found = looked_into(backend("oci"), Preflight("oci", "ready"), host)
+        found = with_untested_faults(backend("oci"), Preflight("oci", "ready"), host)
         assert found.code == "ready"
         assert (ALL in found.message) is known, found
         assert ("1.3.3" in found.remedy) is known
@@ -128,7 +128,7 @@ def test_a_ready_runtime_with_known_escapes_says_so(tmp_path: Path, monkeypatch:
 def test_the_version_is_the_programs_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SANDWRIGHT_ROOTFS", str(tmp_path))
     said = process.run("runc", "--version").text
-    found = looked_into(backend("oci"), Preflight("oci", "ready"), collect_host())
+    found = with_untested_faults(backend("oci"), Preflight("oci", "ready"), collect_host())
     assert bool(found.message) is bool(escapes(said))
 
 
@@ -139,14 +139,14 @@ def test_a_method_without_its_image_is_not_ready(
     monkeypatch.setenv("SANDWRIGHT_BUILD", str(tmp_path))
     monkeypatch.delenv("SANDWRIGHT_ROOTFS", raising=False)
     host = collect_host()
-    found = looked_into(backend(method), Preflight(method, "ready"), host)
+    found = with_untested_faults(backend(method), Preflight(method, "ready"), host)
     assert found.code == "image-missing"
     assert "debian" in found.message
     assert "sandwright build-images --name debian" in found.remedy
     index = tmp_path / "images" / "debian" / "index.json"
     index.parent.mkdir(parents=True)
     index.write_text("{}")
-    assert looked_into(backend(method), Preflight(method, "ready"), host).code == "ready"
+    assert with_untested_faults(backend(method), Preflight(method, "ready"), host).code == "ready"
 
 
 @pytest.mark.parametrize("method", ["docker", "podman"])
@@ -161,14 +161,14 @@ def test_an_engine_without_the_image_is_not_ready(
     has = 'test "$1 $2 $5" = "image inspect sandwright/debian:latest" && {}; echo 5.0'
     for answer, code in (("exit 1", "image-missing"), ("echo 1 && exit", "ready")):
         _program(tmp_path, method, has.format(answer))
-        found = looked_into(backend(method), Preflight(method, "ready"), host)
+        found = with_untested_faults(backend(method), Preflight(method, "ready"), host)
         assert found.code == code
         assert ("sandwright build-images --name debian" in found.remedy) is (answer == "exit 1")
     _program(tmp_path, method, has.format("exit 1"))
     index = tmp_path / "build" / "images" / "debian" / "index.json"
     index.parent.mkdir(parents=True)
     index.write_text("{}")
-    assert looked_into(backend(method), Preflight(method, "ready"), host).code == "ready"
+    assert with_untested_faults(backend(method), Preflight(method, "ready"), host).code == "ready"
 
 
 @pytest.mark.needs("runc")
@@ -302,7 +302,9 @@ def test_known_escapes_hide_nothing_else(tmp_path: Path, monkeypatch: pytest.Mon
     _program(tmp_path, "runc", "echo runc version 1.1.5")
     _first_on_path(monkeypatch, tmp_path)
     monkeypatch.setenv("SANDWRIGHT_ROOTFS", str(tmp_path))
-    found = looked_into(backend("oci"), Preflight("oci", "ready", "a message", "a way out"), collect_host())
+    found = with_untested_faults(
+        backend("oci"), Preflight("oci", "ready", "a message", "a way out"), collect_host()
+    )
     assert ALL in found.message
     assert found.message.endswith("; a message")
     assert found.remedy.endswith("; a way out")

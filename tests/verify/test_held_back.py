@@ -68,7 +68,7 @@ FAULTS: dict[str, tuple[str, str, Callable[[pytest.MonkeyPatch], None]]] = {
     "names without case": (
         "workspace/held-odd",
         "README",
-        lambda patch: patch.setattr(withheld, "_twins", lambda *_: {}),
+        lambda patch: patch.setattr(withheld, "_differing_by_case", lambda *_: {}),
     ),
 }
 

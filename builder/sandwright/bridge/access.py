@@ -1,9 +1,8 @@
-"""What the policy lets the sandbox read and write of the workspace: the bridge does no more for it than that.
+"""Decides what the bridge reads and writes in the workspace: only what the policy allows the sandbox itself.
 
-A program on the host could read all that its owner can. So a path that a call names is first checked against
-the policy, like the sandbox's own access to it: denied files are not read for it, and read-only files are
-not written. Names are compared as they are, and as a file system does that ignores case: the
-stricter answer holds.
+A program on the host could read all files of its owner. So a path that a call names is first checked against
+the policy, like an access of the sandbox: denied files are not read, and read-only files are not written.
+Names are compared with and without regard to case; the stricter result counts.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class WorkspaceAccess:
     """Answers for paths below the workspace. The nearest entry above a path decides."""
 
     def __init__(self, entries: Iterable[AccessRule]) -> None:
-        """Of several entries for a path the last one holds."""
+        """Of several entries for a path, the last one counts."""
         exact = {tuple(each.path.split("/")) if each.path else (): each for each in entries}
         folded: dict[Parts, AccessRule] = {}
         for parts, each in exact.items():
@@ -45,7 +44,7 @@ class WorkspaceAccess:
         return all(each.read for each in self._deciding(parts))
 
     def writes(self, parts: Parts) -> bool:
-        """Whether the sandbox may write a path, and that is the host's."""
+        """Whether the sandbox may write a path, and the path is one of the host."""
         return all(each.write for each in self._deciding(parts))
 
     def reads_all(self, parts: Parts) -> bool:
@@ -64,7 +63,7 @@ def _fold_parts(parts: Parts) -> Parts:
 
 
 ALL = WorkspaceAccess([AccessRule("", read=True, write=True)])
-"""For what the bridge does on its own account."""
+"""The access for the bridge's own work."""
 
 
 def entries(policy: ResolvedPolicy, project: str) -> Iterator[AccessRule]:
@@ -78,5 +77,5 @@ def entries(policy: ResolvedPolicy, project: str) -> Iterator[AccessRule]:
 
 
 def _access_rule(path: str, rule: PathRule) -> AccessRule:
-    """What the sandbox has for itself is not the host's, and so neither read nor written here."""
+    """Private directories of the sandbox are not the host's, so they are neither read nor written here."""
     return AccessRule(path, read=rule.readable and not rule.private, write=rule.writable and not rule.private)

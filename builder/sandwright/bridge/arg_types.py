@@ -1,8 +1,7 @@
-"""What values of options and operands may be: each kind a rule that a text keeps or not.
+"""The kinds of values of options and operands, each with a rule for its text.
 
-The rules are narrow on purpose. A value never begins with `-`, except texts, which only ever stand behind
-their option's `=`; none holds a NUL; nothing that a program would take for a file, a command or an address of
-its own passes for a word.
+The rules are narrow on purpose. No value begins with `-`, except texts, which always follow their option's
+`=`. No value contains a NUL. A word never looks like a file, a command or an address to a program.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ the workspace, which the program gets as an open descriptor; `-` is standard inp
 GitHub's search within one repository."""
 
 MAX_TEXT = 128 * 1024
-"""Bytes of one value: what Linux takes as one argument (MAX_ARG_STRLEN)."""
+"""The most bytes of one value: the limit of Linux for one argument (MAX_ARG_STRLEN)."""
 
 _RULES: dict[str, tuple[re.Pattern[str], str]] = {
     kind: (re.compile(rule), words)
@@ -49,7 +48,8 @@ _RULES: dict[str, tuple[re.Pattern[str], str]] = {
     )
 }
 _WIDER = re.compile(r"(?i:\b(?:repo|repository|org|user|owner|enterprise)\s*:)|\bOR\b|[()]")
-"""Qualifiers that GitHub adds to the repository's own, and operators that set it aside."""
+"""Qualifiers of GitHub that extend a search beyond the repository, and operators that disable its
+restriction."""
 
 _REF = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./+#@%=,!-]{0,249}")
 _COMPONENT_FAULT = re.compile(r"\.\.|//|/\.|@\{|\.lock(?:/|$)|[./]$|^@$")
@@ -63,7 +63,7 @@ class WorkspaceFile:
 
 
 def value_fault(kind: Kind, text: str) -> str:  # noqa: PLR0911 - a row for each kind
-    """Why a text is no value of a kind; empty when it is one."""
+    """Why a text is not a value of a kind; empty if it is one."""
     if "\0" in text:
         return "holds a NUL"
     if len(text.encode("utf-8", "surrogateescape")) > MAX_TEXT:

@@ -1,10 +1,10 @@
 """The bridge's log of calls: a JSON object on a line for each thing that happened, without secrets.
 
 Fields of every line: `time` (UTC, ISO 8601), `session`, `event` and `call` (a number of this session's).
-Events: `start` and `stop` of the bridge; `peer`, a connection that was turned away unread; `protocol`, one
-that was ended since it didn't keep to the protocol; `refused`, a call that the policy doesn't let through;
-`call`, one that was run, written when it has ended. With `signed` it was a signature: of what, and with which
-`key`, by its fingerprint.
+Events: `start` and `stop` of the bridge; `peer`, a connection that was closed unread; `protocol`, one that
+was closed because it violated the protocol; `refused`, a call that the policy refuses; `call`, one that was
+run, written after its end. A line with `signed` is about a signature: it has the kind of object, and the
+fingerprint of the `key`.
 """
 
 from __future__ import annotations
@@ -21,18 +21,19 @@ from sandwright.bridge.secret import MASK
 MAX_WORD = 256
 MAX_WORDS = 64
 MAX_BYTES = 64 << 20
-"""For one session. At this size no more programs run: each call must be logged, in a bounded log."""
+"""The most bytes for one session. At this size no more programs run: each call must be logged, in a bounded
+log."""
 
 
 class Full(Exception):
-    """The log of a session has all that it may have."""
+    """The log of a session has reached its limit."""
 
 
 class Audit:
     """Appends lines to a file that only its owner reads. Lines of several threads don't mix."""
 
     def __init__(self, path: Path, session: str, secrets: Iterable[str]) -> None:
-        """`secrets` are masked wherever they'd stand."""
+        """`secrets` are masked in all fields."""
         path.parent.mkdir(parents=True, exist_ok=True)
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         self._session = session
@@ -46,7 +47,7 @@ class Audit:
             raise Full
 
     def write(self, event: str, **fields: object) -> None:
-        """Write a line, while there is room. Fields that are None are left out."""
+        """Write a line, if there is room. Fields that are None are left out."""
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
         present = {name: value for name, value in fields.items() if value is not None}
         text = json.dumps({"time": now, "session": self._session, "event": event, **present})
@@ -58,13 +59,13 @@ class Audit:
                 os.write(self._fd, line)
 
     def masked(self, text: str) -> str:
-        """A text from the sandbox as it may be written: no secret in it, and not too long."""
+        """A text from the sandbox for the log: with masked secrets, and cut to a limit."""
         for secret in self._secrets:
             text = text.replace(secret, MASK.decode())
         return text if len(text) <= MAX_WORD else f"{text[:MAX_WORD]}… ({len(text)} characters)"
 
     def words(self, words: Iterable[str]) -> list[str]:
-        """Arguments as they may be written."""
+        """Arguments for the log."""
         present = [self.masked(word) for word in words]
         return (
             present if len(present) <= MAX_WORDS else [*present[:MAX_WORDS], f"… ({len(present)} arguments)"]

@@ -1,4 +1,4 @@
-"""One call of a shim from its first byte to its last: who asks, for what, whether it may, what came of it."""
+"""Handles one call of a shim, from its first byte to its last: peer, request, decision, result."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from sandwright.bridge.workspace import OpenWorkspace, descriptor_path
 from sandwright.errors import CommandFailed, ToolMissing
 
 REFUSED, NO_PROGRAM, NO_BRIDGE, OUT_OF_TIME = 126, 127, 125, 124
-"""What a shim exits with when the program didn't run to its end: as the shell and timeout(1) have it."""
+"""The exit status of a shim if the program did not run to its end, as of the shell and timeout(1)."""
 
 _WHY = {
     "time": (OUT_OF_TIME, "the time limit of a call was reached, and the program was ended"),
@@ -45,7 +45,7 @@ _WHY = {
 
 @dataclass(frozen=True)
 class Context:
-    """What all calls of a bridge share."""
+    """The data that all calls of a bridge share."""
 
     configuration: Configuration
     workspace: OpenWorkspace
@@ -57,7 +57,7 @@ class Context:
     stop: int
     """A descriptor that becomes readable when the bridge ends."""
     slots: threading.BoundedSemaphore
-    """Held while a program runs; the rest wait."""
+    """Acquired while a program runs; further calls wait."""
 
     @property
     def secrets(self) -> tuple[bytes, ...]:
@@ -67,8 +67,8 @@ class Context:
 
 
 @dataclass
-class _Asked:
-    """A call that was understood, on its connection. `parts`: its directory below the workspace."""
+class _DecidedCall:
+    """A call that was parsed, on its connection. `parts`: its directory below the workspace."""
 
     connection: socket.socket
     reader: frames.FrameReader
@@ -80,7 +80,7 @@ class _Asked:
 
 @dataclass
 class _Prepared:
-    """The program to start. Of the sandbox it contains only text that a grammar accepted."""
+    """The program to start. Its only text from the sandbox is text that a grammar accepted."""
 
     argv: list[str]
     environment: dict[str, str]
@@ -91,7 +91,7 @@ class _Prepared:
 
 
 def serve_call(connection: socket.socket, number: int, context: Context) -> None:
-    """Answer one connection, whatever comes over it. It is closed by the caller."""
+    """Answer one connection, whatever arrives. The caller closes it."""
     limits = context.configuration.limits
     started = time.monotonic()
     event: dict[str, object] = {"call": number}
@@ -113,23 +113,27 @@ def serve_call(connection: socket.socket, number: int, context: Context) -> None
             with context.slots:
                 answer = context.signer.answer(connection, reader, request)
             context.audit.write("call", signed=answer.signed, key=answer.key, status=0, **event)
-            _last_word(connection, answer.frames)
+            _send_final_frame(connection, answer.frames)
             return
-        call, parts = _understood(request, context)
+        call, parts = _decided_call(request, context)
         with context.slots:
-            _run_call(_Asked(connection, reader, call, parts, started + limits.call_seconds, event), context)
+            _run_call(
+                _DecidedCall(connection, reader, call, parts, started + limits.call_seconds, event), context
+            )
     except Refused as refusal:
         context.audit.write("refused", why=context.audit.masked(str(refusal)), **event)
-        _last_word(connection, frames.encode_refusal(REFUSED, str(refusal)))
+        _send_final_frame(connection, frames.encode_refusal(REFUSED, str(refusal)))
     except ProtocolError as error:
         context.audit.write("protocol", why=str(error), **event)
-        _last_word(connection, frames.encode_refusal(NO_BRIDGE, f"not the bridge's protocol: {error}"))
+        _send_final_frame(connection, frames.encode_refusal(NO_BRIDGE, f"not the bridge's protocol: {error}"))
     except Full:
         why = "the log of this session is full, and what is not written down is not run; begin another"
-        _last_word(connection, frames.encode_refusal(NO_BRIDGE, why))
+        _send_final_frame(connection, frames.encode_refusal(NO_BRIDGE, why))
     except (ToolMissing, CommandFailed, OSError) as error:
         context.audit.write("failed", why=context.audit.masked(str(error)), **event)
-        _last_word(connection, frames.encode_refusal(NO_BRIDGE, "the bridge could not run this; see its log"))
+        _send_final_frame(
+            connection, frames.encode_refusal(NO_BRIDGE, "the bridge could not run this; see its log")
+        )
 
 
 def _read_call(connection: socket.socket, reader: frames.FrameReader, deadline: float) -> frames.CallRequest:
@@ -160,7 +164,7 @@ def _decode_request(frame: Frame, reader: frames.FrameReader) -> frames.CallRequ
 
 
 def _peer_fault(connection: socket.socket, uids: tuple[int, ...]) -> str:
-    """Why a connection is not one of the sandbox's. What comes over its own loopback is."""
+    """Why a connection is not from the sandbox; one over the sandbox's loopback always is."""
     if connection.family != socket.AF_UNIX:
         return ""
     if hasattr(socket, "SO_PEERCRED"):
@@ -172,8 +176,8 @@ def _peer_fault(connection: socket.socket, uids: tuple[int, ...]) -> str:
     return "" if uid in uids else f"uid {uid}"
 
 
-def _understood(request: frames.CallRequest, context: Context) -> tuple[AllowedCall, tuple[str, ...]]:
-    """The call, and its directory below the workspace. Raise Refused for what isn't let through."""
+def _decided_call(request: frames.CallRequest, context: Context) -> tuple[AllowedCall, tuple[str, ...]]:
+    """Parse a call; give it with its directory below the workspace. Raise Refused if it is not allowed."""
     try:
         program = request.program.decode("ascii")
         arguments = [word.decode() for word in request.arguments]
@@ -186,8 +190,8 @@ def _understood(request: frames.CallRequest, context: Context) -> tuple[AllowedC
     return grammar.parse(arguments), context.workspace.relative(directory)
 
 
-def _run_call(requested: _Asked, context: Context) -> None:
-    """Run the program and answer with how it ended; tidying up is not waited for."""
+def _run_call(requested: _DecidedCall, context: Context) -> None:
+    """Run the program and answer with its end; the answer does not wait for the cleanup."""
     began = time.monotonic()
     with (
         TemporaryDirectory(prefix="call-", dir=context.configuration.private) as scratch,
@@ -204,15 +208,17 @@ def _run_call(requested: _Asked, context: Context) -> None:
             }  # fmt: skip
             context.audit.write("call", **requested.event)
             if pump.why == "exit":
-                _last_word(requested.connection, frames.encode_exit(status))
+                _send_final_frame(requested.connection, frames.encode_exit(status))
             elif pump.why != "gone":
-                _last_word(requested.connection, frames.encode_refusal(*_WHY[pump.why]))
+                _send_final_frame(requested.connection, frames.encode_refusal(*_WHY[pump.why]))
 
 
-def _prepared(requested: _Asked, scratch: Path, files: contextlib.ExitStack, context: Context) -> _Prepared:
+def _prepared(
+    requested: _DecidedCall, scratch: Path, files: contextlib.ExitStack, context: Context
+) -> _Prepared:
     """The command line, environment and directory of a call. Files that it names are opened here.
 
-    Nothing runs in the workspace: a program does much that its directory tells it.
+    Nothing runs in the workspace, because files in its directory can control a program.
     """
     call, parts = requested.call, requested.parts
     program = context.configuration.programs[call.program]
@@ -251,8 +257,10 @@ def _deliver_job(job: Job, context: Context) -> None:
 
 
 @contextlib.contextmanager
-def _start_program(requested: _Asked, prepared: _Prepared, context: Context) -> Iterator[tuple[Pump, int]]:
-    """Run a prepared program under a pump, and give that and its status. What it left behind ends with it."""
+def _start_program(
+    requested: _DecidedCall, prepared: _Prepared, context: Context
+) -> Iterator[tuple[Pump, int]]:
+    """Run a prepared program under a pump; give the pump and the status. Leftover children are ended, too."""
     limits, children = context.configuration.limits, context.children
     with contextlib.ExitStack() as stack:
         pipes, theirs = _pipes(reads_input=requested.call.reads_input)
@@ -287,7 +295,7 @@ def _start_program(requested: _Asked, prepared: _Prepared, context: Context) -> 
 
 
 def _end_program(pid: int, grace: float) -> None:
-    """Have a program end: by asking, after a while by force. It isn't reaped here, so the pid is its own."""
+    """End a program: by SIGTERM, after a while by SIGKILL. It isn't reaped here, so its pid is not reused."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGTERM)
         until = time.monotonic() + grace
@@ -299,7 +307,7 @@ def _end_program(pid: int, grace: float) -> None:
 
 
 def _pipes(*, reads_input: bool) -> tuple[Pipes, tuple[int, int, int]]:
-    """Our ends of a program's streams, and its own."""
+    """The pipes of a program's streams: our ends, and its ends."""
     if reads_input:
         stdin_theirs, stdin = os.pipe()
     else:
@@ -309,7 +317,7 @@ def _pipes(*, reads_input: bool) -> tuple[Pipes, tuple[int, int, int]]:
     return Pipes(stdin, stdout, stderr), (stdin_theirs, stdout_theirs, stderr_theirs)
 
 
-def _last_word(connection: socket.socket, frame: bytes) -> None:
+def _send_final_frame(connection: socket.socket, frame: bytes) -> None:
     """Send a last frame, if the client still listens. Don't wait long for a client that doesn't read."""
     with contextlib.suppress(OSError):
         connection.settimeout(5)

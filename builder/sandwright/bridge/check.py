@@ -1,4 +1,4 @@
-"""What the bridge says to a call, asked without a bridge: by the functions that it uses itself."""
+"""Decides a call as the bridge would, without a bridge, by the same functions."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from sandwright.policy.resolved import ResolvedPolicy
 def decide_call(
     policy: ResolvedPolicy, grammars: Mapping[str, Grammar], words: Sequence[str], directory: Path
 ) -> list[str]:
-    """The words that the program is given for a call in a directory; files as `<path>`.
+    """The arguments that the program would get for a call in a directory; files as `<path>`.
 
-    A directory outside of the project stands for the project. Nothing is run but git, to read remotes from a
-    copy of a repository's configuration. Raise Refused for what the bridge refuses.
+    A directory outside of the project counts as the project. Only git is run, to read remotes from a copy of
+    a repository's configuration. Raise Refused if the bridge would refuse.
     """
     if words[0] not in grammars:
         raise Refused(f"the policy names no shim {words[0]}")

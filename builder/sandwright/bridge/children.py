@@ -1,4 +1,4 @@
-"""The programs of all calls: started under a lock, and everything that they leave behind is ended.
+"""Tracks the programs of all calls: starts them under a lock, and ends every process that they leave behind.
 
 On Linux the bridge is a *subreaper* (prctl(2)): what a program starts and leaves behind becomes the bridge's
 child, in any session or group. A child that the bridge didn't start is such a leftover: the bridge kills it
@@ -22,10 +22,10 @@ _SET_CHILD_SUBREAPER = 36
 
 
 class Children:
-    """Knows which children are a call's own."""
+    """Distinguishes the programs of calls from leftover children."""
 
     def __init__(self) -> None:
-        """Become a subreaper, where there is such a thing."""
+        """Become a subreaper, on systems that have them."""
         self._known: set[int] = set()
         self._working = 0
         self._lock = threading.Lock()
@@ -39,7 +39,7 @@ class Children:
 
     @contextlib.contextmanager
     def working(self) -> Iterator[None]:
-        """Start programs of the bridge's own in here; nothing is swept meanwhile."""
+        """Start programs for the bridge itself in this block; leftovers are not killed meanwhile."""
         with self._lock:
             self._working += 1
         try:
@@ -50,13 +50,13 @@ class Children:
                 self._kill_strangers()
 
     def ended(self, pid: int) -> None:
-        """A call's own program was waited for. End what it has left behind."""
+        """Note that a call's program was waited for, and end the processes that it left behind."""
         with self._lock:
             self._known.discard(pid)
             self._kill_strangers()
 
     def end_all(self) -> None:
-        """The bridge ends: end every program, also those of work that goes on."""
+        """End every program at the bridge's end, also those of unfinished work."""
         with self._lock:
             self._known.clear()
             self._working = 0
@@ -80,7 +80,7 @@ class Children:
 
 
 def _same_session(pid: int, leaders: set[int]) -> bool:
-    """Whether a process still belongs to a call that goes on."""
+    """Whether a process belongs to a running call."""
     with contextlib.suppress(ProcessLookupError):
         return os.getsid(pid) in leaders
     return False

@@ -1,6 +1,6 @@
 """The bridge process' configuration, which it reads as one JSON text from a pipe when it starts.
 
-It holds the secrets, so it never stands in arguments, in an environment or in a file.
+It contains the secrets, so it is never in arguments, an environment or a file.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SESSION_MARK = "SANDWRIGHT_BRIDGE"
 
 @dataclass(frozen=True)
 class CallLimits:
-    """What calls may take. Seconds and bytes."""
+    """The limits of calls, in seconds and bytes."""
 
     call_seconds: float = 600.0
     """For a whole call. Then the program is ended, and the shim exits with 124."""
@@ -33,13 +33,13 @@ class CallLimits:
     """Of standard input."""
 
     calls: int = 128
-    """Calls at once; more wait."""
+    """Concurrent calls; further ones wait."""
 
     connections: int = 512
-    """Connections at once; more are turned away."""
+    """Concurrent connections; further ones are closed."""
 
     greeting_seconds: float = 10.0
-    """From the connection until the call is there as a whole."""
+    """From the connection until the whole call has arrived."""
 
     grace_seconds: float = 2.0
     """Between telling a program to end and killing it."""
@@ -56,12 +56,12 @@ class ShimProgram:
 
 @dataclass(frozen=True)
 class CommitKey:
-    """A key that signs, on the host.
+    """A signing key on the host. `written` is the key as the policy spells it.
 
-    `written` is the key as the policy spells it. `path` is the program that signs with it, `program` the name
-    of its shim. `public` is the key as it stands
-    in a file `.pub` without its comment, or a fingerprint of gpg's; `names` how a call may name it. `file` is
-    that of the private key, empty for one in an agent. `variables` are the host's, by which agents are found.
+    `path` is the program that signs with it, `program` the name of its shim. `public` is the key as in a
+    `.pub` file without its comment, or a fingerprint of gpg; a call may use any of `names` for it. `file` is
+    that of the private key, empty for one in an agent. `variables` are those of the host by which agents are
+    found.
     """
 
     written: str
@@ -75,14 +75,14 @@ class CommitKey:
 
 @dataclass(frozen=True)
 class Configuration:
-    """What one bridge is for.
+    """The configuration of one bridge.
 
-    `public` is what the sandbox sees: the shims and the socket. `private`, beside it, is the bridge's; the
-    directory above both goes when the bridge ends. `audit` is the file that gets a line for each call. `uids`
-    may connect. `environment` are the host's variables that programs may get. `repositories`
-    are those with known remotes. `access` are the policy's rules for the workspace. `loopback`: the sandbox
-    has another network, so this machine's loopback addresses are separate. `restricting`: see
-    `RestrictedGit`.
+    `public` is the directory that the sandbox sees, with the shims and the socket. `private`, beside it, is
+    the bridge's; the directory above both goes when the bridge ends. `audit` is the file that gets a line for
+    each call. `uids` may connect. `environment` are the host's variables that programs may get.
+    `repositories` are those with known remotes. `access` are the policy's rules for the workspace.
+    `loopback`: the sandbox has another network, so this machine's loopback addresses are separate.
+    `restricting`: see `RestrictedGit`.
     """
 
     session: str

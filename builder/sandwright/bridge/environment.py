@@ -1,8 +1,7 @@
-"""The environment of a program on the host: built up from nothing, out of a few variables that do no harm.
+"""The environment of a program on the host: built from nothing, out of a few harmless variables.
 
-Nothing that the sandbox says gets into it. Of the host's environment it takes the names in KEPT; so no
-`GIT_*`, `GH_*`, `LD_*`, `PAGER`, `EDITOR`, `BROWSER` nor the host's own tokens are to be removed: they were
-never there.
+It has no text from the sandbox. From the host's environment it takes only the names in KEPT, so `GIT_*`,
+`GH_*`, `LD_*`, `PAGER`, `EDITOR`, `BROWSER` and the host's tokens are never in it.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ KEPT = (
     "LANG", "LC_ALL", "LC_CTYPE", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR",
     "http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY",
 )  # fmt: skip
-"""How text is written, what the host trusts, and how it reaches the network."""
+"""Variables for the locale, the trusted certificates, and the network proxies."""
 
 _DANGEROUS = re.compile(
     r"PATH|HOME|SHELL|IFS|ENV|TERM|USER|PWD|TMPDIR|BROWSER|.*(?:PAGER|EDITOR|VISUAL|ASKPASS|COMMAND|PROXY)"
@@ -32,10 +31,10 @@ _DANGEROUS = re.compile(
 
 
 def trusted_search_path(environment: Mapping[str, str], writable: Callable[[str], bool]) -> str:
-    """The host's PATH, with the directories alone that no sandbox and no other user writes.
+    """The host's PATH, without directories that a sandbox or another user can write.
 
-    Relative directories are removed, those that this sandbox may write, and those below any project: an
-    earlier sandbox of that project may have written them.
+    It also has no relative directories, and none below any project, which an earlier sandbox of that project
+    may have written.
     """
     parts = environment.get("PATH", "/usr/local/bin:/usr/bin:/bin").split(":")
     return ":".join(
@@ -50,7 +49,7 @@ def _unplanted(directory: str) -> bool:
 
 
 def _is_trusted_directory(directory: str) -> bool:
-    """Whether a directory is this user's or root's, and not to be written by everybody."""
+    """Whether a directory belongs to this user or root, and is not world-writable."""
     try:
         status = Path(directory).stat()
     except OSError:
@@ -59,7 +58,7 @@ def _is_trusted_directory(directory: str) -> bool:
 
 
 def program_environment(environment: Mapping[str, str], *, home: Path) -> dict[str, str]:
-    """What every program gets. `home` is an empty directory of the bridge's own."""
+    """The variables that every program gets. `home` is an empty directory of the bridge."""
     passed = {name: environment[name] for name in KEPT if name in environment}
     variables = {
         "HOME": str(home),
@@ -79,7 +78,7 @@ def program_environment(environment: Mapping[str, str], *, home: Path) -> dict[s
 
 
 def gh_environment(home: Path, repository: str | None) -> dict[str, str]:
-    """What keeps gh from asking, from starting programs and from reading the host's configuration.
+    """Variables that stop gh from asking, starting programs and reading the host's configuration.
 
     gh starts programs that it finds on PATH (git, a pager, a browser, an editor, extensions): there is an
     empty directory on it, and nothing else. With GH_REPO it does not ask git which repository is meant.
@@ -102,7 +101,7 @@ def gh_environment(home: Path, repository: str | None) -> dict[str, str]:
 
 
 def check_secret_names(program: str, names: Iterable[str], allowed: frozenset[str] | None) -> None:
-    """Raise RenderError for a variable that would do more to a program than tell it a secret.
+    """Raise RenderError for a variable that does more to a program than pass a secret.
 
     `allowed` are those that a program with a profile takes; None for other programs.
     """

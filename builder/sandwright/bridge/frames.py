@@ -54,7 +54,7 @@ FROM_SHIM = frozenset({FrameKind.CALL, FrameKind.STDIN, FrameKind.SIGNAL})
 
 
 class ProtocolError(Exception):
-    """What came in is no frame of this protocol. Never leaves the bridge: it ends the connection."""
+    """The data is not a frame of this protocol. The bridge catches it, and closes the connection."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Frame:
 
 @dataclass(frozen=True)
 class CallRequest:
-    """What a CALL asks for: a program by name, where, and with which arguments, as the shim got them."""
+    """The content of a CALL: a program's name, its directory, and its arguments as the shim got them."""
 
     program: bytes
     directory: bytes
@@ -75,15 +75,15 @@ class CallRequest:
 
 
 class FrameReader:
-    """Takes bytes as they come and gives the frames that are complete."""
+    """Parses bytes as they arrive, and gives complete frames."""
 
     def __init__(self, allowed: frozenset[FrameKind] = FROM_SHIM) -> None:
-        """`allowed` are the kinds that may come."""
+        """`allowed` are the accepted kinds."""
         self._allowed = allowed
         self._pending = bytearray()
 
     def feed(self, data: bytes) -> Iterator[Frame]:
-        """Give the frames that `data` completes. Raise ProtocolError for what can't become a frame."""
+        """Give the frames that `data` completes. Raise ProtocolError for data that can't become a frame."""
         self._pending += data
         while len(self._pending) >= _HEADER.size:
             length, number = _HEADER.unpack_from(self._pending)
@@ -105,7 +105,7 @@ class FrameReader:
 
 
 def header(kind: FrameKind, length: int) -> bytes:
-    """What stands before a payload of `length` bytes."""
+    """The header of a payload of `length` bytes."""
     return _HEADER.pack(length, kind)
 
 
@@ -125,17 +125,17 @@ def decode_request(payload: bytes) -> CallRequest:
 
 
 def encode_exit(status: int) -> bytes:
-    """The EXIT of a status as `subprocess` gives it: negative for a signal."""
+    """An EXIT frame for a status of `subprocess`, which is negative for a signal."""
     return encode_frame(FrameKind.EXIT, bytes([1, -status]) if status < 0 else bytes([0, status & 0xFF]))
 
 
 def encode_refusal(status: int, why: str) -> bytes:
-    """A REFUSED frame. `status` is what the shim exits with."""
+    """A REFUSED frame. The shim exits with `status`."""
     return encode_frame(FrameKind.REFUSED, bytes([status]) + why.encode(errors="replace")[:4000])
 
 
 def encode_credit(amount: int) -> bytes:
-    """A CREDIT of so many bytes."""
+    """A CREDIT frame for some bytes."""
     return encode_frame(FrameKind.CREDIT, _LENGTH.pack(amount))
 
 

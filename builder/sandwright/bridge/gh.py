@@ -1,6 +1,6 @@
 """The repositories that gh may name: that of the project's `origin` at the start, and those in the policy.
 
-The token often reaches more than the one repository that the sandbox works on.
+The token often gives access to more than the repository that the sandbox works on.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _OPTIONS = ("--repo", "-R")
 
 
 def check_repositories(call: AllowedCall, origin: str | None, entries: Iterable[ShimCommand]) -> None:
-    """Raise Refused for a call that names another repository than `origin` and the policy's."""
+    """Raise Refused for a call that names a repository other than those."""
     allowed = {each.lower() for each in (*([origin] if origin else []), *_listed_repositories(entries))}
     for name in _named_repositories(call):
         if name.lower() not in allowed:
@@ -33,7 +33,7 @@ def _named_repositories(call: AllowedCall) -> Iterator[str]:
 
 
 def _listed_repositories(entries: Iterable[ShimCommand]) -> Iterator[str]:
-    """What stands behind `--repo`, or `repo view`, in the policy's entries."""
+    """The values of `--repo`, and of `repo view`, in the policy's entries."""
     for entry in entries:
         for before, word in zip(("", *entry.words), entry.words, strict=False):
             option, _, value = word.partition("=")

@@ -1,11 +1,11 @@
 """Runs git on the host for one call: in a repository that is made for the call, with a configuration of ours.
 
-Why nothing of the sandbox's is executed, however its repository looks: git reads the configuration that is
-written here and no other (`GIT_CONFIG_NOSYSTEM`, `GIT_CONFIG_GLOBAL=/dev/null`, a private git directory);
-hooks, attributes and everything else that names a program is looked for in that directory, where there is
-none; the command line is `AllowedCall.words`, from a table without an option that takes a command; the only
-remote is a known one by https, any other transport is off; the environment is built from nothing. From the
-sandbox come only objects, and refs with the plainest names.
+Nothing of the sandbox is executed, whatever its repository contains, for these reasons: git reads the
+configuration that is written here and no other (`GIT_CONFIG_NOSYSTEM`, `GIT_CONFIG_GLOBAL=/dev/null`, a
+private git directory); hooks, attributes and everything else that names a program is looked for in that
+directory, where there is none; the command line is `AllowedCall.words`, from a table without an option that
+takes a command; the only remote is a known one by https, any other transport is off; the environment is built
+from nothing. From the sandbox come only objects, and refs with the plainest names.
 
 Why the secret goes nowhere else: git asks the one credential helper of this configuration, which stands below
 the remote's exact address, and follows no redirects.
@@ -37,10 +37,10 @@ from sandwright.bridge.restricted import RestrictedGit
 from sandwright.bridge.workspace import OpenWorkspace
 
 DEFAULT_USERNAME = "x-access-token"
-"""What GitHub takes beside a token; others take any."""
+"""The user name that GitHub accepts with a token; other servers accept any."""
 
 READERS = 4
-"""Repositories that are read at once: each takes memory for what its lists of refs hold."""
+"""How many repositories are read at once: the list of refs of each takes memory."""
 
 _HELPER = r"""!printf 'username=%s\npassword=%s\n' "$SANDWRIGHT_USERNAME" "$SANDWRIGHT_PASSWORD" #"""
 
@@ -82,7 +82,7 @@ class Git:
         self._reading = threading.BoundedSemaphore(READERS)
 
     def remotes(self, parts: tuple[str, ...]) -> Mapping[str, Remote]:
-        """The remotes by name that were known at the start of the repository of a directory."""
+        """The remotes, by name, that the repository of a directory had at the start."""
         with contextlib.suppress(Refused):
             return self._known.get(find_repository(self._workspace, parts).main, {})
         return {}
@@ -95,9 +95,9 @@ class Git:
         secrets: Mapping[str, str],
         deadline: float,
     ) -> Job:
-        """Make everything ready for a call in a directory. `scratch` is this call's own.
+        """Prepare a call in a directory. `scratch` belongs to this call.
 
-        Raise Refused for what can't be done, or not until `deadline` (monotonic).
+        Raise Refused if that fails, or takes until after `deadline` (monotonic).
         """
         assert call.form is not None
         location, remote, refs = self.understood(call, parts)
@@ -122,7 +122,7 @@ class Git:
     def understood(
         self, call: AllowedCall, parts: tuple[str, ...]
     ) -> tuple[RepositoryLocation | None, Remote, Refs]:
-        """A call's repository, remote and refs. Raise Refused for what can't be done."""
+        """A call's repository, remote and refs. Raise Refused if the call is impossible."""
         assert call.form is not None
         location = self._locate_repository(call, parts)
         remote = self._find_remote(call, location)
@@ -166,7 +166,7 @@ class Git:
         )
 
     def deliver(self, job: Job) -> None:
-        """Bring what came of a call that went well into the sandbox's repository, or raise Refused."""
+        """Write the result of a successful call into the sandbox's repository, or raise Refused."""
         location, repository = job.location, job.repository
         if location is None or self._fixed(location):
             return
@@ -190,7 +190,7 @@ class Git:
         return [*start, *job.words]
 
     def _fixed(self, location: RepositoryLocation) -> str:
-        """What of a repository the sandbox may not write, so that nothing is brought there for it either."""
+        """The paths of a repository that the sandbox may not write: no results are written there either."""
         common, writes = location.common, self._workspace.access.writes
         written = ((*location.git, "FETCH_HEAD"), (*common, "objects", "pack"), (*common, "refs", "remotes"))
         fixed = (parts for parts in (*written, (*common, "refs", "tags")) if not writes(parts))
@@ -226,7 +226,7 @@ def git_with_initial_remotes(
 
 
 def _git_arguments(call: AllowedCall, refs: Refs, remote: Remote) -> list[str]:
-    """The call's words, with the remote by its name in our configuration, and what they leave open said."""
+    """The call's words, with the remote by its name in our configuration, and with explicit defaults."""
     assert call.form is not None
     words = [word for word in call.words() if not isinstance(word, tuple)]
     head = words[: words.index("--") + 1]
@@ -258,7 +258,7 @@ def _make_store(store: Path) -> None:
 
 
 def _make_repository(repository: Path, refs: Refs, remote: Remote) -> None:
-    """A bare repository: the refs as they are, our configuration, and nothing else."""
+    """Make a bare repository with the refs as they are, and our configuration."""
     (repository / "objects").mkdir(parents=True)
     (repository / "refs").mkdir()
     listed = "".join(f"{value} {name}\n" for name, value in sorted(refs.names.items()))
@@ -270,7 +270,7 @@ def _make_repository(repository: Path, refs: Refs, remote: Remote) -> None:
 
 
 def _git_configuration(remote: Remote, *, sha256: bool) -> str:
-    """Git's whole configuration. Values are ours, or matched a rule without quotes or newlines."""
+    """Git's whole configuration. Its values are ours, or match a rule that excludes quotes and newlines."""
     version = "repositoryformatversion = 0"
     if sha256:
         version = "repositoryformatversion = 1\n[extensions]\n\tobjectFormat = sha256\n[core]"
@@ -333,7 +333,7 @@ def _git_configuration(remote: Remote, *, sha256: bool) -> str:
 
 
 def _helper_credentials(secrets: Mapping[str, str], passwords: Iterable[str]) -> dict[str, str]:
-    """The secret under the names that the helper knows. Without one, there is nothing to say."""
+    """The secret, for the credential helper; empty without one."""
     password = next((secrets[name] for name in passwords if name in secrets), "")
     return {
         "SANDWRIGHT_USERNAME": secrets.get(GIT_USERNAME, DEFAULT_USERNAME),

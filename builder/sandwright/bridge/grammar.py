@@ -1,13 +1,13 @@
-"""The argument grammar: which command lines a shim's program is given.
+"""The argument grammar: decides which command lines pass to a shim's program.
 
-A call passes when an entry of `credentials.shims.<program>.allow` covers it and the program's *profile* knows
+A call passes if an entry of `credentials.shims.<program>.allow` covers it, and the program's *profile* knows
 every word of it. An entry is words between blanks: `auth status` covers exactly these arguments; `pr *`
 covers what begins with `pr`. A `*` never means "anything": options that a profile doesn't list are refused,
 and so are abbreviated options, options written together (`-dw`), and options before the sub-command.
 
-What passes is not handed on as it came. `AllowedCall.words` is written anew from what was understood: the
-sub-command, each option by its long name with its value behind `=`, `--`, the operands. So it doesn't matter
-how the program would have read the original.
+A call is not passed on as it came. `AllowedCall.words` is built from the parsed call: the sub-command, each
+option by its long name with its value after `=`, `--`, the operands. So it doesn't matter how the program
+would have parsed the original.
 
 Programs without a profile get the generic grammar: the entry's own words, and for `*` further plain words,
 which begin with a letter or digit and hold nothing but letters, digits and `_.,+-`: no option, no path, no
@@ -27,14 +27,14 @@ MAX_ARGUMENTS = 512
 
 
 class Refused(Exception):
-    """A call that the policy doesn't let through. The message says why, for the person at the shim."""
+    """A call that the policy refuses. The message says why, for the user of the shim."""
 
 
 @dataclass(frozen=True)
 class ShimOption:
-    """An option by its long name, `--state`. A `file` may be `-`, and then the call reads its input.
+    """An option by its long name, `--state`. A `file` may be `-`; then the call reads its input.
 
-    One that is not `passed` may be said, and the program is not given it.
+    An option that is not `passed` is accepted, and the program does not get it.
     """
 
     name: str
@@ -65,7 +65,7 @@ class CommandForm:
 
 @dataclass(frozen=True)
 class AllowedCall:
-    """A command line that passed: what the program is to be given."""
+    """A command line that passed, with the arguments for the program."""
 
     program: str
     form: CommandForm | None
@@ -75,7 +75,7 @@ class AllowedCall:
 
     @property
     def reads_input(self) -> bool:
-        """Whether the program gets the sandbox's input; with a profile, only where that is asked for."""
+        """Whether the program gets the sandbox's input; with a profile, only if the call asks for it."""
         if self.form is None:
             return True
         return any(option.kind == "file" and value == "-" for option, value in self.options)
@@ -85,7 +85,7 @@ class AllowedCall:
         return tuple(value for option, value in self.options if option.name == name)
 
     def words(self) -> tuple[str | tuple[str, WorkspaceFile], ...]:
-        """The arguments. A file is the text that stands before it, and the file."""
+        """The arguments. A file is given as the text before it, and the file."""
         if self.form is None:
             return self.plain
         options = (_option_words(option, value) for option, value in self.options if option.passed)
@@ -108,19 +108,19 @@ class ProgramProfile:
     forms: tuple[CommandForm, ...]
     secrets: frozenset[str]
     never: Mapping[str, str] = field(default_factory=dict)
-    """Sub-commands that are not there on purpose, and why."""
+    """Sub-commands that are left out on purpose, with the reasons."""
 
 
 @dataclass(frozen=True)
 class Grammar:
-    """What one shim lets through: the policy's entries, and the profile of its program, if there is one."""
+    """The calls that one shim allows: the policy's entries, and the profile of its program, if any."""
 
     program: str
     entries: tuple[ShimCommand, ...]
     profile: ProgramProfile | None
 
     def parse(self, arguments: Sequence[str]) -> AllowedCall:
-        """Understand arguments. Raise Refused for those that are not let through."""
+        """Parse arguments. Raise Refused if they are not allowed."""
         if len(arguments) > MAX_ARGUMENTS:
             raise Refused(f"more than {MAX_ARGUMENTS} arguments")
         entries = [entry for entry in self.entries if _allows_words(entry, arguments)]
@@ -151,7 +151,7 @@ class Grammar:
 def compile_grammar(program: str, entries: Sequence[ShimCommand], profile: ProgramProfile | None) -> Grammar:
     """Make a shim's grammar.
 
-    Raise RenderError for an entry that could let nothing through, as its sub-command is not in the profile.
+    Raise RenderError for an entry that can allow nothing, because its sub-command is not in the profile.
     """
     for index, entry in enumerate(entries):
         if profile is not None and not any(_may_match(entry, form) for form in profile.forms):
@@ -213,7 +213,7 @@ def _check_plain_words(checked_from: int, arguments: Sequence[str]) -> Iterator[
 
 
 class _Parsing:
-    """One command line behind its sub-command, as it is understood."""
+    """Parses one command line after its sub-command."""
 
     def __init__(self, program: str, form: CommandForm) -> None:
         self._program = program

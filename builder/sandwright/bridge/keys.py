@@ -1,8 +1,8 @@
-"""The keys of `credentials.signing`, found on the host when the bridge starts; none is ever read by it.
+"""The keys of `credentials.signing`, found on the host when the bridge starts, which reads no private key.
 
 A private key stays where it is: in the host's ssh-agent, in a file without a passphrase, or with gpg-agent.
-What is kept here is the public key, and every signature is checked against it. So a file that is exchanged
-later gives no other key a voice.
+The bridge keeps the public key, and compares every signature with it. So a file that is replaced later cannot
+introduce another key.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def signing_keys(
 ) -> Iterator[CommitKey]:
     """The keys of a policy. Programs are looked for on `path`.
 
-    Raise UsageError for a key that the sandbox could exchange or that can't sign now, HostError for one that
-    can't be read, ToolMissing for a program that isn't there.
+    Raise UsageError for a key that the sandbox could replace or that can't sign now, HostError for one that
+    can't be read, ToolMissing for a missing program.
     """
     variables = {name: environment[name] for name in _ENVIRONMENT if name in environment}
     for text in policy.credentials.signing:
@@ -70,7 +70,7 @@ def fingerprint(public: str) -> str:
 
 
 def parse_public(text: str) -> str | None:
-    """Type and key of a line as it stands in `id_ed25519.pub`; None for anything else, certificates too."""
+    """Type and key of a line of a file such as `id_rsa.pub`; None for anything else, also certificates."""
     found = _PUBLIC.fullmatch(text)
     if found is None or len(text) > MAX_PUBLIC:
         return None
@@ -138,7 +138,7 @@ def _agent_keys(environment: Mapping[str, str], sandbox: Reach) -> list[str]:
 
 
 def _usable_file(private: str, public: str, program: str, environment: Mapping[str, str]) -> str:
-    """The file of a private key that has no passphrase; empty when it isn't one, or of another key."""
+    """The file of a private key without a passphrase; empty if it is none, or belongs to another key."""
     derived = process.run(
         program, "-y", "-P", "", "-f", private, env={**environment, "SSH_ASKPASS_REQUIRE": "never"},
         timeout=20, check=False,

@@ -1,8 +1,8 @@
-"""Takes a repository's objects out of the workspace, as files of the bridge's own; or reads a few of them.
+"""Copies a repository's objects from the workspace into files of the bridge, or reads a few of them.
 
-For a push they are copied as they are: git checks each as it reads it. Of a pack the index is made here, by
-the program that takes packs from the network, and not taken over. Names are those of objects; links are not
-followed, and neither are alternates. The few that a commit or tag names are read where they lie.
+For a push they are copied as they are: git checks each one when it reads it. The index of a pack is not
+copied, but made here, by the program that receives packs from the network. Only files named like objects are
+copied; links and alternates are not followed. The few objects that a commit or tag names are read in place.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ from sandwright.bridge.workspace import OpenWorkspace, open_file
 from sandwright.errors import CommandFailed
 
 MAX_OBJECTS = 16 << 30
-"""Bytes that a bridge copies of objects, of all repositories. Each file counts as a block at least."""
+"""The most bytes of objects that a bridge copies, for all repositories. Each file counts as at least one
+block."""
 
 MAX_READ = 16 << 20
-"""Bytes of all objects that a commit or tag names: more fills the memory."""
+"""The most bytes of all objects that a commit or tag names, which are read into memory."""
 
 READ_SECONDS = 30.0
-"""For reading them."""
+"""Seconds for reading them."""
 
 _FANOUT = re.compile(r"[0-9a-f]{2}")
 _LOOSE = re.compile(r"[0-9a-f]{38}|[0-9a-f]{62}")
@@ -65,7 +66,7 @@ def copy_objects(
 
 
 class Budget:
-    """What may still be copied, by all calls together."""
+    """The bytes that all calls together may still copy."""
 
     def __init__(self, amount: int = MAX_OBJECTS) -> None:
         """`amount` is in bytes."""
@@ -73,7 +74,7 @@ class Budget:
         self._lock = threading.Lock()
 
     def take(self, amount: int) -> None:
-        """Take bytes for a file, before it is copied. Raise Refused when there are not so many."""
+        """Take bytes for a file, before it is copied. Raise Refused if too few are left."""
         amount = max(amount, 4096)
         with self._lock:
             if amount > self._left:
@@ -90,10 +91,10 @@ def read_objects(
 ) -> Mapping[str, tuple[str, bytes]]:
     """Objects of a repository by name: type and content. Those that are not there are left out.
 
-    They are read where they lie, since a copy of a large repository takes minutes. So git may be given
-    anything, and may be made to say anything: the caller compares content and name. `names` have one length,
-    `scratch` is a directory of ours. Raise Refused for more than MAX_READ bytes, and where git fails or takes
-    longer than READ_SECONDS.
+    They are read in place, because a copy of a large repository takes minutes. So the input of git is
+    untrusted, and so is its output: the caller compares content and name. `names` have one length, `scratch`
+    is a directory of ours. Raise Refused for more than MAX_READ bytes, and where git fails or takes longer
+    than READ_SECONDS.
     """
     repository, listed, answer = scratch / "objects", scratch / "names", scratch / "answer"
     _make_empty(repository, sha256=len(names[0]) == 64)
@@ -130,7 +131,7 @@ def _make_empty(repository: Path, *, sha256: bool) -> None:
 
 
 def _split_batch(output: bytes) -> dict[str, tuple[str, bytes]]:
-    """What `git cat-file --batch` prints: a line with name, type and size, then the content and a newline."""
+    """Parse output of `git cat-file --batch`: a line with name, type and size; content; a newline."""
     found: dict[str, tuple[str, bytes]] = {}
     at = 0
     while (end := output.find(b"\n", at)) >= 0:
@@ -173,7 +174,7 @@ def _copy_all(
 
 @contextlib.contextmanager
 def _regular(directory: int, name: str) -> Iterator[int | None]:
-    """A file opened for reading; None if it is not a regular file."""
+    """Open a regular file for reading; give None for any other file."""
     with contextlib.ExitStack() as stack:
         fd = None
         with contextlib.suppress(Refused):

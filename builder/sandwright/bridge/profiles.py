@@ -1,10 +1,10 @@
-"""What the bridge knows of `git` and `gh`: a table for each, and how a line of it is read.
+"""The profiles of `git` and `gh`: a table of allowed calls for each, and the syntax of its lines.
 
 A line is a sub-command, its operands and its options. `<kind>` is an operand, `[<kind>]` one that may be left
 out, `...` behind the last that it may be repeated. `--state/-s:word` is an option with a value of that kind;
-without a kind it is a flag. `!` behind an option says that it, or another one with `!` and the same number,
-must be given; `~` that it is accepted, and not passed on. Options outside the table are refused; `NEVER`
-has the reasons for the common ones.
+without a kind it is a flag. `!` after an option means that it, or another one with `!` and the same number,
+must be given; `~` means that it is accepted, but not passed on. Options outside the table are refused;
+`NEVER` has the reasons for the common ones.
 """
 
 from __future__ import annotations
@@ -27,10 +27,9 @@ push [<remote>] [<refspec>...] --atomic --delete/-d --dry-run/-n --follow-tags -
 fetch [<remote>] [<refspec>...] --no-progress --no-tags --progress --quiet/-q --tags/-t --verbose/-v
 ls-remote [<remote>] [<ref>...] --exit-code --heads --quiet/-q --refs --symref --tags/-t
 """
-"""git's sub-commands that talk to a remote, and so need the secret. All else is the sandbox's own git's.
-
---set-upstream is not passed on: it changes a configuration, which here is not the sandbox's, and git would
-say what isn't so.
+"""git's sub-commands that connect to a remote, and so need the secret. Git inside the sandbox does everything
+else. --set-upstream is not passed on: it would change the configuration of a temporary repository, and git
+would report a change that the sandbox never sees.
 """
 
 _LOCAL = (
@@ -98,8 +97,8 @@ release view [<tag>] --json:fields --repo/-R:repo
 repo view [<repo>] --branch/-b:ref --json:fields
 label list {_LISTED} --search/-S:search
 """
-"""gh's sub-commands that only talk to the service: no local repository, no program, no file but a body's
-text."""
+"""gh's sub-commands that only use the service: no local repository, no program, and no file except for the
+text of a body."""
 
 GH_NEVER: Mapping[str, str] = {
     "alias": "an alias may run a shell command",
@@ -134,11 +133,11 @@ GH_NEVER: Mapping[str, str] = {
 
 ANY_HOSTS_PASSWORDS = ("GIT_TOKEN", "GIT_PASSWORD")
 GIT_PASSWORDS = (*ANY_HOSTS_PASSWORDS, "GH_TOKEN", "GITHUB_TOKEN")
-"""GitHub's tokens go to GitHub and to addresses of the policy, not to any remote that came with a project."""
+"""GitHub's tokens go to GitHub and to addresses of the policy, and not to other remotes of a project."""
 
 GIT_USERNAME = "GIT_USERNAME"
 GIT_SECRETS = frozenset({*GIT_PASSWORDS, GIT_USERNAME})
-"""What a policy may call git's secrets; git itself knows none of these variables."""
+"""The variables that a policy may use for git's secrets; git itself knows none of them."""
 
 
 @cache

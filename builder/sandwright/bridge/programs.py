@@ -1,4 +1,7 @@
-"""The programs behind the shims, and what they get of the host: nothing that the sandbox has a hand in."""
+"""Finds the programs behind the shims, and their variables.
+
+The sandbox must not be able to influence either.
+"""
 
 from __future__ import annotations
 
@@ -20,21 +23,21 @@ from sandwright.policy.resolved import ResolvedPolicy
 
 
 def reach(policy: ResolvedPolicy) -> Reach:
-    """Which paths of the host the sandbox of a policy can read and write."""
+    """The paths of the host that the sandbox of a policy can read and write."""
     return Reach(functools.partial(_reads, policy), functools.partial(_writes, policy))
 
 
 def _writes(policy: ResolvedPolicy, path: str) -> bool:
-    """Whether the sandbox may write a path of the host, by name, where that leads, or a link between."""
+    """Whether the sandbox may write a path of the host: the name, its target, or a link on the way."""
     changes = policy.filesystem.tree.changes_host
     return changes(policy.canonical(path)) or process.real_path(path, changes) is None
 
 
 def _reads(policy: ResolvedPolicy, path: str) -> bool:
-    """Whether the sandbox may read a path of the host, by this name or by that which links lead to.
+    """Whether the sandbox may read a path of the host, by this name or that of its target.
 
-    In a container, a policy's right to read everything means the image; of the host it shows listed paths
-    only.
+    In a container, a policy's right to read everything means the image; only listed paths of the host are
+    visible.
     """
     tree = policy.filesystem.tree
     deciding = (tree.deciding(policy.canonical(name)) for name in {path, str(Path(path).resolve())})
@@ -47,10 +50,10 @@ def _reads(policy: ResolvedPolicy, path: str) -> bool:
 
 
 def kept_always(policy: ResolvedPolicy, path: str) -> bool:
-    """Whether no sandbox of a policy can have written a path of the project, whatever was there before.
+    """Whether no sandbox of a policy can ever have written a path of the project.
 
-    A name in the project itself is protected also while it doesn't exist. Elsewhere only what the policy
-    lists is: a repository is protected from the day on which an index names it.
+    A name in the project itself is protected even while it doesn't exist. Elsewhere only listed paths are: a
+    repository is protected only once an index names it.
     """
     project = policy.canonical(policy.facts.project)
     names = {path, str(Path(path).resolve())}
@@ -64,8 +67,8 @@ def programs(
 ) -> Iterator[tuple[str, ShimProgram]]:
     """The programs behind the shims by name, looked for on `path`, with their secrets.
 
-    Raise RenderError for an entry or a secret that can't be, ToolMissing for a program that isn't there,
-    UsageError for a program that the sandbox can make do what it wants, and what `read_secret` raises.
+    Raise RenderError for an impossible entry or secret, ToolMissing for a missing program, UsageError for a
+    program that the sandbox can control, and the errors of `read_secret`.
     """
     for name, shim in policy.credentials.shims.items():
         profile = profile_of(name)
@@ -79,7 +82,7 @@ def programs(
 
 
 def _find_program(name: str, path: str, sandbox: Reach) -> str:
-    """The file of a shim's program. Raise for one that the sandbox could make do what it wants."""
+    """The file of a shim's program. Raise UsageError for one that the sandbox could control."""
     found = shutil.which(name, path=path)
     if found is None:
         raise ToolMissing(name, "credentials.shims runs it on the host")
@@ -93,7 +96,7 @@ def _find_program(name: str, path: str, sandbox: Reach) -> str:
 
 
 def host_variables(environment: Mapping[str, str], sandbox: Reach) -> dict[str, str]:
-    """The variables of KEPT. Raise UsageError when one of them leads to what the sandbox may write."""
+    """The variables of KEPT. Raise UsageError if one of them names a path that the sandbox may write."""
     found = {name: environment[name] for name in KEPT if name in environment}
     for name in ("SSL_CERT_FILE", "SSL_CERT_DIR"):
         if name in found and sandbox.writes(str(Path(found[name]).absolute())):

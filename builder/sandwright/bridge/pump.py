@@ -1,7 +1,7 @@
-"""Moves bytes between a shim and its program until that has ended, in one thread that waits for all at once.
+"""Moves bytes between a shim and its program until the program ends, in one thread with one poll.
 
-At most one chunk of output is held here; while the shim doesn't take it, the program's pipes fill and it
-waits. Input is only what the shim was granted. So a call takes the same memory whatever passes.
+At most one chunk of output is held here; while the shim doesn't read it, the program's pipes fill and it
+waits. The shim sends only the input that it was granted. So the memory of a call is bounded.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from sandwright.bridge.frames import FrameKind, ProtocolError
 from sandwright.bridge.secret import Redactor
 
 CHUNK = 256 * 1024
-"""Bytes that are read at once; the size of the output pipes too, where the kernel gives it."""
+"""Bytes that are read at once; also the size of the output pipes, if the kernel allows it."""
 
 CREDIT = 256 * 1024
-"""Bytes of input that may be on their way."""
+"""Bytes of input that may be in transit."""
 
 SIGNALS: Mapping[int, signal.Signals] = {
     1: signal.SIGHUP, 2: signal.SIGINT, 3: signal.SIGQUIT,
     10: signal.SIGUSR1, 12: signal.SIGUSR2, 15: signal.SIGTERM,
 }  # fmt: skip
-"""Those that a shim may send on, by their numbers in the protocol."""
+"""The signals that a shim may send, by their numbers in the protocol."""
 
 End = Literal["exit", "time", "output", "input", "gone", "protocol", "stopped"]
 """Why a call ended: by itself, by a limit, or by its shim or the bridge."""
 
 _DRAIN = 0.2
-"""Seconds that output of an ended program's children is waited for."""
+"""Seconds to wait for output of an ended program's children."""
 
 
 @dataclass
@@ -94,7 +94,7 @@ class Pump:
 
     @property
     def redacted(self) -> int:
-        """How often a secret was taken out."""
+        """How often a secret was masked."""
         return sum(redactor.found for redactor in self._redactors.values())
 
     def run(self) -> End:
@@ -153,7 +153,7 @@ class Pump:
             self._move_ready(ready, shim_fd)
 
     def _poll_timeout(self, exit_: int | None) -> float:
-        """Milliseconds until something has to be looked at."""
+        """Milliseconds until the next deadline."""
         remaining = max(0.0, self._deadline - time.monotonic()) * 1000 + 1
         if self._ended_at is not None:
             return min(remaining, 20.0)
@@ -201,7 +201,7 @@ class Pump:
         self._feed()
 
     def _feed(self) -> None:
-        """Write what the program takes of its input, and grant as much again."""
+        """Write as much input as the program reads, and grant as much again."""
         assert self._pipes.stdin is not None
         try:
             written = os.write(self._pipes.stdin, self._input) if self._input else 0
@@ -274,7 +274,7 @@ class Pump:
 
 
 def output_pipe() -> tuple[int, int]:
-    """A pipe for what a program writes, with room for a chunk where the kernel gives it."""
+    """A pipe for a program's output, with room for a chunk if the kernel allows it."""
     read, write = os.pipe()
     if hasattr(fcntl, "F_SETPIPE_SZ"):
         with contextlib.suppress(OSError):  # pipe-user-pages-soft is used up
@@ -283,7 +283,7 @@ def output_pipe() -> tuple[int, int]:
 
 
 def _pidfd(pid: int) -> int | None:
-    """What becomes readable when a process ends; None where there is no such thing (macOS, Linux < 5.3)."""
+    """A descriptor that becomes readable when a process ends; None on macOS and Linux before 5.3."""
     if not hasattr(os, "pidfd_open"):
         return None
     try:

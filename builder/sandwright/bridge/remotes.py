@@ -1,10 +1,10 @@
 """The remotes that git may talk to: those that the workspace's repositories had before the sandbox started.
 
 The secret goes to the address of a remote, so the sandbox must not choose it. The bridge reads the remotes
-once, at its start, and only those of repositories whose configuration the policy keeps the
-sandbox from writing, in this session as in those before (`.git/config` of the project is, by default). That
-of a submodule is protected only once the index names it, and both an earlier sandbox can have written.
-Addresses that stand in the policy's entries (`push https://github.com/acme/app.git *`) are known besides.
+once, at its start, and only those of repositories whose configuration no sandbox of the policy can write, or
+could in earlier sessions. By default that is true for `.git/config` of the project. The configuration of a
+submodule is protected only once the index names it, and an earlier sandbox can have written both. Addresses
+in the policy's entries (`push https://github.com/acme/app.git *`) are allowed, too.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ Known = Mapping[tuple[str, ...], Mapping[str, Remote]]
 
 
 def address(url: str, *, loopback: bool = True) -> str | None:
-    """An address that a secret may be sent to, or None.
+    """The address to which a secret may be sent, or None.
 
-    That is https; http on this machine only, and with `loopback` (a sandbox that shares the host's network
-    could listen at such an address itself). An address with a user or password in it is none. GitHub's ssh
-    addresses become https, as it is the token that is to be used and not a key of the host's.
+    It must use https; http only to this machine, and only with `loopback` (a sandbox that shares the host's
+    network could listen at such an address itself). It must not contain a user or password. GitHub's ssh
+    addresses become https, because the token is used, and not a key of the host.
     """
     if github := _GITHUB.fullmatch(url):
         return f"https://github.com/{github[1]}.git"
@@ -67,7 +67,7 @@ def read_remotes(
 ) -> Known:
     """The remotes of repositories (the parts of their paths below the workspace), as they are now.
 
-    What can't be read has none. `scratch` is an empty directory of the bridge's; `loopback` as for `address`.
+    An unreadable one has none. `scratch` is an empty directory of the bridge's; `loopback` as for `address`.
     """
     found = {}
     for parts in repositories_parts:
@@ -83,7 +83,7 @@ def addresses(words: Iterable[str], *, loopback: bool = True) -> frozenset[str]:
 
 
 def github_repository(remotes: Mapping[str, Remote]) -> str | None:
-    """OWNER/NAME of the remote `origin`, where it is GitHub's."""
+    """OWNER/NAME of the remote `origin`, if it is at GitHub."""
     origin = remotes.get("origin")
     found = re.fullmatch(r"https://github\.com/([^/]+/[^/]+?)(?:\.git)?/?", origin.push) if origin else None
     return found[1] if found else None
@@ -108,7 +108,7 @@ def _read_config(workspace: OpenWorkspace, parts: tuple[str, ...]) -> bytes | No
 
 
 def _remotes(config: bytes, scratch: Path, *, loopback: bool) -> Mapping[str, Remote]:
-    """Have git itself read a copy of the file, without what it includes; reading one runs nothing."""
+    """Let git read a copy of the file, without included files; reading one runs nothing."""
     copy = scratch / "config"
     copy.write_bytes(config)
     listed = process.run(

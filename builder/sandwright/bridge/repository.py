@@ -1,10 +1,9 @@
-"""Reads a repository of the workspace: where it lies, and what its refs say.
+"""Reads the location and the refs of a repository of the workspace.
 
-git runs on the host in a repository that the bridge has made, never in the sandbox's. So there is nothing in
-it that the sandbox wrote but objects and the names of refs: no configuration (and with it no filter, driver,
-alias, `core.*`, `url.*.insteadOf`, `include`, `credential.*`, `remote.*.uploadpack`), no hooks, no
-attributes, no alternates, no promisor, no index and no work tree. The copy can't change while
-git reads it.
+On the host, git runs in a repository that the bridge has made, never in the sandbox's. Its only content from
+the sandbox are objects and the names of refs: no configuration (and with it no filter, driver, alias,
+`core.*`, `url.*.insteadOf`, `include`, `credential.*`, `remote.*.uploadpack`), no hooks, no attributes, no
+alternates, no promisor, no index and no work tree. The copy can't change while git reads it.
 
 `sandwright.bridge.objects` copies the objects.
 """
@@ -36,8 +35,8 @@ MAX_NAMES = 500_000
 """Files in one directory, and in all below `refs`."""
 
 MAX_ALLOCATION = 1 << 30
-"""Bytes that git takes at once. Blobs above core.bigFileThreshold (half of it) it reads piece by piece; only
-an object that was made to fill the memory has more."""
+"""The most bytes that git allocates at once. It streams blobs above core.bigFileThreshold (half of this);
+only an object that was made to exhaust the memory needs more."""
 
 _PACKED = re.compile(rb"^([0-9a-f]{40}(?:[0-9a-f]{24})?) (refs/[!-~]+)$", re.MULTILINE)
 _SHALLOW = re.compile(rb"(?:(?:[0-9a-f]{40}|[0-9a-f]{64})\n)*+")
@@ -46,10 +45,10 @@ _HEX = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 @dataclass(frozen=True)
 class RepositoryLocation:
-    """Where a repository lies, as parts below the workspace.
+    """The location of a repository, as parts below the workspace.
 
-    `root` is the directory that holds `.git`; `git` what belongs to this work tree (HEAD, FETCH_HEAD),
-    `common` what all its work trees share. They differ in linked work trees only.
+    `root` is the directory with `.git`; `git` is the directory for this work tree (HEAD, FETCH_HEAD),
+    `common` the one that all its work trees share. They differ in linked work trees only.
     """
 
     root: tuple[str, ...]
@@ -64,7 +63,7 @@ class RepositoryLocation:
 
 @dataclass(frozen=True)
 class Refs:
-    """What a repository's refs say: HEAD as it is written, and commits by name."""
+    """A repository's refs: HEAD as it is written, and commits by name."""
 
     head: str
     names: Mapping[str, str]
@@ -101,7 +100,7 @@ def find_repository(workspace: OpenWorkspace, parts: tuple[str, ...]) -> Reposit
 
 
 def read_refs(workspace: OpenWorkspace, location: RepositoryLocation) -> Refs:
-    """The refs of a repository. Raise Refused when they are none that git would have written."""
+    """The refs of a repository. Raise Refused if git would not have written them."""
     with workspace.directory(location.git) as fd:
         head = _small(fd, "HEAD").strip()
     names: dict[str, str] = {}
@@ -121,7 +120,7 @@ def read_refs(workspace: OpenWorkspace, location: RepositoryLocation) -> Refs:
 
 
 def names_in(directory: int) -> list[str]:
-    """What lies in a directory. Raise Refused when it is too much."""
+    """The entries of a directory. Raise Refused if there are too many."""
     with os.scandir(directory) as entries:
         names = [entry.name for entry in itertools.islice(entries, MAX_NAMES + 1)]
     if len(names) > MAX_NAMES:
@@ -130,7 +129,10 @@ def names_in(directory: int) -> list[str]:
 
 
 def bare_environment() -> dict[str, str]:
-    """What git needs for work that is all our own: no configuration but the repository's, which is ours."""
+    """The environment of git for the bridge's own work.
+
+    Its only configuration is the repository's, which is ours.
+    """
     mark = {SESSION_MARK: os.environ[SESSION_MARK]} if SESSION_MARK in os.environ else {}
     return {
         **mark,
@@ -174,7 +176,7 @@ def _loose_refs(fd: int, path: str, *, depth: int, counter: Iterator[int]) -> It
 
 
 def _add_ref(names: dict[str, str], name: str, value: str) -> None:
-    """Keep a ref that has a commit's name as its value; symbolic ones (refs/remotes/origin/HEAD) are left."""
+    """Keep a ref whose value is a commit's name; skip symbolic ones (refs/remotes/origin/HEAD)."""
     if name.startswith("refs/") and is_ref(name) and _HEX.fullmatch(value):
         names[name] = value
     if len(names) > MAX_REFS:
@@ -184,7 +186,7 @@ def _add_ref(names: dict[str, str], name: str, value: str) -> None:
 def _linked(
     workspace: OpenWorkspace, base: tuple[str, ...], text: str, *, prefix: str = ""
 ) -> tuple[str, ...]:
-    """Where a file of git's leads to (`gitdir: …`, or `commondir`), if that is in the workspace."""
+    """The target of one of git's files (`gitdir: …`, or `commondir`), if it is in the workspace."""
     if not text.startswith(prefix):
         raise Refused("`.git` is no repository")
     joined = posixpath.join(str(workspace.root), *base, text.removeprefix(prefix).strip())
@@ -198,7 +200,7 @@ def _packed_refs(packed: bytes) -> Iterator[tuple[str, str]]:
 
 
 def _small(directory: int, name: str, *, missing: str | None = None) -> str:
-    """The text of a file of git's that has one line."""
+    """The text of one of git's files that has one line."""
     default = None if missing is None else missing.encode()
     return _read_limited(directory, name, missing=default, most=MAX_LINE).decode(errors="replace")
 

@@ -1,4 +1,4 @@
-"""git on the host, restricted by Landlock and seccomp while it parses what the sandbox and a server wrote."""
+"""Restricts git on the host by Landlock and seccomp while it parses data of the sandbox and a server."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _PROXIES = ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")
 
 @dataclass(frozen=True)
 class RestrictedGit:
-    """How a git starts: `by` are the launcher and the file of the filter, None where there is no Landlock."""
+    """How git is started: `by` are the launcher and the file of the filter, None without Landlock."""
 
     by: tuple[str, str] | None
 
     def local(self, *write: Path, read: tuple[str, ...] = ()) -> tuple[str, ...]:
-        """The words for a git that reads and writes in these directories, and reaches no network."""
+        """The argv of a git that can read and write in these directories, and has no network."""
         git = process.which("git")
         written = tuple(map(str, write))
         return self._argv(git, Restriction(read=read, execute=_readable_programs(git), write=written))
@@ -37,7 +37,7 @@ class RestrictedGit:
     def remote(
         self, git: str, *write: Path, urls: Iterable[str], environment: Mapping[str, str]
     ) -> tuple[str, ...]:
-        """The words for a git that talks to these addresses, by the proxies of its environment."""
+        """The argv of a git that can connect to these addresses, through the proxies of its environment."""
         proxies = (environment[name] for name in _PROXIES if environment.get(name))
         ports = [_port(url) for url in (*urls, *proxies)]
         allowed_ports = [port for port in ports if port is not None]
@@ -54,7 +54,7 @@ class RestrictedGit:
 
 
 def write_restriction(directory: Path) -> tuple[str, str] | None:
-    """The launcher, and the file of the filter, which is written; None where there is no Landlock: macOS."""
+    """Write the filter's file, and give the launcher and this file; None without Landlock (macOS)."""
     if sys.platform != "linux":
         return None
     launcher, seccomp = restricting_launcher(platform.machine())
@@ -70,7 +70,7 @@ def _readable_programs(git: str) -> tuple[str, ...]:
 
 
 def _port(url: str) -> int | None:
-    """The port of an address; None when that can't be said."""
+    """The port of an address; None if it is unknown."""
     try:
         parts = urlsplit(url if "://" in url else f"http://{url}")
         default = 1080 if "://" not in url else _BY_SCHEME.get(parts.scheme)  # curl's for proxies

@@ -1,10 +1,10 @@
-"""Secrets (tokens) of the host: where they come from; how they are masked in what goes back to the sandbox.
+"""Reads secrets (tokens) of the host, and masks them in data that goes back to the sandbox.
 
-A policy names a variable of the host, `${SANDBOX_GH_TOKEN}`. The secret is, in this order: what the command
-in SANDBOX_GH_TOKEN_COMMAND writes (its words as a shell would split them, but without a shell), what stands
-in the file SANDBOX_GH_TOKEN_FILE, or the value of SANDBOX_GH_TOKEN itself. Commands and files are named by
-the host's environment only, never by a policy, which may come with a repository. A file that the sandbox can
-read holds no secret from it, and a command that it can write would be its own: both are refused.
+A policy names a variable of the host, `${SANDBOX_GH_TOKEN}`. The secret is, in this order: the output of the
+command in SANDBOX_GH_TOKEN_COMMAND (split into words as by a shell, but run without one), the content of the
+file SANDBOX_GH_TOKEN_FILE, or the value of SANDBOX_GH_TOKEN. Commands and files are named by the host's
+environment only, never by a policy, which may come with a repository. A file that the sandbox can read, and a
+command that it can write, are refused.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ COMMAND_TIMEOUT = 60.0
 """Seconds; a keyring may ask its owner."""
 
 MIN_LENGTH = 6
-"""Bytes: a shorter secret can't be told from other output."""
+"""Bytes: a shorter secret can't be distinguished from other output."""
 
 MASK = b"[secret]"
 
 _NOT_IN_SECRETS = re.compile(r"[\s\x00-\x1f\x7f\ud800-\udfff]")
-"""White space, control characters, and what stands for bytes that are no UTF-8."""
+"""White space, control characters, and surrogates for bytes that are not UTF-8."""
 
 
 @dataclass(frozen=True)
@@ -43,10 +43,10 @@ class Reach:
 
 
 def read_secret(name: str, environment: Mapping[str, str], sandbox: Reach) -> str:
-    """The secret that a variable of the host stands for. No message repeats it.
+    """The secret that a variable of the host names. It is in no message.
 
-    Raise UsageError when there is none, when it can't be one (empty, short, or with white space inside), or
-    when the sandbox gets at where it comes from; HostError when its file can't be read or its command fails.
+    Raise UsageError if there is none, if it can't be one (empty, short, or with white space inside), or if
+    the sandbox can access its source; HostError if its file can't be read or its command fails.
     """
     command, file = environment.get(f"{name}_COMMAND"), environment.get(f"{name}_FILE")
     if command:
@@ -63,7 +63,7 @@ def read_secret(name: str, environment: Mapping[str, str], sandbox: Reach) -> st
 
 
 def checked_secret(text: str, where: str) -> str:
-    """Text without its line breaks. Raise UsageError where it can't be a secret; `where` it is from."""
+    """Text without its line breaks. Raise UsageError if it can't be a secret; `where` names its source."""
     secret = text.strip("\r\n")
     if len(secret) < MIN_LENGTH or _NOT_IN_SECRETS.search(secret):
         raise UsageError(
@@ -75,12 +75,11 @@ def checked_secret(text: str, where: str) -> str:
 def command_secret(
     command: str | Sequence[str], where: str, environment: Mapping[str, str], sandbox: Reach
 ) -> str:
-    """What a command of the host writes; text is split as a shell would, without one.
+    """The output of a command of the host; the text is split as by a shell, but no shell runs.
 
-    It runs in `/`, and finds other programs where no sandbox writes: many take modules, settings or versions
-    of themselves from the directory in which they start, and that is the project.
-
-    Raise UsageError for no command, and for one that the sandbox may write, HostError where it fails.
+    The command runs in `/`, with a PATH that no sandbox can write: many programs read modules, settings or
+    other versions of themselves from the directory in which they start, and that would be the project. Raise
+    UsageError for an empty command, and for one that the sandbox may write, HostError if it fails.
     """
     try:
         argv = shlex.split(command) if isinstance(command, str) else list(command)
@@ -105,7 +104,10 @@ def command_secret(
 
 
 def file_secret(file: str, where: str, sandbox: Reach) -> str:
-    """The text of a file of the host. Raise UsageError where the sandbox can read it, HostError for none."""
+    """The text of a file of the host.
+
+    Raise UsageError if the sandbox can read it, HostError if it can't be read.
+    """
     path = Path(file).expanduser().absolute()
     try:
         text = path.read_text(encoding="utf-8")
@@ -118,10 +120,10 @@ def file_secret(file: str, where: str, sandbox: Reach) -> str:
 
 
 class Redactor:
-    """Takes the exact secrets out of a stream, wherever it is cut into pieces.
+    """Masks exact secrets in a stream, however it is split into blocks.
 
-    Bytes are held back only while they may be the beginning of a secret. It is a second line of defence: a
-    program that encodes a secret gets it through.
+    Bytes are held back only while they may be the beginning of a secret. It is a second line of defence: an
+    encoded secret passes.
     """
 
     def __init__(self, secrets: Iterable[bytes]) -> None:
@@ -131,7 +133,7 @@ class Redactor:
         self.found = 0
 
     def feed(self, data: bytes) -> bytes:
-        """What can be passed on of the stream so far."""
+        """Give the part of the stream that can be passed on."""
         if not self._secrets:
             return data
         data = self._held + data
@@ -144,13 +146,13 @@ class Redactor:
         return data[: len(data) - held_back]
 
     def end(self) -> bytes:
-        """The rest, when nothing follows."""
+        """Give the rest, at the stream's end."""
         rest, self._held = self._held, b""
         return rest
 
 
 def _beginning(secret: bytes, data: bytes) -> int:
-    """How many bytes at the end of the data are the beginning of a secret."""
+    """How many bytes at the end of the data may begin a secret."""
     tail = data[-len(secret) + 1 :] if len(secret) > 1 else b""
     first = tail.find(secret[:1])
     while first >= 0:

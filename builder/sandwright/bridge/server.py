@@ -1,4 +1,4 @@
-"""The bridge's process: listens, gives each connection a thread, and is gone with its session.
+"""The bridge's process: listens, gives each connection a thread, and ends with its session.
 
 It is started by `sandwright.bridge.serve` with the session's end of a pipe as its standard input: the
 configuration comes over it, and when it ends (the process with the other end has closed it or has died, by
@@ -38,14 +38,15 @@ from sandwright.bridge.workspace import OpenWorkspace, remove
 
 PORT = "port"
 LISTEN = "listen"
-"""Files in the public directory: the port at which a shim finds the bridge on its own loopback, which exists
-once a listener was passed; and the required port, since one number serves all of a bridge's sandboxes."""
+"""Files in the public directory: the port of the bridge on the sandbox's loopback, which exists once a
+listener was passed; and the required port, because all sandboxes of a bridge use one number."""
 
 PORTS = range(49152, 65536)
 """Ports for dynamic use, which are never assigned (RFC 6335, section 6)."""
 
 MAX_OPEN = 16384
-"""Open files: enough for all calls that may be at once. Programs get the same, and some close them all."""
+"""The limit of open files: enough for all concurrent calls. Programs get the same limit, and some close every
+descriptor up to it."""
 
 _STOP_SECONDS = 10.0
 _NETNS_COOKIE = 71
@@ -58,7 +59,7 @@ class Server:
     def __init__(
         self, configuration: Configuration, listener: socket.socket, channel: socket.socket | None
     ) -> None:
-        """`listener` is bound and listens. Over `channel` may come listeners of sandboxes' own."""
+        """`listener` is bound and listens. Sandboxes may pass listeners of their own over `channel`."""
         self._configuration = configuration
         self._selector = selectors.DefaultSelector()
         self._listeners = [listener]
@@ -96,7 +97,7 @@ class Server:
         )  # fmt: skip
 
     def run(self, lifeline: int) -> None:
-        """Serve until the lifeline ends, or SIGTERM or SIGINT comes."""
+        """Serve until the lifeline ends, or SIGTERM or SIGINT arrives."""
         wake_reader, wake_writer = os.pipe()
         os.set_blocking(wake_writer, False)
         signal.set_wakeup_fd(wake_writer, warn_on_full_buffer=False)
@@ -170,7 +171,7 @@ class Server:
         self._threads.discard(thread)
 
     def _take_listener(self) -> None:
-        """Take a listener that `sandwright-enter` has made on its sandbox's loopback; tell the port."""
+        """Accept a listener that `sandwright-enter` made on its sandbox's loopback, and publish its port."""
         channel = self._channel
         assert channel is not None
         try:
@@ -200,7 +201,7 @@ class Server:
                     os.write(answer, bytes([frames.VERSION]))
 
     def _end_calls(self) -> None:
-        """End all calls and leave nothing behind."""
+        """End all calls, and remove everything."""
         for listener in self._listeners:
             listener.close()
         os.write(self._stop_writer, b"x")
@@ -228,7 +229,7 @@ def _write_number(path: Path, number: int) -> None:
 
 
 def _listener_fault(fds: list[int]) -> str:
-    """Why what came is no listener on the loopback of another network than the host's."""
+    """Why a passed descriptor is not a listener on the loopback of a network other than the host's."""
     if len(fds) != 1 or not stat.S_ISSOCK(os.fstat(fds[0]).st_mode):
         return "no socket"
     with socket.socket(fileno=os.dup(fds[0])) as listener:
@@ -244,7 +245,7 @@ def _listener_fault(fds: list[int]) -> str:
 
 
 def _network_cookie(listener: socket.socket) -> bytes:
-    """What tells networks of the kernel from each other."""
+    """The number by which the kernel distinguishes network namespaces."""
     return listener.getsockopt(socket.SOL_SOCKET, _NETNS_COOKIE, 8)
 
 

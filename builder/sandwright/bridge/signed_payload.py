@@ -1,9 +1,9 @@
-"""What may be signed: a commit or a tag as git writes it before it adds the signature, and nothing else.
+"""Parses what may be signed: a commit or a tag as git writes it before it adds the signature, nothing else.
 
 git-commit(1) and git-tag(1) hand their whole object to the program that signs, without `gpgsig`. It is parsed
 more narrowly than Git does: each header once and in Git's order, names of objects that all have one length,
-people as Git writes them, no NUL. Nothing that is signed here can be read as another thing: a certificate of
-`git push --signed`, a file, a message.
+people as Git writes them, no NUL. So a signed text can never be taken for something else, such as a
+certificate of `git push --signed`, a file or a message.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _TAG = re.compile(
     re.DOTALL,
 )
 _SIGNED = re.compile(rb"^-----BEGIN (?:PGP (?:SIGNATURE|MESSAGE)|SIGNED MESSAGE|SSH SIGNATURE)-----", re.M)
-"""Where Git lets a tag's text end and its signature begin (gpg-interface.c)."""
+"""The lines at which Git ends a tag's text and begins its signature (gpg-interface.c)."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def _parse_tag(data: bytes) -> SignedPayload:
 
 
 def _payload_fault(data: bytes, expected: tuple[str, ...]) -> str:
-    """Why a text is no commit or tag, as far as its headers show it."""
+    """Why a text is not a commit or tag, by its headers."""
     head = data.partition(b"\n\n")[0].decode(errors="replace")
     names = [line.partition(" ")[0] for line in head.split("\n") if not line.startswith(" ")]
     if names[:1] != [expected[0]]:

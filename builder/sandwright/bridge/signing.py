@@ -1,10 +1,10 @@
 """Signs commits and tags on the host, with the keys of `credentials.signing`.
 
-Git inside starts the shim in the place of ssh-keygen or gpg. The shim sends the text that is to be signed,
-and so the bridge knows what it signs: a filter in front of an ssh-agent would see a hash only. The
-text must be a commit or tag (`sandwright.bridge.signed_payload`), the objects that it names must be in this
-repository, and the key must be listed. Then the host's own program signs it, with words from here alone, and
-the key that stands in the signature is compared with the one that was meant.
+Git inside starts the shim in the place of ssh-keygen or gpg. The shim sends the text that is to be signed, so
+the bridge knows what it signs: a filter in front of an ssh-agent would see only a hash. The text must be a
+commit or tag (`sandwright.bridge.signed_payload`), the objects that it names must be in this repository, and
+the key must be listed. Then the host's program signs it, with arguments of the bridge only, and the key in
+the signature is compared with the requested one.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from sandwright.bridge.workspace import OpenWorkspace
 from sandwright.errors import CommandFailed
 
 SIGN_SECONDS = 120.0
-"""For the program that signs: its owner may have to touch a key or to type a passphrase."""
+"""Seconds for the program that signs: its owner may have to touch a key or to type a passphrase."""
 
 _SSH_FORM = "`ssh-keygen -Y sign -n git -f KEY`"
 _ARMOUR = re.compile(
@@ -78,7 +78,7 @@ class CommitSigner:
         return frozenset(each.program for each in self._keys)
 
     def key(self, program: str, arguments: Sequence[str]) -> CommitKey:
-        """The key that a call asks for. Raise Refused for any other key, and any other work."""
+        """The key that a call asks for. Raise Refused for an unlisted key, and for other operations."""
         name = _gpg_name(arguments) if program == GPG else _ssh_name(arguments)
         matches = _is_gpg_name if program == GPG else _is_ssh_name
         keys = [each for each in self._keys if each.program == program]
@@ -97,7 +97,7 @@ class CommitSigner:
         """Sign for a call.
 
         Raise Refused unless the text is a commit or tag of the repository of its directory, for an unlisted
-        key or another operation, and where the host's program doesn't sign; ProtocolError as `read_payload`
+        key or another operation, and if the host's program doesn't sign; ProtocolError as `read_payload`
         does.
         """
         try:
@@ -154,9 +154,9 @@ class CommitSigner:
 
 
 def read_payload(connection: socket.socket, reader: frames.FrameReader, seconds: float) -> bytes:
-    """What a shim sends as its input, to its end. Raise Refused for too much, ProtocolError for other frames.
+    """Read the whole input of a shim, for at most `seconds`.
 
-    `seconds` are what all of it may take.
+    Raise Refused for too much, ProtocolError for other frames.
     """
     until = time.monotonic() + seconds
     data = bytearray()
@@ -185,7 +185,7 @@ def read_payload(connection: socket.socket, reader: frames.FrameReader, seconds:
 
 
 def ended(connection: socket.socket, stop: int) -> Callable[[], bool]:
-    """Whether a shim wants no more, or has gone, or the bridge ends."""
+    """Whether a shim has ended its call or its connection, or the bridge ends."""
     poll = select.poll()
     for fd in (connection.fileno(), stop):
         poll.register(fd, select.POLLIN)
@@ -206,7 +206,7 @@ def check_objects(payload: SignedPayload, found: Mapping[str, tuple[str, bytes]]
 
 
 def check_signature(key: CommitKey, done: process.Result) -> None:
-    """Raise Refused for a signature of another key, or for another purpose: files change meanwhile."""
+    """Raise Refused for a signature of another key, or for another purpose: key files may have changed."""
     if key.program == GPG:
         created = _CREATED.search(done.stderr)
         if created is None or created["key"] not in key.names:
@@ -223,7 +223,10 @@ def check_signature(key: CommitKey, done: process.Result) -> None:
 
 
 def _signature_fields(raw: bytes) -> tuple[bytes, bytes]:
-    """The public key and the namespace of a signature (PROTOCOL.sshsig). Raise struct.error for no such."""
+    """The public key and the namespace of a signature (PROTOCOL.sshsig).
+
+    Raise struct.error if it is malformed.
+    """
     if raw[:10] != b"SSHSIG\0\0\0\1":
         raise struct.error
     (length,) = struct.unpack_from(">I", raw, 10)
@@ -232,7 +235,7 @@ def _signature_fields(raw: bytes) -> tuple[bytes, bytes]:
 
 
 def _ssh_name(arguments: Sequence[str]) -> str:
-    """The key in ssh-keygen's arguments. -U says that the key is an agent's, which is so in any case."""
+    """The key in ssh-keygen's arguments. -U means that the key is in an agent, which is true in any case."""
     values: dict[str, str] = {}
     rest = [word for word in arguments if word != "-U"]
     for option, value in zip(rest[::2], [*rest[1::2], ""], strict=False):
@@ -273,6 +276,6 @@ def _why_unsigned(key: CommitKey, error: CommandFailed) -> str:
 
 
 def _status_lines(key: CommitKey, done: process.Result) -> bytes:
-    """What Git looks for in gpg's messages."""
+    """The lines that Git expects among gpg's messages."""
     created = _CREATED.search(done.stderr) if key.program == GPG else None
     return f"\n{created[0]}\n".encode("ascii") if created else b""

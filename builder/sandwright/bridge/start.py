@@ -50,11 +50,11 @@ _MAX_SOCKET_PATH = 103
 
 @dataclass(frozen=True)
 class Bridge:
-    """A bridge that runs.
+    """A running bridge.
 
-    `public` is the directory to show inside, read-only and at any path: `bin/` has a shim for each program,
-    which goes first on PATH. `audit` is the log of its calls. `channel` is a descriptor, not inherited by
-    default, over which one sandbox without Unix sockets hands the bridge a listener on its own loopback.
+    `public` is the directory to mount inside, read-only and at any path: `bin/`, which has a shim for each
+    program, goes first on PATH. `audit` is the log of its calls. `channel` is a descriptor, not inherited by
+    default, over which a sandbox without Unix sockets passes the bridge a listener on its loopback.
     """
 
     session: str
@@ -65,17 +65,17 @@ class Bridge:
 
     @property
     def bin(self) -> Path:
-        """Where the shims are."""
+        """The directory of the shims."""
         return self.public / "bin"
 
     @property
     def socket(self) -> Path:
-        """Where the bridge listens."""
+        """The socket at which the bridge listens."""
         return self.public / "socket"
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variable for a rendered launcher that is shell."""
+        """The variable for a rendered launcher that is a shell script."""
         return {SHIMS.name: str(self.public)}
 
 
@@ -98,9 +98,9 @@ def serve(
     the host's); `environment` the host's variables (absent: this process's); `uids` those who may connect
     besides this user.
 
-    Nothing runs yet when it raises: RenderError for an entry or secret that can't be, UsageError for a secret
-    that isn't there or a directory that the sandbox may write, ToolMissing for a program that is not
-    installed, HostError when the bridge doesn't start.
+    If it raises, nothing runs: RenderError for an impossible entry or secret, UsageError for a missing secret
+    or a directory that the sandbox may write, ToolMissing for a program that is not installed, HostError if
+    the bridge doesn't start.
     """
     variables = os.environ if environment is None else environment
     base = (directory or bridges_directory(variables)).resolve()
@@ -137,9 +137,9 @@ def _xdg_directory(environment: Mapping[str, str], variable: str, default: str) 
 
 @contextlib.contextmanager
 def _bridge_directory(base: Path) -> Iterator[tuple[Path, int]]:
-    """The directory of this bridge, and a lock that is held while anybody of it lives.
+    """The directory of this bridge, and a lock that is held while any of its processes lives.
 
-    Removes what dead ones left.
+    Also removes the directories of dead bridges.
     """
     user_dirs.private(str(base))
     sweep_bridges(base)
@@ -165,7 +165,7 @@ def bridges_directory(environment: Mapping[str, str]) -> Path:
 
 
 def stale(base: Path) -> list[Path]:
-    """The directories of bridges that are gone without having removed them."""
+    """The directories of ended bridges that did not remove them."""
     if not (base / "lock").exists():
         return []
     with _hold_file_lock(base / "lock"):
@@ -173,7 +173,7 @@ def stale(base: Path) -> list[Path]:
 
 
 def sweep_bridges(base: Path) -> list[Path]:
-    """Remove the directories of bridges that are gone without having done so, and give their paths."""
+    """Remove the directories of ended bridges that did not do so, and give their paths."""
     if not base.is_dir():
         return []
     with _hold_file_lock(base / "lock"):
@@ -214,7 +214,7 @@ def _hold_file_lock(path: Path, *, wait: bool = True) -> Iterator[None]:
 
 
 def _write_shims(configuration: Configuration, platform: str) -> None:
-    """One program, and a link to it for each name. Raise HostError for a platform without one."""
+    """Write the shim program, and a link to it for each name. Raise HostError for a platform without one."""
     public = configuration.public
     if platform not in SHIM_PROGRAM.platforms:
         raise HostError(f"there is no shim program for {platform}")
@@ -269,7 +269,7 @@ def _start_process(configuration: Configuration, lock: int) -> Iterator[tuple[in
 
 
 def _bind(listener: socket.socket, directory: Path) -> None:
-    """Bind to `socket` in a directory, however long its path is."""
+    """Bind to `socket` in a directory, even if its path is long."""
     if sys.platform != "linux":
         listener.bind(str(directory / "socket"))
         return
@@ -304,7 +304,7 @@ def _wait_for_end(poll: Callable[[], int | None]) -> bool:
 
 
 def _end_marked(session: str) -> None:
-    """Kill what a bridge that is gone has left. Its programs are known by their environment."""
+    """Kill processes that an ended bridge left. They are recognized by their environment."""
     mark = f"{SESSION_MARK}={session}".encode()
     for entry in Path("/proc").glob("[0-9]*/environ"):
         pid = int(entry.parent.name)

@@ -1,8 +1,8 @@
-"""The workspace by descriptors: what a call names is opened step by step, and no step leaves it.
+"""Opens files of the workspace by descriptors: step by step, and no step leaves it.
 
-A path is never resolved as a whole. Each of its parts is opened below the descriptor of the one before, links
-are not followed, and `..` is never asked for. So it doesn't matter what the sandbox renames or replaces by a
-link meanwhile: an open file was in the workspace when it was opened, and is passed on as a descriptor.
+A path is never resolved as a whole. Each of its parts is opened below the descriptor of the one before; links
+are not followed, and `..` is never opened. So renames and new links of the sandbox have no effect: an open
+file was in the workspace when it was opened, and is passed on as a descriptor.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class OpenWorkspace:
     """A directory of the host that the sandbox works in, held open."""
 
     def __init__(self, root: Path, access: WorkspaceAccess = ALL) -> None:
-        """`root` is an existing directory; links on the way to it are followed, now and never again.
+        """`root` is an existing directory; links on the way to it are followed only here.
 
-        `access` is what may be opened in it.
+        `access` decides what may be opened in it.
         """
         self.root = root.resolve(strict=True)
         self.access = access
@@ -53,7 +53,7 @@ class OpenWorkspace:
     def directory(self, parts: tuple[str, ...]) -> Iterator[int]:
         """The descriptor of a directory.
 
-        Raise Refused when it isn't one, when a link is on the way, or when the policy denies it.
+        Raise Refused if it isn't one, if a link is on the way, or if the policy denies it.
         """
         self.check(parts)
         with self._open_directory(parts) as fd:
@@ -75,7 +75,7 @@ class OpenWorkspace:
     def file(self, parts: tuple[str, ...]) -> Iterator[int]:
         """The descriptor of a regular file, for reading.
 
-        Raise Refused for anything else, for links, and for what the policy denies.
+        Raise Refused for other files, for links, and for denied paths.
         """
         if not parts:
             raise Refused("the workspace is no file")
@@ -84,14 +84,14 @@ class OpenWorkspace:
             yield fd
 
     def check(self, parts: tuple[str, ...]) -> None:
-        """Raise Refused for what the policy denies."""
+        """Raise Refused if the policy denies it."""
         if not self.access.reads(parts):
             raise Refused(
                 f"the policy keeps the sandbox from {quote_words(['/'.join(parts) or str(self.root)])}"
             )
 
     def below(self, directory: tuple[str, ...], path: str) -> tuple[str, ...]:
-        """The parts of a path as it is given in a directory. Raise Refused when it leaves the workspace."""
+        """The parts of a path relative to a directory. Raise Refused if it leaves the workspace."""
         return self.relative(path) if path.startswith("/") else (*directory, *_split_path(path))
 
 

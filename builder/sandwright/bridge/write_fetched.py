@@ -1,7 +1,7 @@
-"""Brings what git fetched into the sandbox's repository: packs, refs that changed, FETCH_HEAD.
+"""Writes the result of a fetch into the sandbox's repository: packs, changed refs, FETCH_HEAD.
 
-Every file is made new in a directory that was opened step by step (`sandwright.bridge.workspace`) and put in
-its place by a rename in that same directory, so nothing is ever written through a link, and nothing outside.
+Every file is created in a directory that was opened step by step (`sandwright.bridge.workspace`), and renamed
+within that directory, so that nothing is written through a link, or outside.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sandwright.bridge.repository import RepositoryLocation
 from sandwright.bridge.workspace import OpenWorkspace
 
 DELIVERED = ("refs/remotes/", "refs/tags/")
-"""Which refs are written: those that follow a remote's. A branch of the sandbox's is its own to move."""
+"""The refs that are written: those that follow a remote's. Only the sandbox itself moves its branches."""
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -60,7 +60,7 @@ def deliver_fetch_head(workspace: OpenWorkspace, location: RepositoryLocation, c
 
 
 def _write_ref(common: int, parts: list[str], value: str) -> None:
-    """As git does it: under a lock that is the new file."""
+    """Write a ref as git does: the new file is the lock."""
     with contextlib.ExitStack() as stack:
         fd = common
         for part in parts[:-1]:
@@ -75,7 +75,7 @@ def _write_ref(common: int, parts: list[str], value: str) -> None:
 
 @contextlib.contextmanager
 def _open_subdirectory(fd: int, name: str) -> Iterator[int]:
-    """A directory below one, made where it isn't there."""
+    """Open a directory below another one, and create it if needed."""
     with contextlib.suppress(FileExistsError):
         os.mkdir(name, 0o755, dir_fd=fd)
     try:

@@ -1,4 +1,4 @@
-"""The certificates of one run: of an authority for the hosts of `network.http`, and of each host.
+"""Makes the certificates of one run: of a CA for the hosts of `network.http`, and of each host.
 
 OpenSSL's program makes them (openssl-req(1), 3.0 or newer). The authority may sign for these hosts only. Its
 key is removed before the sandbox starts, the hosts' keys once haproxy has read them.
@@ -42,7 +42,7 @@ def new_authority(directory: Path, hosts: Iterable[str]) -> Iterator[Authority]:
 
 
 class Authority:
-    """What signs the certificates of a run's hosts."""
+    """The CA that signs the certificates of a run's hosts."""
 
     def __init__(self, key: Path, certificate: Path) -> None:
         self._key, self._certificate = key, certificate
@@ -53,7 +53,7 @@ class Authority:
         return self._certificate.read_text()
 
     def certify(self, host: str) -> str:
-        """A new key and certificate of a host, and the authority's, as PEM."""
+        """Make a key and a certificate for a host; give both with the CA's certificate, as PEM."""
         key, certificate = self._key.with_name("host.key"), self._key.with_name("host.pem")
         try:
             _openssl(

@@ -33,7 +33,8 @@ from sandwright.sockets import socket_name
 
 FOLDER = "http"
 TRUST = "trust"
-"""Directories below that of a proxy: what haproxy reads, and what the sandbox believes."""
+"""Directories below that of a proxy: the files that haproxy reads, and the CA certificates that the sandbox
+trusts."""
 
 CONTROL = "control.sock"
 MAPS = ("secrets.map", "placeholders.map")
@@ -47,7 +48,9 @@ class _Started(Protocol):
 
 @dataclass(frozen=True)
 class InspectionSettings:
-    """What the supervisor needs to start it. `opener` is what its connections say (`opening.OpenedHosts`).
+    """The settings with which the supervisor starts it.
+
+    `opener` identifies its connections (`opening.OpenedHosts`).
 
     `filtered` are the hosts with rules about MCP tools; `filter_argv` is the command of the message filter.
     """
@@ -108,7 +111,10 @@ def write_inspection(plan: InspectionPlan, directory: Path, share: Callable[[Pat
 def running_inspection(
     directory: Path, settings: InspectionSettings, out_port: int, patience: float
 ) -> Iterator[tuple[_Started, ...]]:
-    """Haproxy once it answers, and its filter of messages, if it has one. Raise HostError if one fails."""
+    """Start haproxy, and its filter of messages if it has one; yield when both answer.
+
+    Raise HostError if one fails.
+    """
     folder = directory / FOLDER
     with contextlib.ExitStack() as stack:
         names = {f"SW_IN_{number}": f"in-{number}.sock" for number in range(1, settings.sockets + 1)}
@@ -211,7 +217,10 @@ def _await_answer(folder: Path, haproxy: _Started, patience: float) -> None:
 
 
 def await_end_of_connections(folder: Path) -> None:
-    """Wait until a running proxy has no connection, for a second at most. This question counts as none."""
+    """Wait until a running proxy has no connection, for a second at most.
+
+    The connection that asks does not count.
+    """
     until = time.monotonic() + 1
     with contextlib.suppress(OSError):
         while "\nCurrConns: 0\n" not in control(folder, "show info\n") and time.monotonic() < until:
@@ -219,9 +228,9 @@ def await_end_of_connections(folder: Path) -> None:
 
 
 def set_values(folder: Path, file: str, values: Mapping[str, str]) -> None:
-    """Replace the content of one of `MAPS` in a running proxy, all at once; it is in its memory only.
+    """Replace the content of one of `MAPS` in a running proxy, all at once. It is in the proxy's memory only.
 
-    Raise HostError when it does not take it, or a value has a line feed.
+    Raise HostError if the proxy rejects it, or a value has a line feed.
     """
     if any("\n" in value for value in values.values()):
         raise HostError("a value for the proxy has a line feed")
@@ -236,7 +245,7 @@ def set_values(folder: Path, file: str, values: Mapping[str, str]) -> None:
 
 
 def control(folder: Path, command: str) -> str:
-    """The answer of a running proxy to a command. Raise OSError where it is gone."""
+    """Send a command to a running proxy and give its answer. Raise OSError if the proxy has ended."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(5)
         with socket_name(str(folder / CONTROL)) as name:

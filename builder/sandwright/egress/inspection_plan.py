@@ -30,8 +30,8 @@ OLDEST = (2, 6)
 def plan_inspection(policy: ResolvedPolicy, account: SquidAccount | None) -> InspectionPlan | None:
     """The plan for the hosts of `network.http`; None without any.
 
-    Raise ToolMissing without haproxy, HostError for one that is too old, and UsageError where nobody knows
-    which authorities are to be believed.
+    Raise ToolMissing without haproxy, HostError for one that is too old, and UsageError if it is unknown
+    which CA certificates to trust.
     """
     if not policy.network.http:
         return None

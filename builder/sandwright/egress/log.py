@@ -1,4 +1,4 @@
-"""What a proxy decided: its log, read one line at a time."""
+"""Reads the log of a proxy's decisions, one line at a time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sandwright.render.proxyfacts import REASONS
 
 @dataclass(frozen=True)
 class ProxyDecision:
-    """One request: when it ended (seconds since 1970), what was asked for, and what came of it.
+    """One request: when it ended (seconds since 1970), its target, and its result.
 
     `method` is CONNECT for a tunnel. `reason` is one of `sandwright.render.proxyfacts.REASONS` when it was
     refused by a rule, empty when it was let through; `malformed` when it was no request that could be read.
@@ -46,9 +46,9 @@ class ProxyLog:
         self._path, self._at = path, 0
 
     def new(self) -> Iterator[ProxyDecision]:
-        """The decisions since the last look, oldest first; none when there is no log yet.
+        """The decisions since the last call, oldest first; none when there is no log yet.
 
-        Half a line at the end is left for the next look.
+        An incomplete line at the end is left for the next call.
         """
         try:
             with self._path.open("rb") as lines:

@@ -1,9 +1,9 @@
 """The process that reads MCP messages: between haproxy's two sides, for the paths of `mcp` rules.
 
-haproxy has checked the request and sends it here; what passes goes back to haproxy by way of the relay, which
-adds the secret, masks it in the answer, and speaks TLS with the host. The filter never has a secret. Each
-request has a separate connection. Its first line (PROXY protocol) names the host and proves that haproxy
-sent it, because only haproxy knows the line. Two headers report a refusal to haproxy, for its log.
+haproxy has checked the request and sends it here. A message that passes goes through the relay back to
+haproxy, which adds the secret, masks it in the answer, and speaks TLS with the host. The filter never has a
+secret. Each request has a separate connection. Its first line (PROXY protocol) names the host and proves that
+haproxy sent it, because only haproxy knows the line. Two headers report a refusal to haproxy, for its log.
 
 The filter is a separate program, restricted as haproxy is: it can read Python's files, write nothing, and
 connect only to the relay's port. It reads its settings from standard input.
@@ -34,14 +34,14 @@ MAX_ANSWER = strictjson.MAX_BYTES
 """Bytes of a message of a server."""
 
 REASON, TOOL = "x-sandwright-reason", "x-sandwright-tool"
-"""Headers for haproxy's log, which takes them away."""
+"""Headers for haproxy's log. haproxy removes them from the answer."""
 
 _GREETING = 108
 _DROPPED = (
     *("connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"),
     *("content-length", "content-type", "content-encoding", "expect", "accept-encoding", REASON, TOOL),
 )
-"""Headers that speak of one connection, or that are written anew."""
+"""Headers that apply to one connection only, or that the filter writes itself."""
 
 _MIRRORED = ("mcp-method", "mcp-name")
 _JSON = re.compile(r'application/json *(; *charset="?utf-8"?)?', re.IGNORECASE)
@@ -52,16 +52,16 @@ _SMALL = 64 << 10
 """Bytes that each connection may hold of a message that has not ended."""
 
 _LARGE = threading.Semaphore(4)
-"""The connections that may hold more; others wait. The memory is the host's: no sandbox's limit counts it."""
+"""How many connections may hold more; others wait. The limits of the sandbox do not count this memory."""
 
 
 class _Holding(threading.local):
-    """The place of this thread's connection among those that hold much."""
+    """Whether this thread's connection is among those that may hold more."""
 
     _is_large = False
 
     def hold(self, size: int) -> None:
-        """Wait for a place where a message has more bytes than are small; give it back where it has not."""
+        """Wait for a place if the message is larger than `_SMALL`; give the place back otherwise."""
         if size > _SMALL and not self._is_large:
             _LARGE.acquire()
         elif size <= _SMALL and self._is_large:
@@ -210,7 +210,10 @@ def _send_whole(connection: socket.socket, start: str, headers: list[Header], te
 
 
 def _send_answer(connection: socket.socket, server: Wire, host: FilteredHost, target: str, tool: str) -> None:
-    """Send on what of an answer passes. One that is neither JSON nor a stream of events loses its body."""
+    """Send on the part of an answer that passes.
+
+    If it is neither JSON nor a stream of events, its body is removed.
+    """
     head = server.head()
     while head.start.startswith("HTTP/1.1 1") and not head.start.startswith("HTTP/1.1 101"):
         head = server.head()
@@ -237,7 +240,7 @@ def _send_answer(connection: socket.socket, server: Wire, host: FilteredHost, ta
 
 
 def _answered_message(server: Wire, head: Head, host: FilteredHost, target: str, status: int) -> bytes:
-    """What passes of an answer in JSON. Raise WireFault for a success that is no message."""
+    """Give the part that passes of an answer in JSON. Raise WireFault for a success that is not a message."""
     body = bytearray()
     for part in server.body(head, until_end=True):
         body += part
@@ -259,7 +262,7 @@ def _answered_message(server: Wire, head: Head, host: FilteredHost, target: str,
 def _send_events(
     connection: socket.socket, server: Wire, head: Head, host: FilteredHost, target: str
 ) -> None:
-    """Send on what passes of a stream, event by event. Raise WireFault at one that is no message."""
+    """Send on the events of a stream that pass. Raise WireFault at one that is not a message."""
 
     def rewrite(data: bytes) -> bytes | None:
         with _DECIDING:

@@ -1,7 +1,7 @@
 """HTTP/1.1 between haproxy and the filter of MCP messages, as haproxy writes it: one request a connection.
 
-haproxy has read the request and the answer before, and refused what has two readings; what it does not
-write is refused here, too.
+haproxy has parsed the request and the answer before, and has refused ambiguous ones. Everything that haproxy
+would not write itself is refused here.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 MAX_LINE, MAX_HEADERS = 65536, 256
 PATIENCE = 60.0
-"""Seconds in which a request, or the head of one, comes."""
+"""How many seconds a request, or the head of one, may take to arrive."""
 
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _SIZE = re.compile(rb"([0-9A-Fa-f]{1,8})(;.*)?")
@@ -24,7 +24,7 @@ Header = tuple[str, str]
 
 
 class WireFault(Exception):
-    """What came is not what haproxy writes, or it ended too early."""
+    """The data is not as haproxy writes it, or it ended too early."""
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,9 @@
-"""Decides where a connection leads by its first bytes, without taking them: to squid, or an opened host.
+"""Decides by the first bytes of a connection where it leads: to squid, or to an inspected host.
 
-A sandbox asks for a tunnel with CONNECT. To a host of `network.http` the relay answers itself, and leads to
-the proxy that reads requests. Everything else, and everything in doubt, goes to squid as it is, which
-refuses these hosts to the sandbox: what is read here can only choose the stricter way.
+The bytes are only peeked at. A sandbox asks for a tunnel with CONNECT. If the tunnel is to a host of
+`network.http`, the relay answers itself, and connects it to the proxy that reads requests. Everything else,
+and everything in doubt, goes to squid unchanged. squid refuses these hosts to the sandbox, so a mistake here
+can only choose the stricter way.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from typing import Literal
 from sandwright.sockets import socket_name
 
 MAX_HEAD = 8192
-"""Bytes of a request for a tunnel, with its headers; squid takes what is longer."""
+"""Bytes of a request for a tunnel, with its headers; longer ones go to squid."""
 
 MAX_GREETING = 107
 """Bytes of the longest line of the PROXY protocol, version 1."""
 
 PATIENCE = 30.0
-"""Seconds until the first bytes must have said where a connection leads."""
+"""Seconds in which the first bytes must have arrived."""
 
 Address = str | tuple[str, int]
 """The path of a Unix socket, or a host and port of IPv4."""
@@ -57,17 +58,17 @@ class Opened:
 
 @dataclass(frozen=True)
 class OpenedHosts:
-    """The hosts in the order of the proxy's sockets, and what its connections say first.
+    """The hosts in the order of the proxy's sockets, and the greeting of its connections.
 
-    `opener` is the address by which squid knows them (PROXY protocol): random, so that no other process of
-    this machine is taken for the proxy, on either side of it.
+    `opener` is the address by which squid recognizes them (PROXY protocol). It is random, so that no other
+    process of this machine can pass for the proxy, on either side of it.
     """
 
     hosts: tuple[Opened, ...]
     opener: str
 
     def greeting(self, index: int, *, filtered: bool = False) -> bytes:
-        """What a connection to the proxy, or from it, begins with (PROXY protocol, version 1).
+        """The first line of a connection to the proxy, or from it (PROXY protocol, version 1).
 
         `filtered`: from the filter of messages, back to the proxy.
         """
@@ -85,7 +86,7 @@ class Undecided(Exception):
 
 
 Way = Literal["sandbox", "launcher", "proxy"]
-"""Who connects: programs of a sandbox, its launcher for them (which says squid's greeting itself), or the
+"""Who connects: programs of a sandbox, its launcher for them (which sends squid's greeting itself), or the
 proxy that reads requests."""
 
 
@@ -107,9 +108,10 @@ class Opening:
         self._request = b""
 
     def decide(self) -> Upstream:
-        """The destination, once the bytes that say so have come; they are taken where they are only ours.
+        """Give the destination, once the bytes that name it have arrived.
 
-        Raise Undecided before, and OSError where the connection leads nowhere.
+        Bytes that are only for the relay are taken from the socket. Raise Undecided before, and OSError if
+        the connection leads nowhere.
         """
         if self._way == "launcher":
             if not starts_with(peek(self.ends[0]), self._squid.greeting):
@@ -215,9 +217,10 @@ def accepted_head(data: bytes) -> int | None:
 
 
 def starts_with(data: bytes, expected: bytes) -> bool:
-    """Whether `data` begins with a secret. Raise Undecided before as many bytes have come.
+    """Whether `data` begins with a secret. Raise Undecided until as many bytes have arrived.
 
-    An answer to fewer would say whether they are right, and so let anybody find the secret byte by byte.
+    An answer to fewer bytes would reveal whether they are right, so that anybody could find the secret byte
+    by byte.
     """
     if len(data) < len(expected):
         raise Undecided

@@ -1,4 +1,4 @@
-"""What a policy's proxies have in common: what need not be found out again at each start."""
+"""What all starts of a policy's proxy have in common; the render cache keeps it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,19 +6,19 @@ from dataclasses import dataclass, field
 from sandwright.mcp.rules import FilteredHost
 
 AUTHORITIES = "authorities.pem"
-"""The certificates of authorities that the inspecting proxy believes, and those that the sandbox does."""
+"""The CA certificates that the inspecting proxy trusts, and those that the sandbox trusts."""
 
 OUT = "SW-OUT"
-"""What stands in words for the port at which the relay takes connections of the inspecting proxy."""
+"""The placeholder in an argv for the port at which the relay accepts connections of the inspecting proxy."""
 
 
 FILTER = "SW-FILTER"
-"""What stands in words for the port of the filter of MCP messages."""
+"""The placeholder in an argv for the port of the filter of MCP messages."""
 
 
 @dataclass(frozen=True)
 class SquidAccount:
-    """Whom squid runs as, when it is another than the caller."""
+    """The account that squid runs as, if it is not the caller's."""
 
     uid: int
     gid: int
@@ -51,7 +51,7 @@ class InspectionPlan:
 class ProxyPlan:
     """A proxy that can be started, and that the render cache keeps.
 
-    `configuration` is squid's, with what `sandwright.render.proxyfacts` names in it; `pages` are what it
+    `configuration` is squid's, with the placeholders of `sandwright.render.proxyfacts`; `pages` are its
     answers, by name. `command` are the words that start squid restricted (`launcher.restrict`), with what
     `sandwright.render.proxyfacts` names in them; `account` who it is then, `seccomp` its filter in
     hexadecimal. `inspection` is the proxy that reads requests, None without `network.http`.

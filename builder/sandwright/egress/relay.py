@@ -25,7 +25,8 @@ ROUNDS = 16
 """How often a direction moves before others have their turn."""
 
 MAX_CONNECTIONS = 1024
-"""Of all sandboxes of one relay together; what comes beyond is closed. Fewer where descriptors are few."""
+"""Connections of all sandboxes of one relay together; further ones are closed. Fewer if descriptors are
+few."""
 
 _EACH, _OTHERS = 6, 64
 """Descriptors: two sockets and two pipes for a connection, and what this process has open besides."""
@@ -58,7 +59,7 @@ class _Pipes:
 
 
 class _Direction:
-    """What flows one way. It has a pipe only while that holds something."""
+    """One direction of a connection. It has a pipe only while there are bytes in it."""
 
     def __init__(
         self, source: socket.socket, sink: socket.socket, pipes: _Pipes, greeting: bytes = b""
@@ -142,7 +143,7 @@ class _Connection:
 
 
 class Relay:
-    """Any number of listening sockets, and the port on this side's loopback that all lead to.
+    """Connects any number of listening sockets to one port on this side's loopback.
 
     With `opened` hosts, the first bytes of a connection decide whether it leads to the proxy that reads their
     requests instead (`egress.opening`); connections of that proxy become tunnels.
@@ -224,14 +225,14 @@ class Relay:
                 stack.pop_all()
 
     def _watch_opening(self, opening: Opening) -> None:
-        """Wait for more bytes of a connection without a upstream."""
+        """Wait for more bytes of a connection without an upstream."""
         for end in opening.ends:
             if end.fileno() not in self._openings:
                 self._openings[end.fileno()] = opening
                 self._epoll.register(end.fileno(), _EVENTS)
 
     def _lead_on(self, opening: Opening, *, broken: bool) -> None:
-        """Look at the first bytes of a connection, and lead it where they say."""
+        """Read the first bytes of a connection, and connect it to the upstream that they name."""
         if opening.ends[0].fileno() not in self._openings:
             return  # led since
         try:

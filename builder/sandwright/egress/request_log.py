@@ -1,4 +1,4 @@
-"""What an inspecting proxy decided: its log of requests, read while it runs."""
+"""Reads the log of an inspecting proxy's requests while it runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sandwright.documents import strictjson
 LOG = "requests.log"
 
 _HANDSHAKE = "SSL handshake"
-"""What haproxy's errors about a client that gave up have in common, with an alert or without."""
+"""The part that haproxy's errors about a client that gave up have in common, with an alert or without."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,9 @@ class RequestLog:
         self._path, self._at = path, 0
 
     def new(self) -> Iterator[RequestDecision]:
-        """The decisions since the last look, oldest first; half a line at the end is left for the next.
+        """The decisions since the last call, oldest first.
+
+        An incomplete line at the end is left for the next.
 
         haproxy's own messages, and requests that it could not parse, are passed over.
         """

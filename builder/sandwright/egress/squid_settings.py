@@ -1,4 +1,4 @@
-"""What of this machine squid needs to know, and which squid it has."""
+"""Finds the squid of this machine, and the facts that its configuration needs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OLDEST = 5
 
 _DATA = re.compile(r"--(datadir|sysconfdir|prefix)=(/[^'\s]+)")
 _SETTINGS = ("mime.conf", "errorpage.css")
-"""What squid reads beside the configuration that it is given; passwords may lie there, too."""
+"""The directory that squid reads besides its given configuration; it may contain passwords, too."""
 
 _LOCAL = re.compile(r"^ +\|-- ([0-9.]+)\n +/32 host LOCAL$", re.MULTILINE)
 _INTERFACE = re.compile(r"^\s+inet6? ([0-9a-f.:]+)", re.MULTILINE)
@@ -87,7 +87,9 @@ def squid_account(squid: InstalledSquid) -> SquidAccount | None:
 def squid_restriction(
     squid: InstalledSquid, account: SquidAccount | None, ports: Iterable[int] | None
 ) -> Restriction:
-    """What squid may do: read its configuration, write its log, and connect to `ports` (None: all).
+    """The restriction of squid.
+
+    It can read its configuration, write its log, and connect to `ports` (None: all).
 
     It listens on the port that each start brings.
     """

@@ -56,7 +56,7 @@ from sandwright.render.proxyfacts import (
 PREFIX = "sandwright-egress-"
 _ATTEMPTS = 3
 _TAKEN = re.compile("Cannot bind|Unable to open HTTP Socket")
-"""What squid says of a port that another process has; the last line of several is known."""
+"""squid's messages about a port that another process has; only the last line of several is known here."""
 
 _CODE = "import sys; sys.path.append(sys.argv[1]); from sandwright.egress.supervisor import main; main()"
 _GRACE = 5.0
@@ -70,7 +70,7 @@ class _Running(Protocol):
 
 @dataclass(frozen=True)
 class Proxy:
-    """A proxy that runs. See the package for what its fields are."""
+    """A proxy that runs. The package's docstring describes its fields."""
 
     host: str
     port: int
@@ -103,20 +103,20 @@ class Proxy:
 
     @property
     def has_full_logs(self) -> bool:
-        """Whether nothing passes any more, because the logs are as long as they may be."""
+        """Whether the proxy stopped because its logs reached their limit."""
         return proxy_file_bytes(self.directory) > MAX_LOGS
 
     def settle(self) -> None:
-        """Wait until the logs have each request of a sandbox that has ended, for about a second at most.
+        """Wait until the logs contain each request of a sandbox that has ended, for about a second at most.
 
-        The proxies write a line after they answered, and the program that asked may have ended before that.
+        A proxy writes the line after its answer, so the program that asked may have ended by then.
         """
         answers(self.host, self.port, self.greeting)
         if self.requests:
             await_end_of_connections(self.directory / FOLDER)
 
     def decisions(self) -> Iterator[ProxyDecision]:
-        """What it decided until now, oldest first."""
+        """Its decisions so far, oldest first."""
         return decisions(self.log)
 
 
@@ -140,7 +140,7 @@ def start_proxy(plan: ProxyPlan, *, log: Path | None = None, timeout: float = 15
 
 @dataclass(frozen=True)
 class _Place:
-    """Where one proxy runs: its directory, a port that is free now, what its relay says, and its way out."""
+    """The environment of one proxy: directory, a port that is free now, the relay's greeting, the way out."""
 
     directory: Path
     port: int
@@ -168,7 +168,7 @@ class _Place:
         return text
 
 
-def _word() -> str | None:
+def _random_address() -> str | None:
     """An address of 120 random bits (RFC 4193); 30 where the kernel has no IPv6. None without our relay."""
     if sys.platform != "linux":
         return None
@@ -178,7 +178,7 @@ def _word() -> str | None:
 
 
 def _relay_greeting(location: _Place) -> str:
-    """What the relay says first: the header of version 1 of the PROXY protocol."""
+    """The greeting of the relay: a header of version 1 of the PROXY protocol."""
     if location.word is None:
         return ""
     family, here = ("TCP6", "::1") if ":" in location.word else ("TCP4", HOST)
@@ -191,7 +191,7 @@ def _start_supervisor(
     """A supervisor whose squid answers. If another process took the free port, try another port."""
     for attempt in range(1, _ATTEMPTS + 1):
         directory = _make_directory(plan.account)
-        words = (_word() if name in plan.configuration else None for name in (RELAY, OPENER))
+        words = (_random_address() if name in plan.configuration else None for name in (RELAY, OPENER))
         location = _Place(directory, free_port(HOST), upstream, *words)
         settings = _supervisor_settings(
             plan, location, None if log is None else str(log.absolute()), patience
@@ -219,7 +219,7 @@ def _supervisor_settings(
         for word in plan.command
     )
     argv = (
-        *_reaching(tuple(command), location.upstream.ports),
+        *_argv_with_ports(tuple(command), location.upstream.ports),
         "-N",
         "-n",
         service,
@@ -242,7 +242,7 @@ def _supervisor_settings(
     )
 
 
-def _reaching(command: tuple[str, ...], ports: tuple[int, ...]) -> tuple[str, ...]:
+def _argv_with_ports(command: tuple[str, ...], ports: tuple[int, ...]) -> tuple[str, ...]:
     """The words that start squid, with ports that it may connect to beside the policy's."""
     at = next((index for index, word in enumerate(command) if word.startswith("connect=")), None)
     if at is None:  # its ports are not restricted
@@ -295,7 +295,7 @@ def _share_with_squid(account: SquidAccount | None, path: Path, mode: int) -> No
 
 
 def _write_configuration(plan: ProxyPlan, location: _Place) -> None:
-    """The configuration, which squid's account can read."""
+    """Write the configuration, which squid's account can read."""
     (location.directory / "errors").mkdir(mode=0o700)
     _share_with_squid(plan.account, location.directory / "errors", 0o750)
     files = {name: text.encode() for name, text in plan.pages.items()}
@@ -352,6 +352,6 @@ def _supervisor_answer(supervisor: _Running, patience: float) -> str:
 
 
 def _end_supervisor(supervisor: _Running, lifeline: IO[bytes]) -> None:
-    """Let the supervisor clear up; what it does not do in time is done without it."""
+    """Let the supervisor clean up; if it takes too long, do it here."""
     lifeline.close()
     process.ended_within(supervisor.poll, _GRACE)

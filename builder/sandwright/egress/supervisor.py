@@ -1,10 +1,9 @@
-"""The process that keeps one proxy: squid's parent, and the relay from sandboxes' network namespaces to it.
+"""Supervises one proxy: the parent of squid, and the relay to it from sandboxes' network namespaces.
 
 `sandwright.egress.start` starts it as a program with a directory. Its standard input is a pipe whose other
 end the session holds: the first line is its settings, as JSON, and the end of input, however the session
-ended, ends everything here. On its standard output it writes `ready`, or an error, in one line. Should this
-process be killed itself, the kernel kills squid (PR_SET_PDEATHSIG), and the session, which sees that, removes
-the directory.
+ended, ends everything here. On its standard output it writes `ready`, or an error, in one line. If this
+process is killed, the kernel kills squid (PR_SET_PDEATHSIG), and the session removes the directory.
 
 Launchers ask through the pipe `ask` in the directory: a line `way-NAME PID up|wait`, where `way-NAME` is a
 directory that the launcher made beside it, with a pipe `answer`, and PID is a process in the sandbox's
@@ -45,7 +44,7 @@ SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - squid's own names, see `_forget
 _ASKED = re.compile(rb"(way-[A-Za-z0-9]{1,64}) ([0-9]{1,10}) (up|wait)")
 _TICK_MS = 500
 _MEASURING = 0.5
-"""Seconds between two looks at what the logs take."""
+"""Seconds between two checks of the size of the logs."""
 
 MAX_LOGS = 256 << 20
 """Bytes of the logs of a proxy, which are in `/run` or the user's runtime directory: mostly memory."""
@@ -53,10 +52,11 @@ MAX_LOGS = 256 << 20
 
 @dataclass(frozen=True)
 class SupervisorConfiguration:
-    """What to keep. `argv` starts squid in the foreground; `inside` is where sandboxes find it.
+    """The settings of one supervisor.
 
-    `greeting` is what connections to squid begin with: others are refused. `max_logs` is how many bytes the
-    logs may have; then nothing passes any more.
+    `argv` starts squid in the foreground; `inside` is its address in sandboxes. squid refuses connections
+    that do not begin with `greeting`. `max_logs` limits the bytes of the logs; the proxy stops when they
+    reach it.
     """
 
     argv: tuple[str, ...]
@@ -96,7 +96,7 @@ class _Started(Protocol):
 
 
 def main() -> None:
-    """Keep what standard input says, until it ends."""
+    """Supervise the proxy that standard input describes, until the input ends."""
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
     os.umask(0o077)
@@ -117,7 +117,7 @@ def main() -> None:
 
 
 def clean_up(directory: Path, log: str, keep_log: str | None) -> None:
-    """Remove what a proxy had on disk, and put its log where it is kept: no link there leads elsewhere."""
+    """Remove the files of a proxy, and move its log to its final path, following no link."""
     if keep_log is not None:
         partial = Path(f"{keep_log}.part")
         with contextlib.suppress(OSError), open(log, "rb", opener=_plainly) as had:
@@ -161,10 +161,10 @@ def _squid(directory: Path, settings: SupervisorConfiguration) -> Iterator[_Star
         greeting = settings.greeting.encode()
         while not (_is_at_port(squid.pid, settings) and answers(settings.host, settings.port, greeting)):
             if squid.poll() is not None:
-                raise HostError(f"squid ended when it was started: {_last_words(directory)}")
+                raise HostError(f"squid ended when it was started: {_last_message(directory)}")
             if time.monotonic() > until:
                 raise HostError(
-                    f"squid did not answer within {settings.patience:g} s: {_last_words(directory)}"
+                    f"squid did not answer within {settings.patience:g} s: {_last_message(directory)}"
                 )
             time.sleep(0.003)
         _forget_memory(settings.service)
@@ -172,9 +172,9 @@ def _squid(directory: Path, settings: SupervisorConfiguration) -> Iterator[_Star
 
 
 def _is_at_port(squid: int, settings: SupervisorConfiguration) -> bool:
-    """Whether squid, or at least no other user, listens at its port, which is anybody's until squid has it.
+    """Whether squid, or at least no other user, listens at its port, which any user can take before squid.
 
-    Only Linux says so; elsewhere True.
+    Only Linux tells; elsewhere True.
     """
     address = int.from_bytes(socket.inet_aton(settings.host), sys.byteorder)
     try:
@@ -207,8 +207,8 @@ def answers(host: str, port: int, greeting: bytes) -> bool:
     return response.startswith(b"HTTP/1.1 403 ") and b"ERR_SANDWRIGHT_METHOD" in response
 
 
-def _last_words(directory: Path) -> str:
-    """What squid said about why it can't run, without a password that a quoted line has."""
+def _last_message(directory: Path) -> str:
+    """The last message of squid about why it can't run, without passwords in quoted lines."""
     for name in ("squid.err", "squid/cache.log"):
         with contextlib.suppress(OSError):
             text = (directory / name).read_text(errors="replace")
@@ -225,7 +225,7 @@ def _forget_memory(service: str) -> None:
 
 
 class _Supervisor:
-    """Waits for the session's end, squid's end, questions, and what sandboxes send."""
+    """Waits for the session's end, squid's end, requests of launchers, and data of sandboxes."""
 
     def __init__(self, directory: Path, settings: SupervisorConfiguration) -> None:
         self._directory, self._settings = directory, settings
@@ -281,7 +281,7 @@ class _Supervisor:
         return proxy_file_bytes(self._directory) > self._settings.max_logs
 
     def _halt(self, programs: list[int]) -> None:
-        """Let nothing pass, as it could not be logged; the session reads the logs at its end."""
+        """Let nothing pass, because it could not be logged. The session reads the logs at its end."""
         self.close()
         for each in programs:
             signal.pidfd_send_signal(each, signal.SIGKILL)
@@ -339,7 +339,7 @@ def proxy_file_bytes(directory: Path) -> int:
 
 
 def _loopback_listener() -> socket.socket:
-    """A listening socket on this machine's loopback; what connects has to know a secret."""
+    """A listening socket on this machine's loopback; clients have to know a secret."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.bind(("127.0.0.1", 0))
     listener.listen(128)

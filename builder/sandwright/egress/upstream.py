@@ -1,8 +1,8 @@
 """The proxy through which this machine reaches the network: the one in HTTPS_PROXY, HTTP_PROXY and NO_PROXY.
 
-Companies let programs out through such a proxy alone. Programs of the host find it in these variables
-(curl(1), section ENVIRONMENT); the session's squid takes them from the environment of `sandwright run`.
-What squid does with its lines: squid.conf.documented 5.7, `cache_peer`, `always_direct`, `never_direct`.
+In some companies, such a proxy is the only way out. Programs of the host find it in these variables (curl(1),
+section ENVIRONMENT); the session's squid takes them from the environment of `sandwright run`. What squid does
+with its lines: squid.conf.documented 5.7, `cache_peer`, `always_direct`, `never_direct`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PORT = 80
 _NAME = re.compile(r"[a-z0-9]([a-z0-9_-]*[a-z0-9])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9])?)*")
 
 NONE = "acl sw_upstream all-of !all"
-"""The configuration without a proxy of the host: all connections are squid's own."""
+"""The configuration without a proxy of the host: squid makes all connections itself."""
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ _STATUS = re.compile(rb"HTTP/1\.[01] ([0-9]{3})")
 
 
 def try_upstream(environment: Mapping[str, str]) -> Iterator[str]:
-    """A sentence for each proxy that an environment names: whether it answers, or why it is of no use."""
+    """A sentence for each proxy that an environment names: whether it answers, or why it cannot be used."""
     try:
         upstream = host_proxies(environment)
     except HostError as error:

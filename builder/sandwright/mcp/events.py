@@ -1,7 +1,7 @@
-"""Rewrites the messages of a stream of server-sent events, whatever its line ends and its parts.
+"""Filters the messages in a stream of server-sent events, with any line ends, in blocks of any length.
 
-The stream is written anew, event by event: fields that the format does not know, other kinds of event than
-`message`, and what comments say do not pass. Source: HTML, "Server-sent events", 9.2.6.
+The stream is written again, event by event. Unknown fields, comments, and events other than `message` do not
+pass. Source: HTML, "Server-sent events", 9.2.6.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ _LINE_END = re.compile(rb"\r\n|\n|\r")
 _BOM = b"\xef\xbb\xbf"
 
 Rewrite = Callable[[bytes], bytes | None]
-"""What stands in the place of a message, in one line; None for nothing."""
+"""Gives the line that replaces a message; None to drop it."""
 
 
 class EventFilter:
-    """A stream, of which parts come in at any place."""
+    """The filter of one stream, which arrives in blocks of any length."""
 
     def __init__(self, rewrite: Rewrite, limit: int = MAX_EVENT) -> None:
-        """`rewrite` raises ValueError for what is no message."""
+        """`rewrite` raises ValueError for data that is not a message."""
         self._rewrite, self._limit = rewrite, limit
         self._rest = bytearray()
         self._started = self._ended_by_cr = False
         self._clear()
 
     def feed(self, data: bytes) -> bytes:
-        """What passes of the events that are complete with these bytes; half a one waits.
+        """Give the part that passes of the events that these bytes complete; an incomplete event waits.
 
         Raise ValueError for an event that is no message, or longer than the limit; nothing follows it.
         """

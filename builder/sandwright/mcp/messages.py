@@ -1,7 +1,8 @@
-"""Decides on messages of MCP: what passes from a client and from a server where a policy lists tools.
+"""Decides on messages of MCP: which of a client and of a server pass when a policy lists tools.
 
 A message is one JSON-RPC object. Parsers differ on duplicate keys, on the case of keys and on batches. Such a
-message is refused, and what passes is written anew: the other side gets exactly what was read here.
+message is refused. A message that passes is serialized again, so that the other side gets exactly the message
+that was checked here.
 
 | a client sends                                         | passes                                         |
 |--------------------------------------------------------|------------------------------------------------|
@@ -45,7 +46,7 @@ Allows = Callable[[str], bool]
 RequestId = str | int
 
 RefusalReason = Literal["message", "call", "tool"]
-"""Why a message is refused: it has not one reading, its method does not pass, its tool is not listed."""
+"""Why a message is refused: it is ambiguous, its method does not pass, its tool is not listed."""
 
 _MAX_ID = 256
 _INVALID_REQUEST, _METHOD_NOT_FOUND, _INVALID_PARAMS = -32600, -32601, -32602
@@ -101,7 +102,7 @@ class McpRefusal(Exception):
 
     @property
     def answer(self) -> bytes | None:
-        """The error as JSON-RPC has it, with the request's id; None for what is no request."""
+        """The error as JSON-RPC has it, with the request's id; None if the message is not a request."""
         if self._number is None:
             return None
         code = _INVALID_PARAMS if self.reason == "tool" else _METHOD_NOT_FOUND
@@ -109,14 +110,14 @@ class McpRefusal(Exception):
 
     @property
     def answer_in_stream(self) -> bytes | None:
-        """The answer in a stream, where text that is no message is answered, too, with a null id."""
+        """The answer in a stream. Text that is not a message is answered, too, with a null id."""
         if self._number is None and self.reason == "message":
             return _error_text(None, _INVALID_REQUEST, str(self))
         return self.answer
 
 
 def client_message(raw: bytes, allows: Allows) -> ClientMessage:
-    """What of a client's message reaches the server. Raise McpRefusal for one that does not pass."""
+    """Give the client's message as the server gets it. Raise McpRefusal if it does not pass."""
     try:
         message = _read_message(raw, _CLIENT)
         text = _write_message(message)
@@ -149,7 +150,9 @@ def _listed_tool(message: dict[str, Any], allows: Allows) -> str:
 def server_message(
     raw: bytes, allows: Allows, awaited: MutableMapping[RequestId, None] | None = None
 ) -> bytes | None:
-    """What of a server's message reaches the client; None for nothing. Raise ValueError for no message.
+    """Give the server's message as the client gets it; None if it does not pass.
+
+    Raise ValueError if it is not a message.
 
     `awaited` has the ids of requests that passed and are not answered yet: only answers to these pass, each
     once. None: every answer.
@@ -196,7 +199,7 @@ def _is_listed(tool: object, allows: Allows) -> bool:
 
 
 def _read_message(raw: bytes, fields: Fields) -> dict[str, Any]:
-    """One message. Raise ValueError for anything that a reader might take for another one."""
+    """Read one message. Raise ValueError for text that another parser might read differently."""
     try:
         message = strictjson.parse_json(raw, "message", fields)
     except ArchiveRefused as fault:

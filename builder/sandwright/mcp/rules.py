@@ -1,4 +1,4 @@
-"""The rules of the filter of MCP messages: what it is started with, and what is read back of it."""
+"""The rules of the filter of MCP messages: its settings, which `evaluate` also reads back."""
 
 import re
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class FilteredHost:
 
 @dataclass(frozen=True)
 class Entrance:
-    """A host, and what connections for it begin with on both sides."""
+    """A host, and the first line of its connections on each side."""
 
     host: FilteredHost
     greeting: str
@@ -47,7 +47,7 @@ class Entrance:
 
 @dataclass(frozen=True)
 class FilterSettings:
-    """What the filter is started with. `out` is the port of the relay to which requests go on."""
+    """The settings that the filter is started with. It sends requests on to the relay's port `out`."""
 
     entrances: tuple[Entrance, ...]
     out: int

@@ -1,7 +1,7 @@
 """Decides on the lines between a client and a server of MCP that speak over standard input and output.
 
-A line is a message (MCP, "stdio"). One that passes is written anew by `messages`, in one line of ASCII, so
-that both sides split the stream at the same places. Only answers to requests that passed reach the client.
+A line is a message (MCP, "stdio"). One that passes is serialized again by `messages`, in one line of ASCII,
+so that both sides split the stream at the same places. Only answers to requests that passed reach the client.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ MAX_ANSWER = strictjson.MAX_BYTES
 """Bytes of a message of a server."""
 
 _MOST_AWAITED = 10_000
-"""Requests that may be unanswered at a time; a client can cancel any number."""
+"""How many unanswered requests are remembered. A client can cancel any number, and no answer comes to
+those."""
 
 
 class MessageObserver(Protocol):
@@ -40,11 +41,14 @@ class MessageObserver(Protocol):
         """A client's message was refused."""
 
     def dropped(self, fault: str) -> None:
-        """A line of the server is no message that may pass."""
+        """A line of the server was dropped: it is not a message, or one that must not pass."""
 
 
 class StdioFilter:
-    """One client and one server. What is to be written gathers in `to_server` and `to_client`."""
+    """The filter between one client and one server.
+
+    The caller writes out the bytes in `to_server` and `to_client`.
+    """
 
     def __init__(self, allows: Allows, observer: MessageObserver) -> None:
         self._allows, self._observer = allows, observer
@@ -53,7 +57,7 @@ class StdioFilter:
         self.to_server, self.to_client = bytearray(), bytearray()
 
     def read_client(self, data: bytes) -> None:
-        """Decide on the lines that end in these bytes of the client; none are its end."""
+        """Decide on the lines that end in these bytes of the client; empty bytes mean its end."""
         for line in self._from_client.feed(data or b"\n"):
             try:
                 if line is None:
@@ -73,7 +77,7 @@ class StdioFilter:
         self._observer.passed(message)
 
     def read_server(self, data: bytes) -> None:
-        """Decide on the lines that end in these bytes of the server; none are its end."""
+        """Decide on the lines that end in these bytes of the server; empty bytes mean its end."""
         for line in self._from_server.feed(data or b"\n"):
             try:
                 if line is None:
@@ -87,7 +91,7 @@ class StdioFilter:
 
 
 class _Lines:
-    """The lines of a stream, of which parts come in at any place."""
+    """Splits a stream, which arrives in blocks of any length, into lines."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -95,7 +99,7 @@ class _Lines:
         self._too_long = False
 
     def feed(self, data: bytes) -> Iterator[bytes | None]:
-        """The lines that end in these bytes, but for blank ones; None for one beyond the limit."""
+        """Give the lines that end in these bytes, without blank ones; None for a line beyond the limit."""
         *ends, rest = data.split(b"\n")
         for end in ends:
             self._add_part(end)

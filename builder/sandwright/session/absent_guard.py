@@ -19,14 +19,14 @@ from sandwright.signalling import ProcessIdentity, identity, liveness
 
 @dataclass(frozen=True, kw_only=True)
 class GuardRecord:
-    """A run, by its process, and the names that are not there while it goes on."""
+    """A run, by its process, and the names that do not exist while it goes on."""
 
     process: ProcessIdentity
     policy: str
     absent: tuple[str, ...]
 
     def made(self) -> list[str]:
-        """The names that are there now."""
+        """The names that exist now."""
         return [path for path in self.absent if _may_exist(path)]
 
 
@@ -57,7 +57,7 @@ def begin_absent_guard(session: str, policy: str, absent: Sequence[str]) -> str:
 
 
 def end_absent_guard(file: str) -> list[str]:
-    """What to say of the names that were made; without any the record goes."""
+    """Messages about the names that were made; if there are none, the record is removed."""
     record = _read_record(Path(file))
     made = record.made() if record else []
     if not made:

@@ -1,4 +1,4 @@
-r"""Reads what the launcher recorded of a run: lines of JSON (`launcher/source/recorded.c`).
+r"""Reads the launcher's recording of a run: lines of JSON (`launcher/source/recorded.c`).
 
 | line | what |
 |---|---|
@@ -28,14 +28,14 @@ from sandwright.errors import UsageError
 from sandwright.reading import open_named
 
 KINDS = ("read", "write", "create", "exec", "list", "look", "remove")
-"""The access to a path. `look`: only its existence and kind."""
+"""How a path was accessed. `look`: only its existence and kind were asked for."""
 
 CHANGES = frozenset({"write", "create", "remove"})
 
 
 @dataclass(frozen=True)
 class Access:
-    """What was asked of a path. `path` is as it was named, `real` what it led to: equal without links."""
+    """An access to a path. `path` is as it was named, `real` the path that it led to: equal without links."""
 
     path: str
     real: str
@@ -55,7 +55,7 @@ class Contact:
 
 @dataclass(frozen=True)
 class RequestedHost:
-    """A host that the proxy was asked for, and why it refused that, empty where it didn't."""
+    """A host that the proxy was asked for, and why it refused; empty if it did not."""
 
     host: str
     port: int
@@ -130,7 +130,7 @@ def parse_access_log(lines: Iterable[str]) -> AccessLog:
 
 
 def entries(lines: Iterable[str | bytes]) -> Iterator[Entry]:
-    """What each line says. Raise like `parse_access_log`."""
+    """The entries of a log, line by line. Raise like `parse_access_log`."""
     for data in map(strictjson.loads_record, lines):
         if "path" in data:
             yield _access(data)

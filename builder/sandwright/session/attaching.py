@@ -1,4 +1,4 @@
-"""`sandwright attach`: a person's terminal at that of a detached run (`session.held_terminal`)."""
+"""`sandwright attach`: connects the user's terminal to that of a detached run (`session.held_terminal`)."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ def parse_keys(text: str) -> bytes:
 
 
 class KeyFilter:
-    """Finds a sequence among keys, which are typed one by one, and holds back what may begin it."""
+    """Finds a sequence among keys that are typed one by one, and holds back keys that may begin it."""
 
     def __init__(self, sequence: bytes) -> None:
         self._sequence, self._held = sequence, b""
 
     def pass_on(self, keys: bytes) -> tuple[bytes, bool]:
-        """The keys that are for the program, and whether the sequence was typed, behind which none is."""
+        """The keys for the program, and whether the sequence was typed; keys after it are dropped."""
         keys, self._held = self._held + keys, b""
         at = keys.find(self._sequence) if self._sequence else -1
         if at >= 0:
@@ -79,7 +79,7 @@ class ModeTracker:
         self._rest = b""
 
     def follow(self, output: bytes) -> None:
-        """Take what the program shows, in blocks of any length."""
+        """Read output of the program, in blocks of any length."""
         text = self._rest + output
         for found in _MODES.finditer(text):
             modes = (mode for mode in found[1].split(b";") if len(mode) <= _DIGITS)
@@ -87,16 +87,16 @@ class ModeTracker:
         self._rest = text[-40:]
 
     def undo(self) -> bytes:
-        """What sets them as they were, and the colours."""
+        """The bytes that reset these modes and the colours."""
         defaults = {mode: b"h" if mode in _DEFAULT_ON else b"l" for mode in self._modes}
         changed = (mode for mode, state in self._modes.items() if defaults[mode] != state)
         return b"".join(b"\x1b[?" + mode + defaults[mode] for mode in changed) + b"\x1b[m"
 
 
 def attach(address: str, keys: bytes, notify: Callable[[str], None]) -> int:
-    """Join the terminal of a detached run until it ends, or `keys` are typed; give an exit status.
+    """Join the terminal of a detached run until it ends, or `keys` are typed; give the exit status.
 
-    That is the run's, and 0 if it goes on. Of a run without a terminal the output is shown. Raise UsageError
+    It is the run's, or 0 if the run goes on. If the run has no terminal, show its output. Raise UsageError
     where no such session runs, or it is in the foreground; HostError where its terminal can't be joined.
     """
     record = find_running(address)
@@ -134,7 +134,10 @@ def _send_size(end: socket.socket) -> None:
 
 
 def _relay(end: socket.socket, filtered: KeyFilter, modes: ModeTracker) -> int | None:
-    """Copy in both directions. Give the run's status; -1 when the keys were typed, None without either."""
+    """Copy in both directions.
+
+    Give the run's status; -1 if the keys were typed, None if the other side was lost.
+    """
     reads = [end.fileno(), 0]
     while True:
         ready, _, _ = select.select(reads, [], [])
@@ -172,9 +175,9 @@ def _read_keys() -> bytes:
 
 @contextlib.contextmanager
 def _raw_terminal(resize: Callable[[], None], modes: ModeTracker) -> Iterator[None]:
-    """Have each key come as it is typed, where standard input is a terminal; as before at the end.
+    """Set the terminal to raw mode, if standard input is one, and restore it at the end.
 
-    Then changed `modes` are set back, and answers of the terminal to a program's questions are discarded.
+    Then changed `modes` are reset, and answers of the terminal to a program's questions are discarded.
     `resize` is called when the window has another size, or the process was continued.
     """
     if not os.isatty(0):

@@ -1,4 +1,4 @@
-"""An audit log of runs that no sandbox can touch: a hash chain, by the SHA-256 of the line before.
+"""An audit log of runs that no sandbox can write: a hash chain, by the SHA-256 of the line before.
 
 | field | what |
 |---|---|
@@ -10,8 +10,8 @@
 
 `start` has the method, the project, the program's name, the policy's digest and the user's id. `refused`,
 `repeated` and `call` say by whom (`filter`, `launcher`, `proxy`, `bridge`), and what. `exit` has the status,
-null when nothing was started. What a sandbox can choose is cut to `MAX_TEXT` characters. Secrets, arguments
-of the command and variables are never there; arguments of calls are as the bridge's own log has them, with
+null when nothing was started. What a sandbox can choose is cut to `MAX_TEXT` characters. Secrets, variables
+and arguments of the command are never logged. Arguments of calls are logged as in the bridge's own log, with
 secrets masked.
 """
 
@@ -36,23 +36,23 @@ NOTHING = "0" * 64
 """The hash before the first line."""
 
 MAX_TEXT = 256
-"""Characters of a text that a sandbox chooses."""
+"""The most characters of a text that a sandbox chooses."""
 
 MAX_LINE = 1 << 16
 """Bytes of a line."""
 
 MAX_LINES = 10_000
-"""Lines of one session, but for its end: so no sandbox fills a disk."""
+"""The most lines of one session, besides its end, so that no sandbox fills a disk."""
 
 PATIENCE = 30.0
-"""Seconds in which another run writes its line."""
+"""Seconds to wait while another run writes its line."""
 
 
 class AuditLog:
     """One file, open from before anything is started until the end of a run. Runs write to it in turn."""
 
     def __init__(self, path: str) -> None:
-        """Open it, or make it. Raise UsageError for what can't be one, and HostError."""
+        """Open or create the file. Raise UsageError if it can't be an audit log, and HostError."""
         self.path = str(Path(path).parent.resolve() / Path(path).name)
         self.session = ""
         self._lines = self._left_out = 0
@@ -113,7 +113,7 @@ class AuditLog:
             raise HostError(f"the audit log {self.path} can't be written: {error.strerror}") from error
 
     def end(self, status: int | None, seconds: float) -> str:
-        """Write the end of the session; give what a person keeps: how many lines there are, and the head."""
+        """Write the end of the session; give the number of lines and the head, which a person keeps."""
         if self._left_out:
             left_out, self._lines = self._left_out, 0
             self.write("omitted", count=left_out)
@@ -129,7 +129,7 @@ class AuditLog:
         return False
 
     def purge(self) -> None:
-        """Nothing was started: let it go, and remove it where it was made for this run and holds nothing."""
+        """Close the log of a run that was not started; remove it if this run created it and it is empty."""
         if self.made and self.in_place() and os.fstat(self._fd).st_size == 0:
             Path(self.path).unlink()
         self.close()
@@ -140,7 +140,7 @@ class AuditLog:
 
     @contextlib.contextmanager
     def _hold_lock(self) -> Iterator[None]:
-        """Hold the file's lock. Raise HostError when another process keeps it."""
+        """Acquire the file's lock. Raise HostError when another process keeps it."""
         with exclusive(Path(self.path), within=PATIENCE) as held:
             if not held:
                 raise HostError(f"another process has locked the audit log {self.path}")
@@ -184,13 +184,13 @@ def shortened(value: object, most: int = MAX_TEXT) -> object:
 
 
 def line_digest(line: bytes) -> str:
-    """What the next line says of this one."""
+    """The digest of a line, which the next line contains."""
     return hashlib.sha256(line).hexdigest()
 
 
 @dataclass(frozen=True)
 class AuditLine:
-    """What each line has, whatever its event."""
+    """The fields of every line."""
 
     number: int
     previous: str

@@ -14,7 +14,7 @@ from sandwright.session.audit import MAX_LINE, NOTHING, AuditLine, line_digest, 
 
 @dataclass(frozen=True)
 class _Line:
-    """A line: its place in the file, its digest, what it says."""
+    """A line: its number in the file, its digest, its content."""
 
     line_number: int
     digest: str
@@ -28,7 +28,10 @@ class _Line:
 
 @dataclass
 class AuditFindings:
-    """What was found. `faults` are sentences; without any the chain is whole. `head` is the last digest."""
+    """The findings. `faults` are sentences; if there are none, the chain is complete.
+
+    `head` is the last digest.
+    """
 
     lines: int = 0
     sessions: int = 0
@@ -40,7 +43,7 @@ class AuditFindings:
 def check_audit_log(
     path: Path, *, head: str = "", runs: Callable[[str], bool] = lambda _: False
 ) -> AuditFindings:
-    """Check a file. `head` is a digest that a run stated; `runs` says whether a session goes on.
+    """Check a file. `head` is a digest that a run printed; `runs` tells whether a session still runs.
 
     Raise UsageError for a file that can't be read.
     """
@@ -75,7 +78,7 @@ def _read_entries(path: Path, faults: list[str]) -> Iterator[_Line]:
 
 
 def _chain(lines: Sequence[_Line]) -> Iterator[str]:
-    """Of each line and the next one: whether that says the first's digest, and follows its number."""
+    """Check for each line whether the next one has its digest, and the next number."""
     if lines and lines[0].number > 1:
         yield f"{_range_text(1, lines[0].number - 1)} removed from the beginning"
     elif lines and lines[0].record.previous != NOTHING:

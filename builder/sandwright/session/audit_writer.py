@@ -1,4 +1,4 @@
-"""What a run writes to its audit log: its start, what was refused and called while it goes on, its end."""
+"""Writes a run to its audit log: its start, refusals and calls as they happen, its end."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class AuditWriter:
         self._fault: Exception | None = None
 
     def begin(self, started: RunStarted) -> None:
-        """Write that it starts. Raise HostError, and nothing is started."""
+        """Write the start. Raise HostError if that fails; nothing is started then."""
         self._log.write(
             "start",
             method=started.method,
@@ -51,7 +51,7 @@ class AuditWriter:
         self._begun = True
 
     def write(self, event: RunEvent) -> None:
-        """Write what happened. After a failed write there is none until the end, which reports that."""
+        """Write an event. After a failed write, write nothing until the end, which reports the failure."""
         if self._fault is None:
             try:
                 self._write_event(event)
@@ -102,7 +102,7 @@ class AuditWriter:
                 self._log.write("exec", command=name)
 
     def _write_totals(self, hosts: RunDenials, refusals: Path) -> None:
-        """What happened more than once, and how many requests to hosts were left out."""
+        """Write the totals of repeated events, and the number of omitted requests to hosts."""
         for event in (*read_events(refusals), *hosts):
             match event:
                 case RunRequested() | RunMessage():
@@ -127,7 +127,7 @@ class AuditWriter:
 
 
 def _write_denial(log: AuditLog, event: str, denial: Denial, **more: object) -> None:
-    """A line about what the launcher has reported."""
+    """Write a line about a refusal that the launcher reported."""
     by = "launcher" if denial.kind == "connect" else "filter"
     log.write(
         event,
@@ -142,7 +142,7 @@ def _write_denial(log: AuditLog, event: str, denial: Denial, **more: object) -> 
 
 
 def _write_call(log: AuditLog, event: RunCalled | RunDenied) -> None:
-    """A line about a call of the bridge, without what the bridge doesn't know."""
+    """Write a line about a call of the bridge, without unknown fields."""
     call = event.what
     assert isinstance(call, BridgedCall)
     fields = {name: value for name, value in vars(call).items() if value is not None}

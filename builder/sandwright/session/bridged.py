@@ -1,4 +1,4 @@
-"""Reads what a session's bridge writes to its log while the session goes on."""
+"""Reads the log of a session's bridge while the session goes on."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CALLS = ("call", "failed")
 
 
 class BridgeLog:
-    """The log from here on. `session` is the name of this session there."""
+    """The log from its current end on. `session` is the name of this session there."""
 
     def __init__(self, path: Path, session: str) -> None:
         self._path, self._session = path, session
@@ -23,7 +23,7 @@ class BridgeLog:
         self._refused: Counter[tuple[str, str]] = Counter()
 
     def new(self) -> Iterator[RunCalled | RunDenied]:
-        """The events since the last look."""
+        """The events since the last call."""
         if not self._path.exists():
             return
         with self._path.open("rb") as file:
@@ -36,7 +36,7 @@ class BridgeLog:
                     yield found
 
     def refused(self) -> list[RunDenied]:
-        """Calls that the policy refused, until now, each with its reason once."""
+        """The calls that the policy has refused so far, each once, with its reason."""
         for _ in self.new():
             pass
         return [

@@ -1,6 +1,7 @@
 """The key that authenticates the render cache, which no sandbox can read (`policy.reserved`).
 
-HMAC-SHA256 (RFC 2104) is written out here: `hmac` and `hashlib` take longer to import than a run has.
+HMAC-SHA256 (RFC 2104) is implemented here, because importing `hmac` and `hashlib` takes too long for a cached
+run.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _OUTER = bytes(each ^ 0x5C for each in range(256))
 
 
 def file() -> str:
-    """Where the key is."""
+    """The path of the key."""
     return os.path.join(user_dirs.keys(), "render-cache")
 
 
@@ -84,5 +85,5 @@ def mac(key: bytes, path: str, body: bytes) -> bytes:
 
 
 def is_authentic(stated_mac: bytes, key: bytes, path: str, body: bytes) -> bool:
-    """Whether an HMAC is that of an entry, in a time that tells nothing of it."""
+    """Whether an HMAC is that of an entry; compares in constant time."""
     return bool(_compare_digest(stated_mac, mac(key, path, body)))

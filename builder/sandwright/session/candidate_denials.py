@@ -1,4 +1,4 @@
-"""Which recorded accesses may have been refused: the policy is resolved again for these alone.
+"""Selects the recorded accesses that may have been refused: the policy is resolved again for these only.
 
 `session.explained` judges them. Calls left out here were refused by no rule: the rule for the path's
 nearest listed ancestor lets it be read, and nothing was to be changed, or lets it be written, and no
@@ -14,7 +14,7 @@ from sandwright.session.access_log import CHANGES, Access, LogEnd, UnresolvedCal
 from sandwright.session.denial_context import Grant, PathContext
 
 _MOST = 20_000
-"""Paths that are judged, of as many as a program inside may choose within the launcher's 64 MB."""
+"""The most paths that are judged; programs inside can choose as many as fit into the launcher's 64 MB."""
 
 
 def candidate_denials(file: Path, context: PathContext) -> tuple[list[Access], int]:
@@ -58,7 +58,7 @@ def _is_candidate(access: Access, context: PathContext, names: dict[str, list[st
 
 
 def _nearest_grant(path: str, context: PathContext) -> Grant:
-    """What the rules say at or above a path; empty where none says anything."""
+    """The decision of the rules at or above a path; empty if no rule applies."""
     for table in (context.rules, context.startup):
         at = path
         while at:

@@ -1,7 +1,7 @@
 """Runs work on files in a child process, with a time limit.
 
-A process that asks a file system which has stopped answering (FUSE, a lost server) waits until it answers;
-SIGKILL doesn't end that. So the process that waits is a child, which can be left behind.
+A process that accesses a file system which has stopped answering (FUSE, a lost server) waits until it
+answers, and even SIGKILL doesn't end it. Therefore a child process does the work; it can be left behind.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _DESCRIPTORS = 1 << 16
 
 
 class UnresponsiveFilesystem(Exception):
-    """The work took too long. `path` is the last that it named, empty where it named none."""
+    """The work took too long. `path` is the last one that it named, or empty."""
 
     def __init__(self, path: str) -> None:
         super().__init__(f"{path or 'a file system'} doesn't answer")

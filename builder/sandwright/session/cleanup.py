@@ -1,7 +1,7 @@
-"""`sandwright cleanup`: removes the leftovers of killed sessions; never what still runs, or isn't ours.
+"""`sandwright cleanup`: removes leftovers of killed sessions, but none of running sessions or other users.
 
-Nearly all goes by itself: sandboxes die with their launcher, and a watching process outlives both and
-cleans up. Leftovers exist only when that was killed too, or the machine lost power.
+Usually nothing is left: sandboxes die with their launcher, and the monitor outlives both and cleans up.
+Leftovers exist only if the monitor was killed, too, or the machine lost power.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from sandwright.session.stale import NotStaleError
 from sandwright.signalling import kill, liveness
 
 OURS = "session"
-"""The method of leftovers that are of no method."""
+"""The name in place of a method, for leftovers that belong to no method."""
 
 _GRACE = 3.0
-"""Seconds in which what watches a session has cleared up."""
+"""Seconds in which the monitor of a session has cleaned up."""
 
 _UNCOVER_TIMEOUT = 10.0
 _NOWHERE = "/nonexistent/sandwright"
 
 
 def leftovers() -> list[Leftover]:
-    """Everything that sessions of this user left behind, as far as can be seen now.
+    """Find everything that sessions of this user have left behind.
 
-    A session that begins meanwhile may be among them: `remove_leftover` asks again.
+    A session that begins meanwhile may be listed, too: `remove_leftover` checks again.
     """
     found = [*_processes()]
     going_on = {each.session for each in state.read_all() if liveness(each.process) != "ended"}
@@ -65,9 +65,10 @@ def foreign_sessions() -> list[str]:
 
 
 def remove_leftover(leftover: Leftover, notify: Callable[[str], None] = lambda _: None) -> bool:
-    """Remove one of them; give False where it was none, as its session runs.
+    """Remove a leftover; give False if its session runs after all.
 
-    `notify` gets what a killed run left in its project. Raise SandwrightError when it stays.
+    `notify` gets messages about files that a killed run left in its project. Raise SandwrightError if it
+    cannot be removed.
     """
     try:
         if leftover.kind == "record":
@@ -113,14 +114,14 @@ def _stale_records() -> Iterator[Leftover]:
 
 
 def _forget_record(session: str, notify: Callable[[str], None]) -> bool:
-    """Remove a record, unless what it alone leads to is still there. Raise HostError where that is so."""
+    """Remove a record. Raise HostError if leftovers still exist that are found only by this record."""
     if not stale_sessions.forget(session, notify=notify):
         raise HostError(f"the record of session {session} stays, because something that it left behind stays")
     return True
 
 
 def _processes() -> Iterator[Leftover]:
-    """Those that a session's launcher started, and that outlived it for longer than it takes to clear up."""
+    """The processes of a session that outlived its launcher for longer than the cleanup takes."""
     deadline = time.monotonic() + _GRACE
     found = stale_sessions.processes()
     while found and time.monotonic() < deadline:
@@ -146,9 +147,9 @@ def _is_used(project: str) -> bool:
 
 
 def _uncover(leftover: Leftover) -> None:
-    """Have the session's own launcher remove its placeholders: it knows what they hold, and who needs them.
+    """Have the session's own launcher remove its placeholders.
 
-    It locks the project, as the launchers of all runs there do.
+    It knows their content, and which sessions need them. Like every launcher, it locks the project first.
     """
     record = state.read(leftover.session)
     if record is not None and _is_used(record.project):

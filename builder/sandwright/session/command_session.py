@@ -1,4 +1,4 @@
-"""One session: writes its record and run document, and executes its launcher, or starts it and stays."""
+"""One session: writes its record and run document; executes its launcher, or starts it and waits."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class CommandSession:
         return {**os.environ, **self.prepared.environment, SESSION.name: self.id}
 
     def document(self) -> RunDocument:
-        """What a native launcher is handed over for this run."""
+        """The run document that a native launcher gets."""
         recording = self.request.recording
         return RunDocument(
             denials=state.denials_of(self.id),
@@ -77,7 +77,7 @@ class CommandSession:
         return [*words, *self.request.argv[1:]] if words else self.request.argv
 
     def relays_terminal(self) -> bool:
-        """Whether we give the launcher a new terminal: a native launcher makes it itself."""
+        """Whether this process makes a new terminal for the launcher; a native launcher makes its own."""
         prepared = self.prepared
         return not prepared.has_plan and prepared.start.terminal != "passed" and os.isatty(0) and os.isatty(1)
 
@@ -87,14 +87,14 @@ class CommandSession:
         return [*(prepared.start.terminal_argv if self.relays_terminal() else prepared.argv), *self.command()]
 
     def can_exec_launcher(self) -> bool:
-        """Whether Python can execute the launcher, as no process of ours has to stay beside it."""
+        """Whether Python can execute the launcher, as no process of ours has to run during the session."""
         supervised = is_traced() or self.log is not None or self.request.recording is not None
         supervised = supervised or bool(self.request.session or self.request.denials)  # written while it runs
         supervised = supervised or bool(self.request.copies)  # the workspace is locked
         return self.prepared.runs_alone and not supervised and can_exec_post_run(state.directory())
 
     def exec_launcher(self, notify: Callable[[str], None]) -> int:
-        """Become the launcher; come back only with an error, having cleaned up."""
+        """Execute the launcher; return only with an error, after cleaning up."""
         program = self.prepared.argv[0]
         try:
             file = open_run_document(replace(self.document(), post_run=self._post_run_argv()))
@@ -173,7 +173,7 @@ def _post_run_settings(session: str, request: RunRequest, prepared: CachedSandbo
 
 
 def _outside_project(scope: ScanScope, copies: Mapping[str, str]) -> ScanScope:
-    """The scope of the scan after a run, without a project in review, which only `apply` changes."""
+    """The scope of the scan after a run. A project in review is left out, because only `apply` changes it."""
     if not copies:
         return scope
     projects = tuple(f"{path}/" for path in copies)
@@ -183,7 +183,7 @@ def _outside_project(scope: ScanScope, copies: Mapping[str, str]) -> ScanScope:
 
 
 def restore_signals() -> None:
-    """Leave the signals as the person's shell would: Python ignores the first two, and waits with Ctrl-C."""
+    """Restore the default signal handling: Python ignores the first two, and defers Ctrl-C."""
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:

@@ -1,6 +1,6 @@
-"""Reports what a commit inside lacks: a committer's name, or the signing key in Git's configuration.
+"""Reports what a commit inside will lack: a committer's name, or a signing key.
 
-aider writes a name into .git/config where Git knows none. A signature needs the user's key.
+If Git knows no name, aider writes one into .git/config. A signature needs the user's key.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _ADD = '; and show it inside: filesystem.read: ["...", ~/.gitconfig]'
 
 
 def unknown(agent: str, policy: ResolvedPolicy, inputs: LiveHost, *, own_root: bool) -> str:
-    """What to do first where no configuration inside names the user; empty for others, and without Git.
+    """The advice if no configuration inside names the user; empty for other agents, and without Git.
 
-    `own_root`: the root is an image's, where the host's files are seen that the policy lists. Configuration
-    that includes other files is taken to name the user.
+    `own_root`: the root is an image's, in which only the listed files of the host are visible. Configuration
+    that includes other files is assumed to name the user.
     """
     named = set(_configured_names(policy, inputs, own_root=own_root))
     if agent not in NEEDS or not policy.facts.git_directories or named >= _KEYS:
@@ -37,13 +37,13 @@ def unknown(agent: str, policy: ResolvedPolicy, inputs: LiveHost, *, own_root: b
 _SIGNED = {"commit.gpgsign": "commits", "tag.gpgsign": "tags"}
 _FALSE = ("false", "no", "off", "0")
 _AGENTS = {"openpgp": "S.gpg-agent", "ssh": "ssh"}
-"""By format of signatures: what the name of its agent's socket holds; x509 has that of openpgp."""
+"""By format of signatures: a part of the name of its agent's socket; x509 uses that of openpgp."""
 
 
 def unsigned(policy: ResolvedPolicy, inputs: LiveHost, *, own_root: bool) -> str:
-    """What to do where Git signs and nothing signs for the sandbox; empty elsewhere.
+    """The advice if Git is to sign and no key is available inside; otherwise empty.
 
-    Included files are not read. A key of ssh's in a file that can be read inside signs without an agent.
+    Included files are not read. An ssh key in a file that is readable inside works without an agent.
     """
     found: dict[str, str] = {}
     for path in _configuration_files(policy, own_root=own_root) if policy.facts.git_directories else ():
@@ -85,7 +85,7 @@ def _configured_names(policy: ResolvedPolicy, inputs: LiveHost, *, own_root: boo
 
 
 def _configuration_files(policy: ResolvedPolicy, *, own_root: bool) -> Iterator[str]:
-    """The configuration of Git that is seen inside, what overrides others last."""
+    """Git's configuration files that are visible inside; later ones override earlier ones."""
     facts, listed = policy.facts, {rule.path for rule in policy.filesystem.rules}
     for path in ("/etc/gitconfig", f"{facts.home}/.config/git/config", f"{facts.home}/.gitconfig"):
         deciding = policy.filesystem.tree.deciding(path)

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 Grant = Literal["", "read", "write", "private"]
-"""What the rule for a path says. `private` is the sandbox's own."""
+"""What the rule for a path allows. `private`: the path is in a private directory of the sandbox."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BlamedField:
-    """A field of the policy, where it gets its value, and the edit that allows what it refuses."""
+    """A field of the policy, the source of its value, and the edit that allows the refused access."""
 
     field: str
     source: str
@@ -27,9 +27,9 @@ class LooserProfile:
 
 @dataclass(frozen=True, kw_only=True)
 class PathContext:
-    """What the rules say, by path: `rules` first, and `startup` where none of them applies.
+    """The rules by path: `rules` first, and `startup` if none of them applies.
 
-    `names` are protected below any path that may be written.
+    `names` are protected below every writable path.
     """
 
     rules: Mapping[str, Grant]
@@ -39,7 +39,7 @@ class PathContext:
 
 @dataclass(frozen=True, kw_only=True)
 class DenialContext:
-    """What a report of denials needs of a policy and its method. All of it is known when it is rendered.
+    """The data of a policy and its method that a report of denials needs, all known when it is rendered.
 
     `seccomp`, `sockets`, `allow`, `http`, `method` say where these fields get their values, `shims` that by
     program, `mcp` that of `mcp.tools`, `signing` that of `credentials.signing`, empty without keys.

@@ -56,7 +56,7 @@ def _grant(rule: PathRule) -> Grant:
 
 
 def _makes(declaration: Declaration) -> bool:
-    """Whether programs can create Unix sockets under a method, be it not all kinds."""
+    """Whether programs can create at least some kinds of Unix sockets under a method."""
     support = declaration.of("network.own-sockets")
     return support.level in ("exact", "stricter") and support.reason != reasons.NO_UNIX_SOCKETS
 
@@ -75,7 +75,7 @@ def _own_socket_source(policy: ResolvedPolicy, declaration: Declaration) -> Blam
 
 
 def _host_path(path: str, policy: ResolvedPolicy) -> str:
-    """A socket of an engine, or a directory of such, on the policy's host."""
+    """The path on the policy's host of an engine's socket, or of a directory of such sockets."""
     return path.replace("~", policy.facts.home, 1).replace("$UID", str(policy.facts.uid))
 
 

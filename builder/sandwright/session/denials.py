@@ -1,4 +1,4 @@
-"""Reports the denials of a run: what, how often, by which line of which layer, and which edit allows it.
+"""Reports the denials of a run: each access, how often, by which line of which layer, and the edit for it.
 
 `session.post_run` passes the events that the launcher wrote (`session.events`); `collect_denials` adds the
 reasons, which `session.denial_sources` found when the sandbox was rendered; `Denial.text` makes the lines
@@ -8,7 +8,7 @@ for a person. A line of `run --denials FILE` (`session.live_denials`) is JSON:
 |---|---|
 | `kind` | a `Kind`, `path` or `omitted` |
 | `what` | the call's name, the path as the program gave it, HOST:PORT, IP:PORT, program and arguments |
-| `why` | what the bridge said; for a `syscall` that is refused by its arguments, what for; else absent |
+| `why` | the bridge's message; for a `syscall` that is refused by its arguments, their purpose; else absent |
 | `error` | the name of the error that the program got; absent for `proxy`, `bridge` and `path` |
 | `access`, `how` | `read` or `write`; `hidden`, `masked`, `read-only` or `placeholder`; only for `path` |
 | `count` | how often since an earlier line with the same fields; null for `path`: its calls are not counted |
@@ -57,7 +57,7 @@ from sandwright.visible import one_line
 
 MOST_TEXT = 256
 MOST_LINES = 20
-"""Refusals that a person is shown."""
+"""The most refusals that a report prints."""
 
 _MOST_CALLS = 256
 _COLUMNS = {0xC000003E: "amd64", 0xC00000B7: "arm64", 0x40000003: "i386", 0x40000028: "arm"}
@@ -121,7 +121,7 @@ class Denial:
 
 @dataclass(frozen=True)
 class OmittedDenials:
-    """Refusals of further kinds, for which there was no room."""
+    """The number of refusals of further kinds, beyond the limit."""
 
     count: int
 
@@ -200,7 +200,7 @@ def _call(call: DeniedCall, count: int, context: DenialContext) -> Denial:
 
 
 def _also_allowed(names: Sequence[str], context: DenialContext) -> str:
-    """What another profile allows besides: calls, and those that are allowed already by other arguments."""
+    """The other calls that another profile allows, and those that it allows with any arguments."""
     more, others = (
         [each for each in names if (each in context.partly) is is_partly] for is_partly in (False, True)
     )
@@ -327,7 +327,7 @@ def _accepts(check: Callable[[Any], object], value: object) -> bool:
 
 
 def printable_line(text: str) -> str:
-    """What a program inside chose, as a part of one line, cut off."""
+    """A text of a program inside, as a part of one line, cut to a limit."""
     return one_line(text)[:MOST_TEXT]
 
 

@@ -1,10 +1,10 @@
 """Runs in the background, without the terminal: `run --detach`, and the logs of what they print.
 
-A detached run is a child in a new session (setsid(2)), which supervises its launcher. Its output goes
-to a file in the cache, which no sandbox sees: `logs/NAME.SESSION`. What it was refused goes to
-`logs/NAME.SESSION.denials`, its exit status to `logs/NAME.SESSION.status`, as the command writes the log.
-The files stay when the run has ended, for at most a week.
-With `--tty` the command has a terminal (`session.held_terminal`).
+A detached run is a child in a new session (setsid(2)), which supervises its launcher. Its output goes to a
+file in the cache, which no sandbox sees: `logs/NAME.SESSION`. Its denials go to `logs/NAME.SESSION.denials`,
+and its exit status to `logs/NAME.SESSION.status`: the log could not be trusted for it, because the command
+writes it. The files are kept for at most a week after the run. With `--tty` the command has a terminal
+(`session.held_terminal`).
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ _TERMINAL = "sandwright.session.held_terminal"
 def start(request: RunRequest, run: Callable[[], int], write: Callable[[str], None]) -> int:
     """Start the run of a request in the background; give an exit status.
 
-    It is 0 once the command has been executed; the session's name or ID is written then. Else it is that of
-    a run in the foreground: 127 for a command that is not there, 125 where nothing was started. Until then,
-    what the start reports goes to standard error too. Raise UsageError for a name that is none or in use,
-    HostError where the log can't be written.
+    It is 0 once the command has been executed; then the session's name or ID is printed. Otherwise it is that
+    of a run in the foreground: 127 for a missing command, 125 if nothing was started. Until then, messages of
+    the start also go to standard error. Raise UsageError for a name that is invalid or in use, HostError if
+    the log can't be written.
     """
     request.session = state.new_id()
     address = request.name or request.session
@@ -87,7 +87,7 @@ def _on_terminal(run: Callable[[], int], session: str) -> Callable[[], int]:
 
 
 def _fork(started: int, starts: int, run: Callable[[], int], log: Path) -> int:
-    """Run in a child; wait until it has executed its command, which gives 0. Close both ends of that pipe."""
+    """Run in a child; give 0 when it has executed its command. Close both ends of that pipe."""
     sys.stdout.flush()
     sys.stderr.flush()
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)  # until they can be passed on
@@ -158,7 +158,10 @@ def _run_in_background(run: Callable[[], int], log: int, status_file: str) -> in
 
 
 def _wait_for_start(child: int, started: BinaryIO, log: BinaryIO) -> int | None:
-    """Wait until the command has been executed: None. The exit status where the run ended before that."""
+    """Wait until the command has been executed, and give None.
+
+    Give the exit status if the run ended before that.
+    """
     os.set_blocking(started.fileno(), False)
     held: list[bytes] = []
     rest = b""
@@ -217,10 +220,10 @@ def stop(address: str, within: float) -> bool:
 
 
 def copy_log(address: str, output: BinaryIO, *, follow: bool) -> int | None:
-    """Write what a detached run has printed; with `follow`, until it has ended.
+    """Print the output of a detached run; with `follow`, until it has ended.
 
-    Give the exit status, None where it goes on or was killed: the log's last line may be the command's own.
-    Raise UsageError where there is no log.
+    Give the exit status, from its file; None if the run goes on or was killed. Raise UsageError where there
+    is no log.
     """
     log = find_log(address)
     with log.open("rb") as file:
@@ -235,10 +238,9 @@ def copy_log(address: str, output: BinaryIO, *, follow: bool) -> int | None:
 
 
 def copy_denials(address: str, output: TextIO, *, follow: bool) -> None:
-    """Write what a detached run was refused, for a person; with `follow` as it happens, until it has ended.
+    """Print the denials of a detached run; with `follow` as they happen, until it has ended.
 
-    An empty address means the newest run. Raise UsageError where there is no log, HostError for a damaged
-    one.
+    An empty name means the newest run. Raise UsageError where there is no log, HostError for a damaged one.
     """
     log = find_log(address)
     reader = DenialReader(_denials_of(log))
@@ -286,14 +288,14 @@ def _all_logs() -> list[Path]:
 
 
 def _remove_log(log: Path) -> None:
-    """Remove a log. What is beside it goes first, so that none is left without its log."""
+    """Remove a log. The files beside it are removed first, so that none is left without its log."""
     _denials_of(log).unlink(missing_ok=True)
     Path(_status_of(log)).unlink(missing_ok=True)
     log.unlink()
 
 
 def _is_written(log: Path) -> bool:
-    """Whether the process that writes a log, behind the end of its session too, has ended."""
+    """Whether the process that writes a log has ended; it may outlive its session."""
     with log.open("rb") as file:
         return lock_within(file.fileno(), 0)
 

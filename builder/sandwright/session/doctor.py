@@ -1,4 +1,4 @@
-"""What this machine is, which methods work on it, and what the others lack."""
+"""Describes this machine: what it is, which methods work on it, and what the others lack."""
 
 from __future__ import annotations
 
@@ -26,11 +26,10 @@ _AT_ONCE = 4
 
 @dataclass(frozen=True)
 class Surroundings:
-    """Where we are.
+    """The environment of this process. `kind` is one of: bare machine, virtual machine, container, gVisor.
 
-    `kind` is one of: bare machine, virtual machine, container, gVisor. `restrictions` say what keeps
-    sandboxes from starting in general, and `outer` what the container around us has to be given for nested
-    ones.
+    `restrictions` say what prevents sandboxes in general from starting, and `outer` which options the
+    container around us needs for nested ones.
     """
 
     kind: str
@@ -50,7 +49,7 @@ class Rung:
 
 @dataclass(frozen=True)
 class Instead:
-    """A method that starts here in another form only: which, how that is weaker, why not itself."""
+    """A method that starts here only in another form: which form, how it is weaker, and why it is needed."""
 
     method: str
     form: str
@@ -80,7 +79,7 @@ class Diagnosis:
 
     @property
     def held_back(self) -> bool:
-        """Whether our environment keeps a method from working."""
+        """Whether the environment prevents a method from working."""
         return any(each.code in ("container-masks", "container-filter") for each in self.methods)
 
     def as_data(self) -> dict[str, Any]:
@@ -89,11 +88,11 @@ class Diagnosis:
 
 
 def diagnose(*, fresh: bool = False, methods: Sequence[str] = ()) -> Diagnosis:
-    """Look at this machine, and try each method (or those named) by starting a sandbox of it.
+    """Examine this machine, and try each method (or those named) by starting a sandbox of it.
 
-    A form that is taken where a method doesn't start is tried where that is so, or where it is named. Without
-    `fresh` what the last trial showed counts while nothing that it depends on has changed. Raise UsageError
-    for a method that is not there.
+    A form that replaces a method is tried if that method does not start, or if the form is named. Without
+    `fresh`, the result of the last trial counts while nothing that it depends on has changed. Raise
+    UsageError for an unknown method.
     """
     host = collect_host()
     chosen = dict.fromkeys(methods, ()) or registry.with_substitutes()
@@ -134,7 +133,7 @@ def unusable_directories() -> Iterator[HostError]:
 
 
 def unreported_denials(found: Sequence[Preflight]) -> dict[str, dict[Refused, str]]:
-    """By method that starts and refuses anything: the refusals that a run doesn't report, and why."""
+    """For each method that starts: the refusals that a run does not report, and why."""
     declared = [registry.declaration(each.method) for each in found if each.ready]
     return {
         each.method: {refused: why for refused in REFUSED if (why := each.why_unreported(refused))}
@@ -156,7 +155,7 @@ def ladder(found: Sequence[Preflight], system: str) -> tuple[Rung, ...]:
 
 
 def in_other_forms(found: Sequence[Preflight]) -> Iterator[Instead]:
-    """The methods that don't start themselves, with the form that does."""
+    """The methods that do not start, but have a form that does, with that form."""
     by_name = {each.method: each for each in found}
     for name in by_name.keys() & set(registry.policy_names()):
         for variant, each in registry.method(name).variants.items():
@@ -168,11 +167,11 @@ def in_other_forms(found: Sequence[Preflight]) -> Iterator[Instead]:
 def _run_preflight(name: str, host: MachineFacts, *, fresh: bool) -> Preflight:
     backend = registry.backend(name)
     found = preflights.run_preflight(backend, host) if fresh else preflights.cached_preflight(backend, host)
-    return looked_into(backend, found, host)
+    return with_untested_faults(backend, found, host)
 
 
-def looked_into(backend: Backend, found: Preflight, host: MachineFacts) -> Preflight:
-    """What a preflight found, and what it can't see: no image to run, a runtime with known escapes."""
+def with_untested_faults(backend: Backend, found: Preflight, host: MachineFacts) -> Preflight:
+    """The result of a preflight, and what it does not test: a missing image, a runtime with known escapes."""
     if not found.ready:
         return found
     if without := backend.without_image():
@@ -188,7 +187,7 @@ def looked_into(backend: Backend, found: Preflight, host: MachineFacts) -> Prefl
 
 
 def surroundings(host: MachineFacts, root: Path = Path("/")) -> Surroundings:
-    """Where we are, as far as the facts and some files of /proc tell; they are looked for under `root`."""
+    """Determine the environment from the facts and some files of /proc, which are read below `root`."""
     return Surroundings(
         _machine_kind(host, root), tuple(_restrictions(host, root)), tuple(_outer(host, root))
     )
@@ -221,7 +220,7 @@ def _restrictions(host: MachineFacts, root: Path) -> list[str]:
 
 
 def _outer(host: MachineFacts, root: Path) -> list[str]:
-    """What has to be given to the container around us (measured with runc 1.1 and crun 1.8)."""
+    """The options that the container around us needs (measured with runc 1.1 and crun 1.8)."""
     if host.surroundings != "container":
         return []
     needs = ["a seccomp profile that allows clone and unshare with namespaces, mount, umount2 and pivot_root"]
@@ -231,7 +230,7 @@ def _outer(host: MachineFacts, root: Path) -> list[str]:
 
 
 def unrestricted(system: str) -> Iterator[str]:
-    """What isn't held of programs of the host that parse what a sandbox sends (`launch-init --restrict`)."""
+    """The missing restrictions of host programs that parse data of a sandbox (`launch-init --restrict`)."""
     parsers = "squid (network.mode: proxy) and git (credentials.shims) on the host"
     if system != "linux":
         yield f"{parsers} run with all rights of this account, because this system has no Landlock"

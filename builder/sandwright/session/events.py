@@ -68,7 +68,7 @@ class UnreachableAddress:
 
 @dataclass(frozen=True, kw_only=True)
 class DeniedHost:
-    """A request to the proxy. `host` is HOST:PORT; `listed`: it is listed, and leads where none may."""
+    """A request to the proxy. `host` is HOST:PORT; `listed`: it is listed, but its address is forbidden."""
 
     host: str
     listed: bool = False
@@ -134,7 +134,7 @@ class RunDenied:
 
 @dataclass(frozen=True, kw_only=True)
 class RunOmitted:
-    """Refusals of further kinds, for which there was no room."""
+    """The number of refusals of further kinds, beyond the limit."""
 
     count: int
 
@@ -173,7 +173,7 @@ class RunMessage:
 
 @dataclass(frozen=True, kw_only=True)
 class RunExecuted:
-    """A further command was asked for (`sandwright exec`): its program's name, cut after 64 bytes.
+    """A further command was requested (`sandwright exec`): its program's name, cut after 64 bytes.
 
     In `command` each byte is the character of that number.
     """
@@ -190,7 +190,7 @@ class RunEnded:
 
 
 RunDenials = Sequence[RunDenied | RunOmitted | RunRequested | RunMessage]
-"""What a run's proxies and its filter of messages saw: refusals, and the last allowed requests."""
+"""The log of a run's proxies and of its filter of messages: refusals, and the last allowed requests."""
 
 RunEvent = (
     RunStarted | RunDenied | RunOmitted | RunCalled | RunRequested | RunMessage | RunExecuted | RunEnded
@@ -229,7 +229,7 @@ def decode_events(content: bytes) -> Iterator[RunEvent]:
 
 
 def read_events(file: Path) -> Iterator[RunEvent]:
-    """What a launcher wrote at the end of a run; nothing where it wrote none. Raise OSError, ValueError."""
+    """Read the events that a launcher wrote at the end of a run, if any. Raise OSError, ValueError."""
     try:
         with file.open("rb") as opened:
             content = opened.read(_MOST_BYTES)

@@ -1,7 +1,7 @@
 """Further commands in a running session: `sandwright exec`.
 
-Nothing enters the session's namespaces from outside. Its launcher's `--exec` asks the session's first process
-for the command, which forks it behind every wall (docs/launcher.md).
+Nothing enters the session's namespaces from outside. Its launcher's `--exec` passes the command to the
+session's first process, which forks it inside all restrictions (docs/launcher.md).
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from sandwright.session.session_record import SessionRecord
 def become_exec(address: str, argv: Sequence[str], *, workdir: str = "") -> None:
     """Become the launcher that runs a command in the session of a name or an ID.
 
-    `workdir` is a directory inside. By default it is the current one where that is in the session's project,
-    else that of the session's command. Raise UsageError where no such session runs or its method can't do it,
-    HostError where it takes no command.
+    `workdir` is a directory inside. By default it is the current one if that is in the session's project,
+    else that of the session's command. Raise UsageError if no such session runs or its method can't do it,
+    HostError if the session accepts no command.
     """
     if not argv:
         raise UsageError("give a command to run, behind --")
@@ -46,7 +46,7 @@ def become_exec(address: str, argv: Sequence[str], *, workdir: str = "") -> None
 
 
 def _check_launch_digest(launch: str, record: SessionRecord) -> None:
-    """Raise HostError where it is another program than the one that the session was started with."""
+    """Raise HostError if it is not the program that the session was started with."""
     try:
         changed = digest(launch) != record.artifacts.get("launch")
     except OSError:

@@ -1,8 +1,9 @@
 """The paths that a run was denied (`--explain-denials`), by what its launcher recorded (`recorded.c`).
 
-The record has the accesses of programs to each path, and the path's kind. A path is reported as refused where
+The record has the accesses of programs to each path, and the path's kind. A path is reported as refused if
 the policy's rules deny the access, the rule is not about one of the sandbox's private directories, and this
-user could do the same outside. So what the host refuses too, or hasn't got, is not told.
+user could do the same outside. So accesses that the host refuses, too, and paths that it does not have, are
+not reported.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ Resolve = Callable[[list[str]], ResolvedPolicy]
 
 _LOOKS = frozenset({"look"})
 _KERNEL = "/sys"
-"""The kernel's own, read-only in each sandbox: no rule of the policy is to blame for what it refuses."""
+"""The kernel's file systems, read-only in each sandbox: no rule of the policy causes their refusals."""
 
 _PROJECT_RANK = LAYERS.index("project")
 _MOST_NAMES = 5
@@ -41,7 +42,7 @@ _MOST_ROUNDS = 4
 
 @dataclass(frozen=True)
 class DeniedPath:
-    """A path as it is outside, what was asked of it, how that was kept from it, and the rule that decides."""
+    """A path as it is outside, the access, how it was denied, and the rule that decides."""
 
     path: str
     access: Way
@@ -50,12 +51,12 @@ class DeniedPath:
 
     @property
     def granted(self) -> str:
-        """What an edit has to list: a mount needs a path that is there."""
+        """The path that an edit has to list: a mount needs a path that exists."""
         return self.path if os.path.lexists(self.path) else os.path.dirname(self.path)  # noqa: PTH120
 
 
 def refused_paths(accesses: Iterable[Access], policy: ResolvedPolicy) -> list[DeniedPath]:
-    """What was refused, each path and access once."""
+    """The refused accesses, each path and access once."""
     found: dict[tuple[str, str], DeniedPath] = {}
     for access in accesses:
         for each in _judge_access(access, policy):
@@ -87,7 +88,7 @@ def _was_made(rule: PathRule, access: Access, policy: ResolvedPolicy) -> bool:
 
 
 def _may_read(path: str) -> bool:
-    """Whether this user could outside: it is there, and its rights let them."""
+    """Whether this user could read the path outside: it exists, and its mode allows it."""
     try:
         return os.access(path, os.R_OK) or os.access(path, os.X_OK)
     except (OSError, ValueError):
@@ -95,7 +96,7 @@ def _may_read(path: str) -> bool:
 
 
 def _may_change(path: str, kinds: frozenset[str]) -> bool:
-    """The same of what was asked; a new name, or one that goes, is its directory's matter."""
+    """Whether this user could make the change outside; for a new or removed name, the directory decides."""
     above = Path(path).parent
     try:
         if os.path.lexists(path) and "write" in kinds:
@@ -106,14 +107,14 @@ def _may_change(path: str, kinds: frozenset[str]) -> bool:
 
 
 def path_denials(accesses: Iterable[Access], resolve: Resolve) -> Denials:
-    """What was refused, with the reasons. `resolve` gives the policy with further settings.
+    """The denied paths, with the reasons. `resolve` gives the policy with further settings.
 
-    Raise SandwrightError where the policy holds no more.
+    Raise SandwrightError if the policy can no longer be resolved.
     """
     policy = resolve([])
     refused = refused_paths(accesses, policy)
     remaining, refused = len(refused[MOST:]), refused[:MOST]
-    allowing = edits([each for each in refused if not _holds_the_home(each.granted, policy)], resolve)
+    allowing = edits([each for each in refused if not _opens_whole_home(each.granted, policy)], resolve)
     found: Denials = []
     for each in refused:
         field, source = _blamed(each.rule, policy)
@@ -142,17 +143,17 @@ def _blamed(rule: PathRule | None, policy: ResolvedPolicy) -> tuple[str, str]:
 
 
 def _lifting_key(refused: DeniedPath, policy: ResolvedPolicy) -> str:
-    """What a person can do about a path for which no edit is proposed."""
+    """The advice for a path for which no edit is proposed."""
     path = printable_line(refused.path)
     if refused.rule is not None and (refused.rule.kind == "deny" or _is_protected(refused.rule)):
         return how_to_lift(refused.rule, path, _PROJECT_RANK)
-    if _holds_the_home(refused.granted, policy):
+    if _opens_whole_home(refused.granted, policy):
         edit = f"filesystem: {{{refused.access}: ['{path}']}}"
         return f"create {path} on the host first; then `{edit}` allows it"
     return ""
 
 
-def _holds_the_home(path: str, policy: ResolvedPolicy) -> bool:
+def _opens_whole_home(path: str, policy: ResolvedPolicy) -> bool:
     """Whether a grant would open the whole home: never proposed for one file."""
     return is_inside(policy.facts.home, path)
 
@@ -203,7 +204,7 @@ def _tried(refused: list[DeniedPath], resolve: Resolve) -> dict[tuple[str, str],
 
 
 def _also_opened(refused: DeniedPath, policy: ResolvedPolicy) -> str:
-    """What else an edit opens, by the rules of the policy that has it."""
+    """The other paths that an edit opens, by the rules of the edited policy."""
     verb = "read" if refused.access == "read" else "read and changed"
     runs = "; programs of the host run or read it" if _is_protected(refused.rule) else ""
     if not Path(refused.granted).is_dir():

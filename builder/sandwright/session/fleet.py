@@ -26,18 +26,18 @@ _NAME = re.compile("[a-z0-9]([a-z0-9-]{0,28}[a-z0-9])?")
 
 
 class FleetView(Protocol):
-    """Who shows a fleet to a person."""
+    """Shows the progress of a fleet to a person."""
 
     def settled(self, outcome: Outcome, words: tuple[str, ...]) -> None:
         """A run is over."""
         ...
 
     def counted(self, counts: Counts) -> None:
-        """How far it is."""
+        """How many runs have ended."""
         ...
 
     def noted(self, text: str) -> None:
-        """Something to know."""
+        """A message for the person."""
         ...
 
 
@@ -107,7 +107,7 @@ def start(
 
 
 def resume(name: str, results: str, size: FleetSize) -> FollowedFleet:
-    """A fleet that was started before. Raise UsageError where there is none of that name."""
+    """Resume a fleet that was started before. Raise UsageError if there is none of that name."""
     fleet = fleet_named(name)
     path = results or default_results(name)
     earlier = (

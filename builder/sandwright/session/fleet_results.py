@@ -1,6 +1,6 @@
-"""The results of a fleet as JSON lines: what came of each run, and of attempts that don't count.
+"""The results of a fleet as JSON lines: of each run, and of attempts that don't count.
 
-A file of results belongs to one fleet, by its id. Who resumes the fleet reads in it which runs are known.
+A file of results belongs to one fleet, by its id. Resuming the fleet reads from it which runs have a result.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LONGEST = 8 << 20
 
 
 class Results:
-    """Where results are written. `known` are the indexes of runs that the file tells of."""
+    """Writes results to a file. `known` are the indexes of runs that the file has."""
 
     def __init__(self, name: str, fleet: str, descriptor: int, known_statuses: dict[int, int | None]) -> None:
         """`fleet` is the id of the fleet `name`; `known_statuses` has exit statuses by index."""
@@ -32,7 +32,7 @@ class Results:
         self._attempts: list[RunAttempt] = []
 
     def attempted(self, attempt: RunAttempt) -> None:
-        """Keep it for the lines of its run, which are written at once."""
+        """Keep an attempt for the lines of its run, which are written together."""
         self._attempts.append(attempt)
 
     def settled(self, outcome: Outcome, words: tuple[str, ...]) -> None:
@@ -107,9 +107,9 @@ def open_new(path: str, name: str) -> int:
 
 
 def open_known(path: str, name: str, fleet: str) -> Results:
-    """The results of a fleet so far; a line that was cut off by a crash is dropped.
+    """Open the results of a fleet so far, or a new file; a line that a crash cut off is dropped.
 
-    Raise UsageError for a file that is not of this fleet. It is made where it is not there.
+    Raise UsageError for a file of another fleet.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
     try:

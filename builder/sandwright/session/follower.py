@@ -1,4 +1,4 @@
-"""Follows a run while it goes on: passes on what launcher, bridge and proxy report, soon after it happens."""
+"""Follows a run: passes on reports of launcher, bridge and proxy soon after they are written."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from sandwright.session.mcp_log import McpLog
 from sandwright.session.refused_hosts import RefusedHosts
 
 LOOK = 0.2
-"""Seconds between two looks at what proxy, bridge and launcher have reported."""
+"""Seconds between two reads of the reports."""
 
 _MOST_BYTES = 1 << 20
-"""Of the journal in one look."""
+"""Bytes of the journal in one read."""
 
 
 @contextlib.contextmanager
@@ -28,11 +28,11 @@ def follow_run(
     hosts: RefusedHosts | None,
     messages: McpLog | None = None,
 ) -> Iterator[str | None]:
-    """Pass events to all sinks until the block ends, before which the launcher has ended.
+    """Pass events to all sinks until the block ends; the launcher must end before.
 
-    Each kind of denial comes when it happens first, each call of the bridge every time. Yield the name of the
-    file, memory of this process, in which a native launcher reports denials at once; None without sinks, or
-    where the system has none. `notify` gets what went wrong, at the end.
+    Each kind of denial is passed on when it first happens, each call of the bridge every time. Yield the path
+    of a memory file in which a native launcher reports denials at once; None without sinks, or on systems
+    without such files. `notify` gets errors, at the end.
     """
     if not sinks:
         yield None
@@ -41,14 +41,14 @@ def follow_run(
     logs = [each for each in (bridge, hosts, messages) if each]
     following = _Following(sinks, journal, logs)
     over = threading.Event()
-    thread = threading.Thread(target=following.look_until, args=[over], daemon=True)
+    thread = threading.Thread(target=following.poll_until, args=[over], daemon=True)
     thread.start()
     try:
         yield f"/proc/{os.getpid()}/fd/{journal}" if journal >= 0 else None
     finally:
         over.set()
         thread.join()
-        following.look()
+        following.poll()
         if journal >= 0:
             os.close(journal)
         if following.fault:
@@ -69,13 +69,13 @@ class _Following:
         self._broken = False
         self.fault: Exception | None = None
 
-    def look_until(self, over: threading.Event) -> None:
-        """Look from time to time."""
+    def poll_until(self, over: threading.Event) -> None:
+        """Pass on new events at intervals."""
         while not over.wait(LOOK):
-            self.look()
+            self.poll()
 
-    def look(self) -> None:
-        """Pass on new events. After a failed read there are none."""
+    def poll(self) -> None:
+        """Pass on new events. After a failed read, pass on none."""
         try:
             for event in () if self._broken else self._new_events():
                 self._pass_on(event)
@@ -83,7 +83,7 @@ class _Following:
             self._broken, self.fault = True, fault
 
     def _pass_on(self, event: RunEvent) -> None:
-        """To all sinks. One that fails gets nothing more, and the others do."""
+        """Pass on to all sinks. A sink that fails gets nothing more; the others do."""
         for sink in tuple(self._sinks):
             try:
                 sink(event)
@@ -97,7 +97,7 @@ class _Following:
             yield from each.new()
 
     def _journaled(self) -> Iterator[RunEvent]:
-        """What the launcher has reported since the last look."""
+        """The reports of the launcher since the last read."""
         if self._journal < 0:
             return
         content = os.pread(self._journal, _MOST_BYTES, self._read)

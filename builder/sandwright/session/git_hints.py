@@ -12,7 +12,7 @@ _CONFIGURING = {
     "remote": ("add", "remove", "rm", "rename", "set-url", "set-head", "set-branches"),
     "submodule": ("add", "init", "update", "sync", "deinit", "set-url", "set-branch"),
 }
-"""Commands of Git that write its configuration, with the words that follow; after `config` any may."""
+"""Git commands that write its configuration, with the words that follow; after `config`, any words."""
 
 _COMMITTING = ("commit", "tag", "merge", "rebase", "cherry-pick", "revert", "am", "pull", "stash")
 """Commands of Git that make commits or tags, which Git may want to sign."""
@@ -44,7 +44,7 @@ def git_hint(argv: list[str], scope: ScanScope, unsigned: str) -> RunHint | None
 
 
 def _configuring(words: list[str], options: list[str]) -> RunHint | None:
-    """Of a command that writes configuration, which is closed. `git branch -u` ends with 0 nevertheless."""
+    """The hint for a command that writes the read-only configuration. `git branch -u` still ends with 0."""
     if words[:1] == ["branch"] and any(each.startswith(("-u", "--set-up", "--unset-up")) for each in options):
         return RunHint(text=_WAY_OUT, always=True)
     writes_outside = any(

@@ -1,7 +1,7 @@
-"""The terminal of a detached run (`run --detach --tty`), and what is sent between it and `sandwright attach`.
+"""The terminal of a detached run (`run --detach --tty`), and its protocol with `sandwright attach`.
 
-A process holds the master of a pseudo-terminal (pty(7)) whose other side the run has as its controlling one,
-as dtach and conmon do. It copies what is shown to the log and to each client, and keys and window sizes of
+A process holds the master of a pseudo-terminal (pty(7)), whose other side is the run's controlling terminal,
+as dtach and conmon do. It copies the output to the log and to each client, and keys and window sizes of
 clients to the terminal. It listens at a Unix socket in the user's directory of sessions (0700), which no
 sandbox sees, and hears this user and root only (SO_PEERCRED). When it dies, the kernel hangs up the terminal,
 and the run ends.
@@ -29,14 +29,14 @@ from sandwright.streams import write_all
 
 KEYS, SIZE, SHOWN, STATUS = b"k", b"w", b"o", b"s"
 BLOCK = 16384
-"""Bytes of a message, behind its first."""
+"""The most bytes of a message, without its first."""
 DEFAULT_SIZE = struct.pack("HHHH", 24, 80, 0, 0)
 
 _WINDOW = len(DEFAULT_SIZE)
 _PATIENCE = 5.0
-"""Seconds in which a client has to take something; the run waits for it meanwhile, as for any terminal."""
+"""Seconds for which the run waits for a client that does not read, as for a slow terminal."""
 _NOTICED = 0.1
-"""Seconds until a launcher has passed a size on."""
+"""Seconds in which a launcher passes a size on."""
 _MOST_CLIENTS = 64
 _CREDENTIALS = struct.Struct("iII")
 
@@ -48,7 +48,7 @@ def is_ours(end: socket.socket) -> bool:
 
 
 def window_size(terminal: int) -> bytes:
-    """The size of a terminal's window; empty for what is none, or has none."""
+    """The size of a terminal's window; empty if there is none."""
     try:
         size = fcntl.ioctl(terminal, termios.TIOCGWINSZ, bytes(_WINDOW))
     except OSError:
@@ -112,17 +112,17 @@ def _run_in_child(run: Callable[[], int], slave: int) -> int:
 
 
 class _Client:
-    """One who is attached."""
+    """An attached client."""
 
     def __init__(self, end: socket.socket) -> None:
         end.setblocking(False)
         self.end = end
         self.pending = b""
-        """What it has not taken."""
+        """The bytes that it has not read yet."""
         self.since = 0.0
 
     def show(self, message: bytes) -> None:
-        """Send; keep what it doesn't take now. Raise OSError where it is gone."""
+        """Send bytes; keep those that it doesn't read now. Raise OSError if it is gone."""
         try:
             self.end.send(message)
             self.pending = b""
@@ -136,11 +136,11 @@ class _Holder:
         self._master, self._listener = master, listener
         self._clients: list[_Client] = []
         self._keys = b""
-        """What the terminal has not taken; no more is read from clients before."""
+        """The bytes that the terminal has not read yet; until then, nothing more is read from clients."""
         self._open = True
 
     def copy_until(self, ended: int) -> None:
-        """Until a process (pidfd) has ended, and what it has written last was read."""
+        """Copy until a process (pidfd) has ended, and its last output was read."""
         while True:
             ready, writable = self._poll_ends(ended)
             if self._listener.fileno() in ready:
@@ -190,7 +190,7 @@ class _Holder:
             if client.pending and number in writable:
                 client.show(client.pending)
             if number in ready:
-                self._hear(client.end.recv(BLOCK + 1))
+                self._handle_message(client.end.recv(BLOCK + 1))
             late = client.pending and time.monotonic() > client.since + _PATIENCE
         except BlockingIOError:
             return
@@ -200,8 +200,8 @@ class _Holder:
             client.end.close()
             self._clients.remove(client)
 
-    def _hear(self, message: bytes) -> None:
-        """Obey a client. Raise ConnectionError at its end."""
+    def _handle_message(self, message: bytes) -> None:
+        """Handle messages of a client. Raise ConnectionError at its end."""
         kind, content = message[:1], message[1:]
         if not kind:
             raise ConnectionResetError

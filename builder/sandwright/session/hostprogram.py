@@ -22,7 +22,7 @@ OF_IMAGES = frozenset({"libc", "libm", "libdl", "libpthread", "librt", "libstdc+
 """Libraries without their endings that an image has too: those of the C library and of the compilers."""
 
 _SYSTEM = ("/bin", "/lib", "/lib64", "/sbin", "/usr/bin", "/usr/sbin", "/usr/lib/jvm")
-"""Where programs of the system lie: an image has its own."""
+"""The directories of the system's programs: an image has its own."""
 
 _HEAD = 256
 """Bytes of a script that may name its interpreter (BINPRM_BUF_SIZE, linux/binfmts.h)."""
@@ -37,10 +37,10 @@ class HostProgram:
 
 
 def find_host_program(name: str, policy: ResolvedPolicy, inputs: LiveHost) -> HostProgram | None:
-    """The program that the caller's PATH has by a name; None where there is none, or it is the system's.
+    """The program of a name on the caller's PATH; None if there is none, or it belongs to the system.
 
-    Nothing is taken from directories that the sandbox may write: it would choose the next run's program.
-    Raise UsageError for a program whose directory holds a home or the project, or is hidden by the policy.
+    Directories that the sandbox may write are skipped: a run could choose the program of the next one. Raise
+    UsageError for a program whose directory holds a home or the project, or is hidden by the policy.
     """
     path = _on_path(name, policy, inputs)
     if not path:
@@ -64,7 +64,7 @@ def find_host_program(name: str, policy: ResolvedPolicy, inputs: LiveHost) -> Ho
 
 
 def _git_identity(policy: ResolvedPolicy) -> Iterator[str]:
-    """Git's configuration of the user, which says who commits, where the policy would show it of a host."""
+    """The user's Git configuration, which names the committer, if the policy shows it on a host."""
     path = f"{policy.facts.home}/.gitconfig"
     rules = policy.filesystem.tree.deciding(path)
     if rules and rules[0].readable and Path(path).is_file() and os.path.realpath(path) == path:
@@ -72,7 +72,7 @@ def _git_identity(policy: ResolvedPolicy) -> Iterator[str]:
 
 
 def _check_exposure(name: str, paths: Iterable[str], policy: ResolvedPolicy) -> None:
-    """Raise UsageError where showing a program would show more, or what the policy hides."""
+    """Raise UsageError if showing a program would show other files, too, or files that the policy hides."""
     for path in paths:
         for each in (policy.facts.home, policy.facts.project):
             if is_inside(os.path.realpath(each), path):

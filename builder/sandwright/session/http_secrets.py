@@ -35,9 +35,9 @@ _CLASSES = (string.digits, string.ascii_lowercase, string.ascii_uppercase)
 
 
 def source_secret(credential: HttpCredential, environ: Mapping[str, str], sandbox: Reach) -> str:
-    """The secret of an entry. No message repeats it.
+    """The secret of an entry; it is in no message.
 
-    Raise UsageError where there is none or the sandbox gets at its source, HostError where reading it fails.
+    Raise UsageError if there is none or the sandbox can access its source, HostError if reading it fails.
     """
     match credential.kind:
         case "env":
@@ -56,7 +56,7 @@ def source_secret(credential: HttpCredential, environ: Mapping[str, str], sandbo
 def placeholder(secret: str) -> str:
     """Random text in a secret's shape: its length, the kinds of its characters, a prefix such as `sk-ant-`.
 
-    Of a JSON Web Token (RFC 7519) all but the signature stays, as clients read its claims.
+    Of a JSON Web Token (RFC 7519), only the signature is replaced, because clients read its claims.
     """
     head, dot, signature = secret.rpartition(".")
     if dot and head.count(".") == 1 and _is_json_part(head.partition(".")[0]):
@@ -94,7 +94,7 @@ def session_secrets(
 
 
 class HttpSecrets:
-    """The secrets of one run in its proxy, read again after their lifetimes by a thread of its own."""
+    """The secrets of one run in its proxy; a thread reads them again after their lifetimes."""
 
     def __init__(
         self,
@@ -110,9 +110,9 @@ class HttpSecrets:
         self._headers: dict[str, str] = {}
 
     def begin(self) -> dict[str, str]:
-        """Give the proxy all secrets; the variables of the sandbox with their placeholders.
+        """Pass all secrets to the proxy; give the variables of the sandbox, with their placeholders.
 
-        Raise SandwrightError where one can't be read: nothing is started then.
+        Raise SandwrightError if one can't be read: nothing is started then.
         """
         variables: dict[str, str] = {}
         placeholders: dict[str, str] = {}
@@ -128,7 +128,7 @@ class HttpSecrets:
 
     @contextlib.contextmanager
     def refreshed(self) -> Iterator[None]:
-        """Read them again when their time is over, for the length of a `with`."""
+        """Read the secrets again after their lifetimes, for the length of a `with`."""
         over = threading.Event()
         thread = threading.Thread(target=self._refresh_secrets, args=(over,), daemon=True)
         thread.start()

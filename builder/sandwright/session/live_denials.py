@@ -1,8 +1,9 @@
 """Denials as they happen: `run --denials FILE`, and those of a detached run (`logs --denials`).
 
-A kind of denial is a line when it happens first, with its count until then. If it happened again, the end
-of the run adds a line with the same fields and the further count: counts are summed. What only the end of
-the run knows follows there: denied paths, and what found no room. `session.denials` describes the fields.
+Each kind of denial is written as a line when it first happens, with its count until then. If it happened
+again, the end of the run adds a line with the same fields and the further count: readers add up the counts.
+Denied paths and the number of omitted denials are known, and written, only at the end. `session.denials`
+describes the fields.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from sandwright.session.denials import Denial, Denials, OmittedDenials, denial_l
 from sandwright.session.events import RunDenied, RunEvent
 
 _MOST_KINDS = 2000
-"""Kinds that are written while the run goes on: programs inside choose paths and hosts."""
+"""The most kinds that are written during a run: programs inside choose paths and hosts."""
 
 _Kind = tuple[str, ...]
 
@@ -36,7 +37,7 @@ class DenialWriter:
         self._files, self._context = tuple(files), context
         self._written: dict[_Kind, int] = {}
         self._faults: dict[str, str] = {}
-        """By file, which gets nothing more then."""
+        """The error of each failed file, which gets nothing more."""
 
     def write(self, event: RunEvent) -> None:
         """Append a denial of a new kind."""
@@ -77,7 +78,10 @@ class DenialReader:
         self._omitted = 0
 
     def new_lines(self) -> Iterator[str]:
-        """For a person, each kind that is new; of one that happened again the first line, with the total."""
+        """The lines for a person: each new kind.
+
+        For a kind that happened again, its first line with the total.
+        """
         for each in self._new_denials():
             if isinstance(each, OmittedDenials):
                 self._omitted += each.count
@@ -90,14 +94,14 @@ class DenialReader:
             yield from lines if before is None else lines[:1]
 
     def all_lines(self) -> list[str]:
-        """For a person, all kinds with their totals."""
+        """The lines for a person: all kinds, with their totals."""
         for _ in self.new_lines():
             pass
         omitted = [OmittedDenials(self._omitted)] if self._omitted else []
         return denial_lines([*self._found.values(), *omitted], most=len(self._found))
 
     def _new_denials(self) -> Iterator[Denial | OmittedDenials]:
-        """Whole lines since the last look. Raise HostError for a line that is none of ours."""
+        """Whole lines since the last call. Raise HostError for a line that sandwright did not write."""
         try:
             with self._file.open("rb") as lines:
                 lines.seek(self._at)

@@ -1,4 +1,4 @@
-"""Finds what a policy lets through that the user's own policy doesn't, on this machine."""
+"""Finds what a policy allows on this machine, and the user's own policy does not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counts what the rules about tools (`mcp.tools`) refused in a run, and keeps what they let through."""
+"""Counts the messages that rules about tools (`mcp.tools`) refused in a run, and keeps the allowed ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sandwright.session.events import DeniedMessage, RunDenied, RunMessage, RunO
 from sandwright.visible import one_line
 
 _MOST_KINDS = 1000
-"""Different refusals that are distinguished: a model chooses the names."""
+"""The most different refusals that are distinguished: a model chooses the names."""
 
 _CUT = MAX_NAME + 1
 
@@ -49,13 +49,13 @@ class McpLog:
             self._counts[found] += 1
 
     def dropped(self, fault: str) -> None:
-        """Tell of the first line of the server that did not pass, and count."""
+        """Report the first line of the server that did not pass, and count."""
         self._dropped += 1
         if self._dropped == 1:
             self._notify(f"a line of the server did not pass: {one_line(fault)[:256]}")
 
     def new(self) -> Sequence[RunDenied | RunMessage]:
-        """Since the last look: each request that passed, and refusals of a new kind with their counts."""
+        """Since the last call: each request that passed, and refusals of a new kind with their counts."""
         with self._lock:
             passed, self._passed = self._passed, []
             kinds, self._new = self._new, []

@@ -24,11 +24,12 @@ from sandwright.streams import Streams, fill_standard, warn
 
 _BLOCK = 65536
 _PATIENCE = 2.0
-"""Seconds in which a client has to read more of what the server wrote before its end."""
+"""Seconds for which a client may read nothing after the server's end; then the rest of its output is
+dropped."""
 
 
 def check_client_streams(*, detached: bool) -> None:
-    """Raise UsageError where no client of MCP can be at the other end of the standard streams."""
+    """Raise UsageError if the standard streams cannot lead to a client of MCP."""
     if detached:
         raise UsageError("mcp.tools: a detached run has no client of MCP at its standard input")
     with contextlib.suppress(OSError):  # a closed one is /dev/null to the command
@@ -43,7 +44,7 @@ def check_client_streams(*, detached: bool) -> None:
 
 
 def open_streams(tools: Collection[str], observer: MessageObserver) -> McpStreams:
-    """The streams of a server of which some tools may be called."""
+    """Open the streams of a server whose tools are filtered."""
     fill_standard()
     return McpStreams(StdioFilter(partial(lists_tool, tools), observer))
 
@@ -64,7 +65,7 @@ class McpStreams(Streams):
         self._fault = ""
 
     def selected(self) -> tuple[list[int], list[int]]:
-        """The descriptors to wait for. A side is read when what it said before has gone on."""
+        """The descriptors to wait for. A side is read only when its earlier data has been passed on."""
         reads, writes = super().selected()
         to_server, to_client = self._messages.to_server, self._messages.to_client
         if self._client_open and not to_server and len(to_client) < _BLOCK:
@@ -76,7 +77,7 @@ class McpStreams(Streams):
         return reads, writes
 
     def copy(self, ready: Collection[int], writable: Collection[int]) -> None:
-        """Pass on what can be passed on."""
+        """Pass on data without waiting."""
         super().copy(ready, writable)
         if 0 in ready:
             self._read_client()
@@ -124,7 +125,7 @@ class McpStreams(Streams):
             self._client_open = False
 
     def _write_client(self) -> None:
-        """Write no more than a pipe takes at once: its client may have stopped to read."""
+        """Write no more than a pipe accepts at once: its client may have stopped reading."""
         try:
             del self._messages.to_client[: os.write(1, self._messages.to_client[: select.PIPE_BUF])]
         except BlockingIOError:
@@ -135,7 +136,7 @@ class McpStreams(Streams):
             self._close_server_output()
 
     def close(self) -> bool:
-        """At the server's end: pass on what it wrote last. False when something could not be written."""
+        """At the server's end, pass on its last output. Give False if some of it could not be written."""
         self.started()
         self._close_server_input()
         waiting = array.array("i", [0])

@@ -1,7 +1,7 @@
-"""Makes and removes what a policy keeps between runs, below `$STATE` and `$CACHE`.
+"""Creates and removes the paths that a policy keeps between runs, below `$STATE` and `$CACHE`.
 
-It is made before a sandbox is rendered, and once the policy is approved. A grant is a directory. What stays
-read-only in it exists from the first run on, so that no sandbox can create it: a file where the name has an
+They are created once the policy is approved, before a sandbox is rendered. A grant is a directory. Read-only
+paths in it exist from the first run on, so that no sandbox can create them: a file if the name has an
 extension, else a directory. Files are empty, `{}` for JSON, or what `CONTENTS` has for them. No link is
 followed, and existing files stay as they are.
 """
@@ -33,7 +33,7 @@ CONTENTS = {
         'sandbox_mode = "danger-full-access"\n'
     )
 }
-"""What new files below `$STATE` say."""
+"""The content of new files below `$STATE`."""
 
 
 def make_persistent(policy: MergedPolicy, project: str) -> bool:
@@ -45,7 +45,7 @@ def make_persistent(policy: MergedPolicy, project: str) -> bool:
 
 
 def missing(policy: MergedPolicy, project: str) -> bool:
-    """Whether something isn't there yet."""
+    """Whether one of the paths does not exist yet."""
     return any(
         is_inside(path, root) and not os.path.lexists(path)
         for root, path, _ in _entries_to_make(policy, project)
@@ -53,7 +53,7 @@ def missing(policy: MergedPolicy, project: str) -> bool:
 
 
 def with_persistent(facts: HostFacts, policy: MergedPolicy) -> HostFacts:
-    """The facts that a run finds, which creates the missing paths first."""
+    """The facts as a run will find them after it has created the missing paths."""
     made = {
         path: HostEntry("file" if is_file else "directory")
         for _, path, is_file in _entries_to_make(policy, facts.project)
@@ -124,7 +124,7 @@ def _used_caches() -> set[str]:
 
 
 def remove_cache(path: str) -> bool:
-    """Remove a cache; give False where a session uses it by now. Raise HostError when some of it stays."""
+    """Remove a cache; give False if a session uses it now. Raise HostError if some of it stays."""
     if path in _used_caches():
         return False
 

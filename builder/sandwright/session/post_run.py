@@ -56,11 +56,11 @@ def report_run(
     paths: Sequence[Denial | OmittedDenials] = (),
     writer: DenialWriter | None = None,
 ) -> None:
-    """Append the run to telemetry where its record wants that, and say what it left and was refused.
+    """Append the run to telemetry if its record asks for it; report its denials and the files that it left.
 
-    The status is None when nothing was started. The launcher wrote `refusals`; `hosts` were refused by a
-    proxy that ran beside it, None without one, `calls` by a bridge, `paths` are those of `--explain-denials`.
-    `writer` has written denials while the run went on, and writes the rest.
+    The status is None when nothing was started. The launcher wrote `refusals`; the proxy refused `hosts`
+    (None without a proxy), the bridge `calls`; `paths` are those of `--explain-denials`. `writer` wrote
+    denials during the run, and writes the rest.
     """
     report, since = record.after, Clock(*record.clock).since()
     ended = RunEnded(status=status, seconds=time.time() - record.began)
@@ -91,7 +91,7 @@ def _report_denials(
     *,
     writer: DenialWriter | None,
 ) -> list[str]:
-    """Report what was refused; give what went wrong."""
+    """Report the denials; give errors."""
     if not (others or paths or os.path.lexists(refusals)):
         return []
     from sandwright.session.denials import collect_denials, denial_lines  # noqa: PLC0415 - the same
@@ -117,7 +117,7 @@ def _notify_all(lines: Iterable[str], tell: Callable[[str], None]) -> None:
 
 
 def _unless_faulty(work: Callable[[], list[str] | None]) -> list[str]:
-    """The lines of some work, or the message of its error."""
+    """The lines that a function gives, or the message of its error."""
     try:
         return work() or []
     except SandwrightError as fault:
@@ -125,7 +125,10 @@ def _unless_faulty(work: Callable[[], list[str] | None]) -> list[str]:
 
 
 def _unblock_signals() -> None:
-    """Let Ctrl-C end it: the launcher left signals blocked, and those that came were for the command."""
+    """Let Ctrl-C end this process.
+
+    The launcher left signals blocked; pending ones were meant for the command.
+    """
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     while blocked and signal.sigtimedwait(blocked, 0):
         pass

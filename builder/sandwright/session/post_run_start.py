@@ -15,19 +15,19 @@ _CODE = "import sys; sys.path.append(sys.argv[1]); from sandwright.session.post_
 _COARSE = 5  # CLOCK_REALTIME_COARSE of linux/time.h, which file systems take their times from
 
 _SET_BACK = 1_000_000_000
-"""Nanoseconds by which the clock has to differ, to have been set."""
+"""The difference in nanoseconds from which on the clock counts as set."""
 
 
 class Clock:
     """The start of a run, on the file systems' clock and on one that can't be set, in nanoseconds."""
 
     def __init__(self, began: int = 0, ticks: int = 0) -> None:
-        """It begins now, or is that of another process."""
+        """The clock begins now, or is that of another process."""
         self.began = began or _now()
         self.ticks = ticks or time.monotonic_ns()
 
     def since(self) -> int:
-        """The earliest time of what changed since then, in nanoseconds; the clock may have been set back."""
+        """The earliest time, in ns, that a change since then can have; the clock may have been set back."""
         began = _now() - (time.monotonic_ns() - self.ticks)
         return began if began < self.began - _SET_BACK else self.began
 
@@ -40,9 +40,9 @@ def _now() -> int:
 
 
 def post_run_argv(record: str) -> list[str]:
-    """The words of this program, but for the last one, the run's exit status. `record` is the session's file.
+    """The argv of this program, without its last word, the run's exit status. `record` is the session's file.
 
-    Nothing of the environment leads Python elsewhere, and it reads no settings of the site's (`-I -S`).
+    Python ignores the environment and the site's settings (`-I -S`).
     """
     root = str(Path(__file__).absolute().parents[2])
     quiet = ["-B"] * sys.dont_write_bytecode
@@ -50,7 +50,7 @@ def post_run_argv(record: str) -> list[str]:
 
 
 def native_post_run_argv(folder: str, entry: str) -> list[str]:
-    """The words before those, with which the native command looks first (docs/front.md); none without one.
+    """The words before those, with which the native command runs first (docs/front.md), if there is one.
 
     `folder` is the command's, `entry` the file in the render cache that the run was started from.
     """
@@ -64,9 +64,9 @@ def native_post_run_argv(folder: str, entry: str) -> list[str]:
 
 
 def can_exec_post_run(directory: str) -> bool:
-    """Whether a launcher can become this program: records are in `directory`.
+    """Whether a launcher can execute this program: records are in `directory`.
 
-    A word is a line, and an interpreter that needs PYTHONHOME can't do without (`-I`).
+    No word may have a line break, and the interpreter must not need PYTHONHOME, which `-I` ignores.
     """
     words = "".join(post_run_argv(directory))
     return bool(sys.executable) and "\n" not in words and "PYTHONHOME" not in os.environ

@@ -16,20 +16,21 @@ from sandwright.methods.contract import CODES, Backend, Preflight
 from sandwright.questions import Question
 
 KEPT = ("ready", "hangs", "not-denied")
-"""The findings that are kept. The others are found again at once, and are what a person is busy changing."""
+"""The results that are cached. The others are quick to find again, and a person is probably about to change
+them."""
 
 
 def cached_preflight(backend: Backend, host: MachineFacts) -> Preflight:
-    """What a preflight of a method finds: that of the last one, while what it depends on is the same."""
+    """The result of a preflight: that of the last one, while everything that it depends on is the same."""
     path = _cache_file(backend)
     found = _read_cached(path, backend) if path else None
     return found if found is not None else run_preflight(backend, host)
 
 
 def preflight_questions(found: Preflight, backend: Backend, host: MachineFacts) -> Iterator[Question]:
-    """What a choice holds by that a finding led to: all that the method depends on.
+    """The questions on which a choice of method depends.
 
-    Where that doesn't show why it can't be taken, as when a daemon doesn't answer, it is tried each minute.
+    If they don't show why the method fails, as when a daemon doesn't answer, it is tried again each minute.
     """
     dependencies = tuple(backend.depends(host))
     yield from dependencies
@@ -39,7 +40,7 @@ def preflight_questions(found: Preflight, backend: Backend, host: MachineFacts) 
 
 
 def run_preflight(backend: Backend, host: MachineFacts) -> Preflight:
-    """Start the sandbox of a method, and keep what that showed."""
+    """Start the sandbox of a method, and cache the result."""
     path = _cache_file(backend)
     asking = LiveHost()
     asking.ask_all(backend.depends(host))
@@ -58,7 +59,7 @@ def run_preflight(backend: Backend, host: MachineFacts) -> Preflight:
 
 
 def _cache_file(backend: Backend) -> Path | None:
-    """Where the finding is stored; None without a directory: `doctor` has to work there, too."""
+    """Where the result is stored; None without a directory: `doctor` has to work there, too."""
     try:
         return Path(user_dirs.private(user_dirs.cache()), f"preflight-{backend.name}.json")
     except HostError:

@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 
 RENDERED = ".sandbox"
 MANIFEST = "manifest.json"
-"""Where `sandwright render` writes, beside the policy."""
+"""The directory beside the policy to which `sandwright render` writes."""
 
 _COMMAND_MARK = "\0command"
 _ROOMS: tuple[Room, ...] = ("oci", "seatbelt", "seccomp")
@@ -122,7 +122,7 @@ def prepare(request: RunRequest, notify: Notify = quiet) -> CachedSandbox:
         environment=dict(backend.environment(resolved, inputs, notify=notify)),
     )
     ask_program(inputs)
-    trusted = trust.is_given(found, inputs)
+    trusted = trust.is_approved(found, inputs)
     if (resolved.workspace == "live" or request.copies) and not inputs.is_racy():
         render_cache.store(request.identity(), prepared, inputs.recording(), trusted=trusted)
     sweep_renderings(record.directory)
@@ -147,7 +147,7 @@ def _check_shows_copies(resolved: ResolvedPolicy, method: str, request: RunReque
 
 
 def _with_creatable(policy: MergedPolicy, request: RunRequest) -> MergedPolicy:
-    """The policy inside, which does not protect the names that can be made in the copy of a review."""
+    """The policy for inside, which does not protect names that can be created in the copy of a review."""
     if not request.creatable:
         return policy
     reason = "`sandwright apply` holds it back"
@@ -158,7 +158,7 @@ def _with_creatable(policy: MergedPolicy, request: RunRequest) -> MergedPolicy:
 def _render_notes(
     notes: list[str], resolved: ResolvedPolicy, backend: Backend, rendered: Rendered, inputs: LiveHost
 ) -> Iterator[str]:
-    """What a person should know of a sandbox when it is rendered."""
+    """Notes about a sandbox for the person, when it is rendered."""
     yield from filter(None, notes)
     yield from collect_warnings(
         resolved,
@@ -231,7 +231,9 @@ def resolved_here(
     project: Path | None = None,
     other: Callable[[HostFacts], HostFacts] | None = None,
 ) -> ResolvedPolicy:
-    """The policy on this machine, for `run` and for `verify`. Raise UsageError where it could change us.
+    """The policy on this machine, for `run` and for `verify`.
+
+    Raise UsageError if it could change sandwright itself.
 
     `project` is another directory than that of the request's policy, `other` a function that changes the
     facts.
@@ -251,7 +253,10 @@ def resolved_here(
 
 
 def _remember_directories() -> None:
-    """Record where this run's variables lead: a later run without them has to reserve that, too."""
+    """Record the directories that this run's variables name.
+
+    A later run without them has to reserve those, too.
+    """
     trusted = [path for path in trusted_directories(os.environ) if Path(path).is_dir()]
     with contextlib.suppress(HostError):  # a home that can't be written has no key, and nothing is cached
         user_dirs.private(user_dirs.keys())
@@ -261,7 +266,7 @@ def _remember_directories() -> None:
 
 
 def _agent(policy: MergedPolicy, request: RunRequest) -> str:
-    """The coding agent that is run, where its preset holds; else empty."""
+    """The coding agent that is run, if its preset is in the policy; else empty."""
     name = request.argv[0] if request.argv else ""
     names = {
         *request.presets,
@@ -321,7 +326,7 @@ def choose_method(
 
 
 def _last_resorts(tried: Sequence[str], host: MachineFacts) -> Iterator[str]:
-    """What leads to a method that works here, and that no policy has without accepting what it lacks."""
+    """Advice about a method that works here, but only for a policy that accepts its gaps."""
     for name in registry.default_methods(host.os, last_resort=True):
         if name not in tried and preflights.cached_preflight(registry.backend(name), host).ready:
             yield f"{name} works here, and enforces less: `sandwright init` writes a policy that accepts that"
@@ -332,8 +337,8 @@ def _check_rendered(
 ) -> str:
     """Compare the method's artifacts in the project with those that the policy renders to now.
 
-    A run starts none of them: it renders its own. So a difference gives a note, and an error only where
-    they were asked for, with `--rendered` or in CI.
+    A run starts none of them: it renders its own. So a difference gives a note; it is an error only with
+    `--rendered` or in CI.
     """
     folder = Path(request.policy).parent / RENDERED / method
     strict = request.rendered or inputs.variable("CI") == "true"
@@ -373,7 +378,7 @@ def _sandbox_record(
     request: RunRequest,
     policy: MergedPolicy,
 ) -> SandboxRecord:
-    """What each session of a sandbox records of it."""
+    """The record of a sandbox that each of its sessions contains."""
     declaration = registry.declaration(backend.name)
     return SandboxRecord(
         boot=boot(),
@@ -394,7 +399,7 @@ def _sandbox_record(
 
 
 def _proxy_plan(resolved: ResolvedPolicy, properties: Properties, inputs: LiveHost) -> ProxyPlan | None:
-    """The plan of its proxy, where a session starts one; it holds as long as these programs are the same."""
+    """The plan of its proxy, if a session starts one; it is valid while these programs are the same."""
     if resolved.network.mode != "proxy" or properties.proxy != "session":
         return None
     from sandwright.egress.plan import plan_proxy  # noqa: PLC0415 - costs milliseconds, and few have one
@@ -426,13 +431,13 @@ def _launcher_argv(backend: Backend, directory: Path, *, terminal: bool) -> tupl
 
 
 def _policy_digest(policy: MergedPolicy) -> str:
-    """The SHA-256 of the layers' data in their order, so that spelling and comments don't count."""
+    """The SHA-256 of the layers' data in their order, so that formatting and comments don't count."""
     encoded = json.dumps([[layer.kind, layer.document.data] for layer in policy.layers], sort_keys=True)
     return f"sha256:{hashlib.sha256(encoded.encode('utf-8', 'surrogateescape')).hexdigest()}"
 
 
 def enforced_features(resolved: ResolvedPolicy, rendered: Rendered) -> Enforced:
-    """What a session enforces, in the policy's words."""
+    """The features that a session enforces, by the policy's names."""
     rules = [rule for rule in resolved.filesystem.rules if rule.origin == "listed"]
     unset = {
         each.use.feature.removeprefix("resources.") for each in rendered.findings if each.kind == "left-out"
@@ -465,10 +470,10 @@ def _refuse_changed_policy(policy: MergedPolicy, request: RunRequest, digest: st
 
 
 def start_bridge(request: RunRequest, stack: contextlib.ExitStack, digest: str) -> Bridge:
-    """Start the bridge of a session, for as long as `stack` is open.
+    """Start the bridge of a session, until `stack` is closed.
 
-    The launcher has to be given its variables and its channel. `digest` is the policy's. Raise IntegrityError
-    for another one.
+    The launcher must get its variables and its channel. `digest` is the policy's. Raise IntegrityError for
+    another one.
     """
     from sandwright.bridge.start import serve  # noqa: PLC0415 - few sessions have one
 

@@ -1,6 +1,6 @@
-"""A run that is recorded: what programs inside ask for, and what its proxy was asked.
+"""Records a run: the accesses of programs inside, and the requests to its proxy.
 
-The launcher writes `file` when all has ended; nothing inside can reach it (`launcher/source/record.c`).
+The launcher writes `file` at the end; nothing inside can access it (`launcher/source/record.c`).
 """
 
 from __future__ import annotations

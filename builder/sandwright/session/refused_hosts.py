@@ -10,10 +10,10 @@ from sandwright.egress.request_log import RequestDecision, RequestLog
 from sandwright.session.events import DeniedHost, DeniedRequest, RunDenied, RunOmitted, RunRequested
 
 _MOST_HOSTS = 1000
-"""Different hosts that are distinguished; the sandbox chooses them."""
+"""The most different hosts that are distinguished; the sandbox chooses them."""
 
 _NO_REFUSALS = ("", "unresolved", "malformed")
-"""Reasons of decisions that are no denials: a name without an address is none, nor is a malformed request."""
+"""Reasons that do not count as denials: a name without an address, and a malformed request."""
 
 
 class RefusedHosts:
@@ -30,7 +30,7 @@ class RefusedHosts:
         self._followed = False
 
     def new(self) -> list[RunDenied | RunRequested]:
-        """Since the last look: each allowed request, and refusals of a new kind with their counts."""
+        """Since the last call: each allowed request, and refusals of a new kind with their counts."""
         self._followed = True
         found = self._read_denials()
         return [*self._taken_requests(), *found]
@@ -75,7 +75,7 @@ class RefusedHosts:
         ]
 
     def _allow(self, each: RequestDecision) -> None:
-        """Keep an allowed request for the next look, where anybody looks."""
+        """Keep an allowed request for the next call, if anybody calls."""
         if self._followed:
             fields = ("host", "method", "path", "status", "sent", "received", "tool")
             self._allowed.append(RunRequested(**{name: getattr(each, name) for name in fields}))

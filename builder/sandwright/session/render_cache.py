@@ -3,8 +3,8 @@
 An entry belongs to a request (`RunRequest.identity`). It holds the prepared sandbox and the fingerprint:
 every question to this machine that decided the rendering, with its answer. While all answers are the same,
 rendering would give the same bytes, and is skipped. Our own code and data are asked about, too: an upgrade of
-sandwright makes every entry stale. The native command reads the same entries
-(docs/front.md). Python looks here for the runs that it has to attend, such as those with options or a proxy.
+sandwright makes every entry stale. The native command reads the same entries (docs/front.md). Python uses
+this module for the runs that need it, such as those with options or a proxy.
 
 The first line of an entry is the HMAC-SHA256 in hexadecimal of its file's name, a NUL, and the bytes after
 that line (`cache_key`). An entry with any other first line is not used.
@@ -35,7 +35,7 @@ PLAN = "launch.plan"
 
 @dataclass(frozen=True, kw_only=True)
 class SandboxStart:
-    """What an entry of the cache keeps for Python alone.
+    """The part of a cache entry that only Python reads.
 
     `terminal_argv` is `argv` of the sandbox for a new terminal, `terminal` the kind of terminal
     (`methods.contract.Terminal`). `proxy` is the plan of the proxy that the session starts, None without;
@@ -85,7 +85,7 @@ class CachedSandbox:
 
     @property
     def runs_alone(self) -> bool:
-        """Whether its launcher is native, and nothing has to run beside it."""
+        """Whether its launcher is native, and no other process has to run during the session."""
         start = self.start
         return self.has_plan and not start.needs_bridge and start.proxy is None and start.mcp_tools is None
 
@@ -96,7 +96,7 @@ class CachedSandbox:
         )
 
     def said(self) -> list[str]:
-        """What every run of it says."""
+        """The messages that every run of it prints."""
         start = self.start
         return [line for line in (*start.retired, start.default_policy) if line]
 

@@ -26,7 +26,7 @@ from sandwright.session import state
 MOST = 200
 """Entries, and directories of artifacts."""
 MOST_BYTES = 64 << 20
-"""Of the entries, and of the directories with all that they don't share."""
+"""Bytes of the entries, and of the directories without shared files."""
 
 _STARTING = 600
 """Seconds in which a session that has found an entry has started: until then it is not removed."""
@@ -65,7 +65,7 @@ def store(artifacts: Iterable[Artifact]) -> Path:
 def sweep_renderings(used: str) -> None:
     """Remove the oldest entries, and incomplete ones of killed processes.
 
-    Never `used`, nor what a session's record names: that launcher alone knows the session's placeholders.
+    Keep `used`, and those that a session's record names: only that launcher knows the session's placeholders.
     """
     cache = Path(user_dirs.cache())
     rendered, programs = cache / "rendered", cache / "programs"
@@ -160,7 +160,7 @@ def _remove_unshared(path: Path) -> None:
 
 
 def _remove_after(path: Path, seconds: float) -> None:
-    """Remove what has not been used for long: a session may be starting with it."""
+    """Remove a directory if it has not been used for long: a session may be starting with it."""
     if _age(path) > seconds:
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)

@@ -13,7 +13,7 @@ _OPEN = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NAMES = frozenset(
     ("commondir", "config", "config.worktree", "gitdir", "hooks", "info", "modules", "worktrees")
 )
-"""Entries of a Git directory through which Git finds programs: a link to one of them is written through."""
+"""Entries of a Git directory that can name programs: Git would write through a link to one of them."""
 
 
 def remove_link(

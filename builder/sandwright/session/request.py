@@ -12,13 +12,13 @@ from sandwright.session.recording import Recording
 from sandwright.user_dirs import is_there
 
 VERSION = "1"
-"""Of the entries of the render cache, and the questions in them."""
+"""The version of the render cache's entries, and of the questions in them."""
 INTERPRETER = "sandwright-interpreter"
 """The script that the native command starts Python with."""
 
 
 class RunRequest:
-    """A command, and which policy it is to run under.
+    """A command, and the policy that it is to run under.
 
     `policy` is the project's file; it need not be there where it is not `named`, or `presets` are. They,
     `method` and `settings` (FIELD=VALUE) are of this run only, as `time` is, the limit in seconds or with a
@@ -127,12 +127,12 @@ class RunRequest:
         self.started = -1
 
     def _placed(self, path: str) -> str:
-        """A name in the directory where that really is."""
+        """A path whose directory has no links."""
         directory, name = os.path.split(os.path.join(self.cwd, path))
         return os.path.join(os.path.realpath(directory), name)
 
     def has_policy(self) -> bool:
-        """Whether a file is to say the policy: one that was named, or that is there."""
+        """Whether the policy comes from a file: one that was named, or that exists."""
         return (self.named and not self.presets) or is_there(self.policy)
 
     def shown(self) -> str:
@@ -176,7 +176,7 @@ def _variable_entry(name: str) -> tuple[str, str | None]:
 
 
 def _program() -> str:
-    """Which copy of this program it is: the directory of the command, or how Python was started otherwise."""
+    """Identifies this copy of the program: the command's directory, or how Python was started otherwise."""
     if folder := command_folder():
         return folder
     site = sys.modules.get("site")

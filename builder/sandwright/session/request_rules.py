@@ -13,7 +13,7 @@ _GIT_REQUEST = re.compile(
     r"(?:GET /(?P<got>.+?)(?:\.git)?/info/refs\?service=|POST /(?P<sent>.+?)(?:\.git)?/)"
     rf"({GIT_READ}|{GIT_WRITE})"
 )
-"""What Git asks for. A rule with the path of `info/refs` would allow it for both services."""
+"""The requests of Git. A rule with the path of `info/refs` would allow both services."""
 
 
 def request_words(refused: DeniedRequest, host: str) -> str:

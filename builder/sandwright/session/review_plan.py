@@ -1,4 +1,4 @@
-"""Makes the plan of a review: what a policy says of the project itself (`session.review`).
+"""Makes the plan of a review: the rules of a policy about the project itself (`session.review`).
 
 The policy is loaded and resolved on the project, and has to be approved. The plan goes into the render cache,
 with every question to the host that decided it.

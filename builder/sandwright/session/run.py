@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 LAUNCHER_FAILED = 125
 TIME_IS_UP = 124
 _QUICKLY = 0.2
-"""Seconds that a file system gets to say whether a killed session's placeholders are there."""
+"""Seconds in which a file system must tell whether a killed session's placeholders exist."""
 
 
 def run(request: RunRequest, *, notify: Callable[[str], None] = lambda _: None) -> int:
     """Run the request's command; give its exit status, unless this process becomes the launcher.
 
-    128 + n says that signal n ended it, 124 that its time was up, 125 that its launcher could not start it
-    as it was rendered, and said so. `notify` gets the warnings and notes, a line each. Raise
+    128 + n means that signal n ended it, 124 that the time limit was reached, 125 that its launcher could not
+    start it as it was rendered, and reported why. `notify` gets the warnings and notes, a line each. Raise
     SandwrightError when nothing was started.
     """
     if not request.argv:

@@ -1,11 +1,11 @@
-"""Names what a run left that programs on the host may run: repositories, set-id files, settings of editors.
+"""Reports what a run left that the host may execute: repositories, set-id files, settings of editors.
 
 The scan uses only names and lstat(2). It finds new or changed files by the time of their last change (ctime),
-which no program inside can set. A new link in a repository is removed if Git could write through it. Where
-the sandbox can't make set-id files, a plain file of no special name is passed over in a directory that did
-not change: lstat(2) is most of what a look costs. Set-id files that a look found are kept for the next, and
-once a day each file is looked at. A repository that was there before may be used inside: only links and what
-names programs count, so repositories are kept, too.
+which no program inside can set. A new link in a repository is removed if Git could write through it. If the
+sandbox can't make set-id files, plain files without a special name are skipped in a directory that did not
+change: lstat(2) takes most of the time of a scan. Set-id files that a scan found are kept for the next, and
+once a day each file is examined. A repository that existed before may be used inside: in it, only links and
+files that name programs count. So repositories are kept, too.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ MOST_NAMES = 2_000_000
 MOST_SECONDS = 3.0
 MOST_LINES = 50
 MOST_SILENT = 3
-"""File systems that may not answer; then no more are looked at."""
+"""The most file systems that may fail to answer; then the scan stops."""
 _FULL, _SET_ID = "full", "set-id"
 """Keys of the stored state: the time of the last scan of each file, and the copy of a set-id file."""
 _DAY = 86_400
 _PATIENCE = 3.0
-"""Seconds beyond MOST_SECONDS until one is taken not to answer."""
+"""Seconds beyond MOST_SECONDS after which a file system counts as unresponsive."""
 
 _NEW = "new or changed while it ran"
 _MISSED = "not everything was looked at"
@@ -42,7 +42,7 @@ _REMOVED = "a link in a repository was removed"
 _ENTERED = "a repository that the index has as an entry: `git status`"
 _SETS_ID = "a set-user-id or set-group-id file: whoever runs it gets its owner's rights"
 _RUNS = ("commondir", "config", "config.worktree")
-"""Of a directory of Git's: what names programs, or where they are named."""
+"""Entries of a Git directory that name programs, or lead to files that do."""
 
 
 def scan_changes(scope: ScanScope, policy: str, since: int) -> list[str]:
@@ -68,7 +68,10 @@ def scan_changes(scope: ScanScope, policy: str, since: int) -> list[str]:
 def _scanned(
     scope: ScanScope, policy: str, since: int, silent: list[str], tell: Callable[[str], None]
 ) -> list[str]:
-    """The same, in this process, without what doesn't answer; tell of each file system before it is asked."""
+    """The same, in this process.
+
+    Unresponsive file systems are left out: each is named before it is accessed.
+    """
     file = known_file(policy)
     tell(file)
     scan = _Scan(ScanRules(scope), since, _read(file), silent, tell)
@@ -198,7 +201,7 @@ class _Scan:
                     self._add(each, -1, what)
 
     def lines(self) -> list[str]:
-        """What was found."""
+        """The findings, as lines."""
         told = self._where.scope.absent
         found = sorted((rank, path, what) for path, (rank, what) in self._found.items() if path not in told)
         said = [f"{_NEW}: {printable(path)}: {what}" for _, path, what in found[:MOST_LINES]]
@@ -209,7 +212,7 @@ class _Scan:
         return said
 
     def _ask(self, mount: str) -> None:
-        """From here on a file system is asked."""
+        """Note that a file system is accessed from now on."""
         if mount != self._told:
             self._tell(mount)
         self._told = mount

@@ -1,4 +1,4 @@
-"""Where a sandbox can write, and which names count there: what `session.scan` looks at."""
+"""The scope of `session.scan`: the paths that a sandbox can write, and the names that count there."""
 
 import os
 import stat
@@ -10,10 +10,10 @@ from sandwright import digests, user_dirs
 from sandwright.folding import folded_name
 
 PLACEHOLDER = stat.S_IFDIR | 0o1555
-"""The mode of a directory that a launcher puts in place of what doesn't exist; it is empty."""
+"""The mode of the empty directory that a launcher creates as a placeholder for a missing path."""
 
 GIT_PARTS = frozenset(("head", "commondir", "config", "config.worktree", "hooks", "info", "objects", "refs"))
-"""Of a directory of Git's: what makes it one, what names programs, or where they are named."""
+"""Entries of a Git directory that make it one, that name programs, or that lead to files that do."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +26,7 @@ class ProtectedName:
 
 @dataclass(frozen=True, kw_only=True)
 class ScanScope:
-    """What a scan looks at; empty where there is no sandbox.
+    """The scope of a scan; empty without a sandbox.
 
     `roots` are the writable paths, the project first, `closed` those below them that are not writable, `git`
     the directories of Git in which names of programs are protected, `absent` protected names outside the
@@ -96,14 +96,14 @@ class ScanRules:
         return None
 
     def repository_of(self, path: str) -> str:
-        """The directory of Git's that a path is in: one of `repositories` or a `.git`; empty for none."""
+        """The Git directory that contains a path: one of `repositories` or a `.git`; empty for none."""
         above = path.rpartition("/")[0]
         while above and above not in self.repositories and not above.endswith("/.git"):
             above = above.rpartition("/")[0]
         return above
 
     def has(self, name: str) -> bool:
-        """Whether something of a folded name is always looked at."""
+        """Whether a file of a folded name is always examined."""
         return name in self._names_by_last or name in GIT_PARTS or name == ".git" or name.endswith(self._ends)
 
 
@@ -113,7 +113,7 @@ def _folded(path: str) -> str:
 
 
 def known_file(policy: str) -> str:
-    """Where what a look found is kept for the next, by the file of the policy."""
+    """The file that keeps the findings of a scan for the next, by the file of the policy."""
     return str(Path(user_dirs.cache(), "repositories", f"{digests.sha256(os.fsencode(policy))}.json"))
 
 

@@ -15,7 +15,10 @@ from sandwright.signalling import ProcessIdentity
 
 @dataclass(frozen=True, kw_only=True)
 class Enforced:
-    """What a session enforces, in the policy's words. `limits` are by their names in `resources`."""
+    """The features that a session enforces, by the policy's names.
+
+    `limits` are by their names in `resources`.
+    """
 
     network: str
     write: tuple[str, ...]
@@ -29,7 +32,7 @@ class Enforced:
 
 @dataclass(frozen=True, kw_only=True)
 class RunHint:
-    """What to say of a command, if it fails, or `always`."""
+    """A hint about a command, printed if it fails, or `always`."""
 
     text: str
     always: bool = False
@@ -37,7 +40,7 @@ class RunHint:
 
 @dataclass(frozen=True, kw_only=True)
 class PostRun:
-    """What the report after a run needs.
+    """The data for the report after a run.
 
     `policy` is the file whose runs it is about, `guard` the file of `absent_guard`, empty without one.
     `telemetry` is a file that events are appended to, empty for none. With `quiet`, denials are not printed.
@@ -56,7 +59,10 @@ class PostRun:
 
 @dataclass(frozen=True, kw_only=True)
 class SandboxRecord:
-    """What all sessions of a sandbox record. `artifacts` are digests by name, `policy` is one of its text."""
+    """The part of the record that is equal for all sessions of a sandbox.
+
+    `artifacts` are digests by name, `policy` is one of its text.
+    """
 
     boot: str
     machine: str

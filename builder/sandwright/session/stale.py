@@ -1,7 +1,7 @@
 """Stale sessions, which were killed: removes their records, orphaned processes and placeholders.
 
-A session that has ended never runs again, and one that runs may have begun a moment ago: so whether it has
-ended is asked where something of it is removed, while the record is locked, and never before.
+A session that runs may have begun a moment ago. So whether a session has ended is checked right before
+something of it is removed, while its record is locked.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class NotStaleError(HostError):
 
 @contextlib.contextmanager
 def locked(session: str, *, within: float = _LOCKING) -> Iterator[SessionRecord | None]:
-    """Hold the lock of a session that has ended; give its record, None where it has none.
+    """Hold the lock of a session that has ended; yield its record, None if it has none.
 
     Raise NotStaleError for any other session, HostError where another process keeps the lock for longer
     than `within` seconds.
@@ -82,7 +82,7 @@ def forget(session: str, *, within: float = _LOOKING, notify: Callable[[str], No
 
 
 def processes() -> dict[int, str]:
-    """Processes of this user whose environment names a session that has ended, with that session."""
+    """The processes of this user whose environment names a session that has ended, with that session."""
     found: dict[int, str] = {}
     ended: dict[str, bool] = {}
     for entry in Path("/proc").glob("[0-9]*"):
@@ -95,7 +95,7 @@ def processes() -> dict[int, str]:
 
 
 def marked_with(pid: int) -> str:
-    """The recorded session that a process of ours, in no sandbox, is marked with; empty without one."""
+    """The recorded session that marks a process of ours outside of sandboxes; empty if there is none."""
     with contextlib.suppress(OSError):
         if is_same_user_process(pid):
             for variable in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):

@@ -45,12 +45,12 @@ def file_of(session: str) -> str:
 
 
 def denials_of(session: str) -> str:
-    """The file in which its launcher writes what was refused."""
+    """The file to which its launcher writes denials."""
     return str(Path(directory(), f"{session}.denials"))
 
 
 def requests_of(session: str) -> str:
-    """The socket at which its launcher takes further commands (`sandwright exec`)."""
+    """The socket at which its launcher accepts further commands (`sandwright exec`)."""
     return str(Path(directory(), f"{session}.exec"))
 
 
@@ -67,13 +67,13 @@ def forget(session: str) -> None:
 
 
 def read_all() -> list[SessionRecord]:
-    """The records that are there, also of sessions that are over, oldest first."""
+    """All records, oldest first, including those of sessions that have ended."""
     found = [read(path.name.removesuffix(".json")) for path in Path(directory()).glob("*.json")]
     return sorted((each for each in found if each is not None), key=lambda each: each.began)
 
 
 def read(session: str) -> SessionRecord | None:
-    """The record of a session; None where there is none, or none of ours."""
+    """The record of a session; None if there is none, or another version wrote it."""
     try:
         record = decode_record(SessionRecord, Path(file_of(session)).read_bytes())
     except (OSError, ValueError):
@@ -123,7 +123,7 @@ def _has_ended(path: Path) -> bool:
 
 
 def _written(path: Path) -> float:
-    """When a file was written; now when it is gone."""
+    """When a file was written; the current time if it is gone."""
     try:
         return path.lstat().st_mtime
     except OSError:

@@ -1,6 +1,6 @@
 """Runs a launcher under supervision, with a proxy, a bridge, an audit log or OpenTelemetry in this process.
 
-Launchers that are shell leave streams, terminals and signals to this process, too (`foreground`).
+If a launcher is a shell script, this process handles streams, terminals and signals, too (`foreground`).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 _SIGNALLED = 128
-"""Exit statuses above name a signal."""
+"""Exit statuses above this one mean a signal."""
 
 
 @dataclass
@@ -56,7 +56,7 @@ class _Observed:
 
 
 def run_supervised(session: CommandSession, notify: foreground.Notify) -> int:
-    """Start the launcher, and see it through; give its exit status. Raise SandwrightError."""
+    """Start the launcher, wait for its end, and give its exit status. Raise SandwrightError."""
     observed, refusals = _Observed(), Path(state.denials_of(session.id))
     context = session.prepared.record.after.context
     audit = AuditWriter(session.log, session.id, context, notify) if session.log else None
@@ -137,7 +137,7 @@ def _run_supervised(
 
 
 def _forget_cleaned(session: CommandSession, observed: _Observed) -> None:
-    """Remove the record, by which `cleanup` finds what a launcher and a monitor that were killed left."""
+    """Remove the record, by which `cleanup` finds leftovers of a killed launcher and monitor."""
     was_killed = observed.status is None or observed.status > _SIGNALLED
     if not (was_killed and load("sandwright.session.stale:has_placeholders")(session.record)):
         state.forget(session.id)
@@ -155,7 +155,7 @@ def _started_event(session: CommandSession) -> RunStarted:
 
 
 def _explain_denials(session: CommandSession, notify: foreground.Notify) -> Denials:
-    """Which paths were refused. The policy is asked only where some may be."""
+    """The refused paths. The policy is resolved only if some may have been refused."""
     assert session.request.recording is not None
     file = Path(session.request.recording.file)
     try:
@@ -189,7 +189,7 @@ def _start_launcher(
     passed: tuple[int, ...],
     messages: McpLog | None,
 ) -> int:
-    """Start a launcher: a native one with the document, one that is shell with variables in its place."""
+    """Start a launcher: a native one with the run document, a shell script with variables in its place."""
     words = session.launcher_argv()
     if not session.prepared.has_plan:
         cidfile = {CIDFILE.name: document.cidfile} if document.cidfile else {}
@@ -247,7 +247,7 @@ def _give_secrets(
     proxy: Proxy,
     notify: foreground.Notify,
 ) -> tuple[str, ...]:
-    """Give the proxy the host's secrets; the variables of the sandbox with their placeholders."""
+    """Pass the host's secrets to the proxy; give the variables of the sandbox, with their placeholders."""
     if plan.inspection is None or not plan.inspection.has_secrets:
         return ()
     start = load("sandwright.session.http_secrets:session_secrets")  # few sessions have some

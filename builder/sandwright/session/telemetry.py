@@ -1,7 +1,7 @@
 """Telemetry: one event for each session: what ran where, under which policy, and how it ended.
 
-The event is a line of JSON, appended to a file that the caller names, and a span where OpenTelemetry's API
-is in use. It holds no argument of the command and no variable: of the command only its name.
+The event is a line of JSON, appended to a file that the caller names, and a span where OpenTelemetry's API is
+in use. It contains the command's name, but no arguments and no variables.
 
 | field | what |
 |---|---|
@@ -59,7 +59,7 @@ def _session_event(record: SessionRecord, ended: RunEnded, hosts: RunDenials | N
 
 
 def _denial_fields(record: SessionRecord, ended: RunEnded, hosts: RunDenials | None) -> Mapping[str, object]:
-    """What was refused, or why that can't be told."""
+    """The denials, or why they can't be reported."""
     if hosts is not None:
         return {
             "denials": {

@@ -1,9 +1,9 @@
 """The user's approval of policies that loosen what the preset `default` protects (`sandwright trust`).
 
-It is given once for a policy's file: for what its text says, and for what it lets through on this machine. It
-is kept in a file of the user's own, below `$XDG_CONFIG_HOME/sandwright/trust` (`~/.config` without that),
-which no sandbox can write. `SANDWRIGHT_TRUST` gives it for one environment: a digest that `sandwright trust`
-shows, or 1 for every policy.
+It is given once for a policy's file: for its text, and for what it allows on this machine. It is kept in a
+file of the user's own, below `$XDG_CONFIG_HOME/sandwright/trust` (`~/.config` without that), which no sandbox
+can write. `SANDWRIGHT_TRUST` gives it for one environment: a digest that `sandwright trust` shows, or 1 for
+every policy.
 """
 
 import hashlib
@@ -22,10 +22,10 @@ from sandwright.visible import one_line
 
 VARIABLE = TRUST.name
 _SHOWN = 6
-"""Things that one line names."""
+"""The most items in one line."""
 
 _IN_PATHS = "shows in the name of a path "
-"""How `policy.loosening` begins what it says of a variable in a path."""
+"""The beginning of a sentence of `policy.loosening` about a variable in a path."""
 
 _SHORTEST = 4
 """Characters of what may be a secret."""
@@ -35,24 +35,24 @@ _LARGEST = 1 << 20
 
 @dataclass(frozen=True)
 class Loosened:
-    """What a policy's file lets through that the preset `default` doesn't.
+    """What a policy's file allows and the preset `default` does not.
 
-    `policy` is the file in its project's real directory. `said` is the digest of what its text says, `allows`
-    what it lets through, in words that are the same on other machines.
+    `policy` is the file in its project's real directory. `said` is the digest of its text, `allows` the
+    grants, in words that are the same on other machines.
     """
 
     policy: str
     said: str
     allows: tuple[str, ...]
-    """Empty for a policy that needs no approval."""
+    """The grants; empty for a policy that needs no approval."""
 
     @property
     def digest(self) -> str:
-        """What `SANDWRIGHT_TRUST` is set to: of the text, and of what it lets through."""
+        """The value for `SANDWRIGHT_TRUST`: a digest of the text and of the grants."""
         return f"sha256:{hashlib.sha256(strictjson.dumps([self.said, sorted(self.allows)])).hexdigest()}"
 
     def line(self) -> str:
-        """What it lets through, in one line; empty for a policy that needs no approval."""
+        """The grants in one line; empty for a policy that needs no approval."""
         if not self.allows:
             return ""
         allows, more = _varied(self.log_lines()), len(self.allows) - _SHOWN
@@ -65,7 +65,7 @@ class Loosened:
         return [each.removeprefix(_IN_PATHS) for each in self.allows if each.startswith(_IN_PATHS)]
 
     def log_lines(self) -> list[str]:
-        """What it lets through, for logs: those variables have their names there, not their values."""
+        """The grants for logs, with the names of these variables in place of their values."""
         values = {name: one_line(os.environ.get(name, "")) for name in self.secrets()}
         return [_without(each, values) for each in self.allows]
 
@@ -101,7 +101,7 @@ def require_approval(loosened: Loosened, *, word: bool = False) -> None:
 
 
 def start_line(loosened: Loosened, *, fresh: bool, word: bool) -> str:
-    """What a run prints before its start: nothing if the user has approved this very policy.
+    """The line that a run prints before its start; empty if the user has approved exactly this policy.
 
     `fresh`: the sandbox was rendered for this run. `word`: the approval is for this run only.
     """
@@ -109,32 +109,32 @@ def start_line(loosened: Loosened, *, fresh: bool, word: bool) -> str:
     return loosened.line() if (fresh or word) and not approved else ""
 
 
-def is_given(loosened: Loosened, inputs: LiveHost) -> bool:
-    """Whether it has the word but for this run's; what says so is recorded."""
+def is_approved(loosened: Loosened, inputs: LiveHost) -> bool:
+    """Whether the policy is approved, other than for this run. `inputs` records what that depends on."""
     inputs.content(_approval_file(loosened))
     word = inputs.variable(VARIABLE)
     return not loosened.allows or word in ("1", loosened.digest) or _recorded(loosened)
 
 
 def directory() -> str:
-    """Where the records are."""
+    """The directory of the records."""
     return str(Path(user_dirs.config(), "trust"))
 
 
 def record(loosened: Loosened) -> str:
-    """Keep the user's word; give the file. Raise HostError when it can't be written."""
+    """Record the user's approval; give the file. Raise HostError if it can't be written."""
     user_dirs.private(directory())
     user_dirs.write(_approval_file(loosened), encode_record(loosened))
     return _approval_file(loosened)
 
 
 def forget(loosened: Loosened) -> None:
-    """Take the user's word back."""
+    """Withdraw the user's approval."""
     Path(_approval_file(loosened)).unlink(missing_ok=True)
 
 
 def _recorded(loosened: Loosened) -> bool:
-    """Whether the user gave the word for this text, and for all that it lets through now."""
+    """Whether the user has approved this text, and all that it allows now."""
     try:
         descriptor = os.open(
             _approval_file(loosened), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC

@@ -1,6 +1,7 @@
-"""What the processes of a session use: memory and processor time.
+"""Measures the memory and processor time of a session's processes.
 
-They are the launcher and all below it. A container of Docker is not: it is below the engine's daemon.
+These are the launcher and its descendants. A Docker container is not among them: it descends from the
+engine's daemon.
 """
 
 import contextlib
@@ -31,9 +32,9 @@ class Usage:
 
 
 def usage_of(process: int) -> Usage | None:
-    """The usage of a process and of all below it; None without /proc.
+    """The usage of a process and its descendants; None without /proc.
 
-    What ends meanwhile counts for nothing.
+    Processes that end meanwhile do not count.
     """
     if not Path("/proc/self").is_dir():
         return None

@@ -1,4 +1,4 @@
-"""Finds what of the host a sandbox can write: the scope of the scan after a run."""
+"""Finds the paths of the host that a sandbox can write: the scope of the scan after a run."""
 
 from __future__ import annotations
 
@@ -18,12 +18,11 @@ _REPORTED = [each for each in NAMES if each.decision in ("protect", "existing", 
 """Paths that are reported although a run may write them, and the tool that uses each."""
 
 _REPORTED_IN_GIT = [each.path for each in _REPORTED if each.decision != "protect"]
-"""Those that count in a directory of Git's; its protected names are closed."""
+"""The paths that count in a Git directory; its protected names are closed."""
 
 _STATES = ("rebase-apply", "rebase-merge", "sequencer")
-"""What Git on the host would continue: it names commands, and programs as merge strategies.
-
-A run in a linked work tree has its own there; those of the main one count.
+"""The state of operations that Git on the host would continue: it names commands, and programs as merge
+strategies. A run in a linked work tree has separate ones; those of the main work tree count.
 """
 
 
@@ -62,7 +61,7 @@ def _is_closed(rule: PathRule, resolved: ResolvedPolicy, declaration: Declaratio
 def _open_names(
     resolved: ResolvedPolicy, protected: list[str], declaration: Declaration
 ) -> Iterator[ProtectedName]:
-    """Protected files of Git's, and those that its configuration names, where the method keeps none."""
+    """Git's protected files, and those that its configuration names, if the method can't protect them."""
     if declaration.of("filesystem.protect").level != "cannot":
         return
     for protection in resolved.filesystem.protections:

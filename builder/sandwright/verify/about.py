@@ -1,4 +1,4 @@
-"""What a report is about: the policy's text, and the project and commit that it is of."""
+"""The origin of a report: the policy's text, and the project and commit that it belongs to."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from sandwright.session.request import RunRequest
 HIDDEN = "(not shown)"
 
 _TELLING = 6
-"""Characters from which on a value is looked for in the rest of the text."""
+"""The length from which on a value is also removed from the rest of the text."""
 
 
 @dataclass(frozen=True)
 class PolicyOrigin:
-    """Where a policy is from. `commit` is empty where there is none, `settings` are those of this run."""
+    """The origin of a policy. `commit` is empty if there is none, `settings` are those of this run."""
 
     project: str = ""
     commit: str = ""
@@ -29,7 +29,7 @@ class PolicyOrigin:
 
 
 def origin(layers: Sequence[Layer], request: RunRequest) -> PolicyOrigin:
-    """The origin of a run's policy: what the project's file says, if there is one, and what the run adds."""
+    """The origin of a run's policy: the project's file, if there is one, and the settings of the run."""
     settings = (*(f"preset={name}" for name in request.presets), *map(_redact_setting, request.settings))
     project = str(Path(request.policy).parent)
     for layer in layers:
@@ -53,7 +53,7 @@ def _redact_setting(text: str) -> str:
 
 
 def redact_values(text: str, document: Document) -> str:
-    """A policy's text without the values of variables that look as if they held secrets."""
+    """A policy's text without the values of variables that look like secrets."""
     data = document.data if isinstance(document.data, dict) else {}
     environment = data.get("environment")
     variables = environment.get("set") if isinstance(environment, dict) else None

@@ -1,4 +1,4 @@
-"""What the method `user` needs of planted files: that its account may reach them, and one that it may not."""
+"""Prepares planted files for the method `user`: its account can reach them, except one."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from sandwright.methods.user.sharing import let_through, share
 from sandwright.verify.fixture import Fixture
 
 CLOSED = "of-a-person/.ssh/config"
-"""A file below what may be read, that no rule denies: only its owner's rights close it."""
+"""A file in a readable directory that no rule denies: only its mode closes it."""
 
 FROM_HOST = "from-host"
 """A file that was made in the workspace after it was shared."""
 
 
 def share_fixture(fixture: Fixture, uid: int) -> None:
-    """Give an account what the set-up gives it of a project: what may be written, a way to the rest."""
+    """Give an account the rights that the set-up gives it in a project: to write, and to reach the rest."""
     let_through(fixture.root, uid)
     share(fixture.write, uid)
     (fixture.write / FROM_HOST).write_text(fixture.plain, encoding="utf-8")

@@ -1,8 +1,8 @@
-"""Proves bridge and shims in one sandbox that is alive: which token the program has, and that none is inside.
+"""Proves bridge and shims in one running sandbox: the program gets the right token, and none is inside.
 
-The sandbox is the method's own with one shim more. While it runs it is asked, and the host is looked over:
-arguments, what an engine keeps of container and image, files that the launcher and the bridge made. Then the
-bridge is killed, and the sandbox is asked again.
+The sandbox is that of the method, with one more shim. While it runs, attempts are made inside, and the host
+is searched: arguments, the engine's data of container and image, files of the launcher and the bridge. Then
+the bridge is killed, and attempts are made again.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ from sandwright.verify.tokens import NAME, Bridged, token_answer
 from sandwright.verify.verdict import Verdict
 
 _ENGINE = 60.0
-"""Seconds for a question to an engine."""
+"""Seconds for a request to an engine."""
 
 
 @dataclass(frozen=True)
 class Bridging:
-    """The subject: a sandbox whose launcher knows the bridge, and the image that it runs on."""
+    """The subject: a sandbox whose launcher has a bridge, and its image."""
 
     subject: ProofSubject
     sandbox: RenderedSandbox
@@ -52,7 +52,7 @@ class Bridging:
 
     @property
     def needle(self) -> bytes:
-        """What both tokens begin with."""
+        """The text with which both tokens begin."""
         return self.bridged.tokens.needle.encode()
 
 
@@ -71,7 +71,7 @@ def prove_bridge(case: Bridging) -> Iterator[ProbeOutcome]:
 
 
 def skipped_bridge(method: str, reason: str) -> ProbeOutcome:
-    """The two-token proof as a skip: what the policy says keeps a sandbox from any bridge."""
+    """The skipped outcome of the two-token proof, for a policy that prevents any bridge."""
     return ProbeOutcome(
         probe="secrets/two-tokens",
         method=method,
@@ -112,7 +112,7 @@ def _alive_probes(case: Bridging) -> Iterator[Probe]:
 
 
 def _search_probe(case: Bridging) -> Probe:
-    """Probes that neither token is anywhere. The searches are shown to find an existing file."""
+    """Probes that neither token is found anywhere. Controls show that the searches find an existing file."""
     fixture, needle = case.subject.fixture, case.needle
     return _probe(
         "inside",
@@ -128,7 +128,7 @@ def _search_probe(case: Bridging) -> Probe:
 
 
 def _roots(case: Bridging) -> tuple[str, ...]:
-    """Where the search reads files: an image's whole root, otherwise the sandbox's private directories."""
+    """The searched directories: an image's whole root, otherwise the sandbox's private directories."""
     subject, public = case.subject, case.bridged.bridge.public
     if subject.image_root:
         return ("/",)
@@ -159,8 +159,8 @@ def _probe(
     return replace(made, check=check) if callable(check) else made
 
 
-class _Talk:
-    """A started sandbox, asked one batch after the other."""
+class _RunningSandbox:
+    """A started sandbox that makes batches of attempts, one after another."""
 
     def __init__(
         self, launcher: int, streams: Sequence[IO[bytes] | None], poll: Callable[[], int | None]
@@ -171,7 +171,7 @@ class _Talk:
         self._ended = ""
 
     def ended(self) -> str:
-        """How the launcher has ended, and what it said; empty while it runs."""
+        """How the launcher ended, with its message; empty while it runs."""
         status = self._poll()
         if status is not None and not self._ended:
             there = select.select([self._stderr], [], [], 0)[0]
@@ -180,7 +180,7 @@ class _Talk:
         return self._ended
 
     def ask(self, attempts: Sequence[Attempt], *, limit: float = LIMIT) -> list[ProbeAnswer]:
-        """Answers to attempts, in order; of those without one, why."""
+        """Make attempts and give their answers, in order; for a missing answer, the reason."""
         word = uuid.uuid4().hex
         with contextlib.suppress(BrokenPipeError):
             self._stdin.write(requests(attempts, word=word))
@@ -205,21 +205,24 @@ class _Talk:
 
 
 @contextlib.contextmanager
-def _talking(sandbox: RenderedSandbox) -> Iterator[_Talk]:
+def _talking(sandbox: RenderedSandbox) -> Iterator[_RunningSandbox]:
     with process.start(
         *sandbox.argv(()), stdin=b"", env=sandbox.environment, pass_fds=sandbox.inherited()
     ) as started:
         assert started.stdin is not None
-        yield _Talk(started.pid, (started.stdin, started.stdout, started.stderr), started.poll)
+        yield _RunningSandbox(started.pid, (started.stdin, started.stdout, started.stderr), started.poll)
         with contextlib.suppress(BrokenPipeError):
             started.stdin.close()
         process.ended_within(started.poll, LIMIT)
 
 
-def _host_side_outcome(case: Bridging, talk: _Talk) -> ProbeOutcome:
-    """What the host keeps of the run, while it runs. The launcher's own environment is the control."""
+def _host_side_outcome(case: Bridging, talk: _RunningSandbox) -> ProbeOutcome:
+    """Search the data that the host keeps about the running run.
+
+    The launcher's own environment is the control.
+    """
     searched: list[str] = []
-    hits = [f"{where}: {hit}" for where, hit in _looks(case, searched)]
+    hits = [f"{where}: {hit}" for where, hit in _found_tokens(case, searched)]
     control = case.needle in _read_if_file(Path(f"/proc/{talk.launcher}/environ"))
     why = "" if control or not talk.ended() else f"\n{UNANSWERED}{talk.ended()}"
     verdict = Verdict.FAIL if hits else Verdict.PASS if control else Verdict.INCONCLUSIVE
@@ -236,8 +239,8 @@ def _host_side_outcome(case: Bridging, talk: _Talk) -> ProbeOutcome:
     )
 
 
-def _looks(case: Bridging, searched: list[str]) -> Iterator[tuple[str, str]]:
-    """Where a token was found, and in what; `searched` gets what was looked into."""
+def _found_tokens(case: Bridging, searched: list[str]) -> Iterator[tuple[str, str]]:
+    """The places where a token was found; `searched` gets the searched places."""
     needle, fixture = case.needle, case.subject.fixture
     lines = {str(path.parent.name): _read_if_file(path) for path in Path("/proc").glob("[0-9]*/cmdline")}
     searched.append(f"the arguments of {len(lines)} processes")
@@ -252,11 +255,11 @@ def _looks(case: Bridging, searched: list[str]) -> Iterator[tuple[str, str]]:
         searched.append(f"{name} ({len(paths)})")
         yield from ((name, str(path)) for path in paths if needle in _read_if_file(path))
     if case.subject.properties.engine:
-        yield from _engine_looks(case, searched)
+        yield from _engine_mentions(case, searched)
 
 
-def _engine_looks(case: Bridging, searched: list[str]) -> Iterator[tuple[str, str]]:
-    """What an engine tells of the container and of its image, and the image's layers themselves."""
+def _engine_mentions(case: Bridging, searched: list[str]) -> Iterator[tuple[str, str]]:
+    """The engine's data about the container and its image, and the layers of the image."""
     engine = EngineClient(case.subject.method)
 
     def output(*words: str) -> bytes:
@@ -282,7 +285,7 @@ def _engine_looks(case: Bridging, searched: list[str]) -> Iterator[tuple[str, st
 
 
 def _streamed(needle: bytes, pieces: Generator[bytes, None, None]) -> bool:
-    """Whether the pieces of a stream, which come for a time, hold something."""
+    """Whether a stream contains a text within some time."""
     held, until = b"", time.monotonic() + LIMIT
     with contextlib.closing(pieces):
         for piece in pieces:

@@ -20,7 +20,7 @@ class CanaryListener:
 
     @property
     def address(self) -> tuple[str, int]:
-        """Where it listens."""
+        """The address at which it listens."""
         host, port = self._listener.getsockname()
         return host, port
 
@@ -29,7 +29,7 @@ class CanaryListener:
         return word.encode() in self._heard
 
     def listen(self) -> None:
-        """Hear everybody who connects, until the listener is shut down."""
+        """Accept all connections, until the listener is shut down."""
         while True:
             try:
                 peer, _ = self._listener.accept()
@@ -47,7 +47,7 @@ class CanaryListener:
 
 @contextlib.contextmanager
 def canary_listener(at: socket.socket | None = None) -> Iterator[CanaryListener]:
-    """Listen for the length of a `with`: at a socket that listens, or at a port of the loopback's."""
+    """Listen for the length of a `with`: at a given socket, or at a port of the loopback interface."""
     with at or socket.create_server(("127.0.0.1", 0)) as listener:
         hearing = CanaryListener(listener)
         thread = threading.Thread(target=hearing.listen, daemon=True)

@@ -1,4 +1,4 @@
-"""Proves `credentials.cloud`: planted accounts are read and not written, and without it not there."""
+"""Proves `credentials.cloud`: planted accounts can be read but not written, and are hidden without it."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ ACCOUNTS = (
 """A file of each account that `credentials.cloud` knows, below the home."""
 
 KEY = "keys/google.json"
-"""What GOOGLE_APPLICATION_CREDENTIALS names."""
+"""The file that GOOGLE_APPLICATION_CREDENTIALS names."""
 
 CLUSTER = ".kube/config"
-"""What only a policy that lists it opens."""
+"""A file that is readable only if a policy lists it."""
 
 
 @dataclass(frozen=True)
 class Home:
-    """A planted home. `word` is in each of its secrets, `plain` in what anybody may read."""
+    """A planted home. `word` is in each of its secrets, `plain` in files that anybody may read."""
 
     path: Path
     word: str
 
     def seen(self, facts: HostFacts) -> HostFacts:
-        """The facts of a host where this is the person's home."""
+        """The facts of a host on which this is the user's home."""
         named = (*ACCOUNTS, KEY, CLUSTER)
         moved = replace(
             facts,
@@ -48,7 +48,7 @@ class Home:
 
 
 def plant_home(fixture: Fixture) -> Home:
-    """Plant it."""
+    """Create the home."""
     made = Home(fixture.root / "home", fixture.word)
     for name in (*ACCOUNTS, KEY, CLUSTER):
         (made.path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -60,13 +60,13 @@ def plant_home(fixture: Fixture) -> Home:
 def cloud_cases(
     planted_home: Home,
 ) -> Iterator[tuple[str, tuple[Path, ...], Callable[[ProofSubject, Home], Sequence[Probe]]]]:
-    """What `credentials.cloud` says, what may be read besides, and the probes of it."""
+    """The cases: a value of `credentials.cloud`, further readable paths, and the probes."""
     yield "readonly", (planted_home.path / CLUSTER,), cloud_readable_probes
     yield "none", (planted_home.path,), cloud_denied_probes
 
 
 def cloud_readable_probes(subject: ProofSubject, planted_home: Home) -> Sequence[Probe]:
-    """The probes where the policy says `cloud: readonly`, and lists the configuration of a cluster."""
+    """The probes for `cloud: readonly`, with the configuration of a cluster listed."""
     return [
         _probe(
             "cloud",
@@ -85,7 +85,7 @@ def cloud_readable_probes(subject: ProofSubject, planted_home: Home) -> Sequence
 
 
 def cloud_denied_probes(subject: ProofSubject, planted_home: Home) -> Sequence[Probe]:
-    """The probes where it says `cloud: none`, which is the default."""
+    """The probes for `cloud: none`, the default."""
     own_home = subject.policy.filesystem.home != "host"  # then nothing of this one is there
     plain = ProbeStep(
         attempt("read", planted_home.path / "plain"), "works", value=subject.fixture.plain.encode()

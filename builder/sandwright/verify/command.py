@@ -1,4 +1,4 @@
-"""What `sandwright verify` does, without a terminal."""
+"""The work of `sandwright verify`, without a terminal."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def verify_policy(
     work: bool = False,
     approve: Callable[[MergedPolicy], None] = lambda _: None,
 ) -> tuple[PolicyReport, tuple[str, ...]]:
-    """Verify the policy of a run with the methods asked for; give the report and the methods that were named.
+    """Verify the policy of a run with the requested methods; give the report and the methods that were named.
 
-    With `work` also that real programs work. `approve` gets the policy before anything is made. Raise what
-    loading a policy raises, HostError where there is no probe for this platform, or none of the methods
-    starts that a run without a policy's file takes.
+    With `work`, also prove that real programs work. `approve` gets the policy before anything is created.
+    Raise what loading a policy raises, HostError where there is no probe for this platform, or none of the
+    methods starts that a run without a policy's file takes.
     """
     policy = load_layers(request, LiveHost(), display_name=request.shown())
     approve(policy)
@@ -71,7 +71,7 @@ def verify_policy(
 
 
 def methods_to_prove(policy: ResolvedPolicy, methods: Sequence[str]) -> tuple[str, ...]:
-    """Of a policy's methods those that have to be proved: with `methods` the one that `run` takes here."""
+    """Those of a policy's methods that have to be proved; of `methods`, the one that `run` chooses here."""
     if len(policy.methods) < 2:
         return tuple(methods)
     host = collect_host()
@@ -83,7 +83,7 @@ def methods_to_prove(policy: ResolvedPolicy, methods: Sequence[str]) -> tuple[st
 
 
 def with_fallbacks(policy: ResolvedPolicy, methods: Sequence[str]) -> tuple[str, ...]:
-    """The same methods, each with the form that `run` takes here where the method itself doesn't start."""
+    """The same methods, each with the form that `run` uses here if the method itself doesn't start."""
     host = collect_host()
 
     def one(name: str) -> str:
@@ -105,9 +105,9 @@ def _policy_label(request: RunRequest) -> str:
 
 
 def _own_methods(policy: ResolvedPolicy, request: RunRequest) -> tuple[str, ...]:
-    """The policy's, as far as they can be verified; without a file the one that `run` takes.
+    """The policy's methods that can be verified; without a file, the one that `run` chooses.
 
-    Raise UsageError when none can be verified.
+    Raise UsageError if none can be verified.
     """
     if not policy.methods and not request.has_policy():
         return (choose_method(policy, LiveHost(), proposed=True)[0].name,)

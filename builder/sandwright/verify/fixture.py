@@ -21,7 +21,7 @@ from sandwright.runtime.scratch import hidden_directory, link_bus, scratch_direc
 _TMP = Path("/tmp")  # noqa: S108
 
 HOSTILE = ("with space", "quote'\"s", "(paren)\\back", "-dash", "line\nbreak", "ünïcode")
-"""Names that something between a policy and a kernel may take for something else."""
+"""Names that a parser between policy and kernel may misread."""
 
 
 @dataclass(frozen=True)
@@ -68,26 +68,26 @@ class Fixture:
 
     @property
     def state(self) -> Path:
-        """What the method keeps of its run: nothing must be left here."""
+        """The directory for the method's state of its run: nothing must be left here."""
         return self.runtime / "state"
 
     @property
     def artifacts(self) -> Path:
-        """Where the method's artifacts are put."""
+        """The directory for the method's artifacts."""
         return self.hidden / "artifacts"
 
     @property
     def ungranted(self) -> Path:
-        """A directory that the layer of this run says nothing of."""
+        """A directory that the layer of this run does not mention."""
         return self.root / "ungranted"
 
     @property
     def later(self) -> Path:
-        """A denied file that is made while a run goes on."""
+        """A denied file that is created during a run."""
         return self.read / "denied-later"
 
     def grants(self) -> dict[str, list[str]]:
-        """What the layer of this run says, by field of the policy; `...` stands for what other layers say."""
+        """The layer of this run, by field of the policy; `...` stands for the values of other layers."""
         read, write = str(self.read), str(self.write)
         return {
             "filesystem.read": ["...", str(self.probe), read],
@@ -105,7 +105,7 @@ class Fixture:
         }
 
     def settings(self, *read: Path) -> list[str]:
-        """The layer of this run, as settings that `run_layer` takes; `read` may be read besides."""
+        """The layer of this run, as settings for `run_layer`; `read` is readable, too."""
         grants = self.grants()
         grants["filesystem.read"] += map(str, read)
         return [f"{field}={json.dumps(paths)}" for field, paths in grants.items()]
@@ -113,7 +113,7 @@ class Fixture:
 
 @contextmanager
 def plant_fixture(parent: Path | None = None, *, inside: bool = True) -> Iterator[Fixture]:
-    """Plant everything in a new directory, with a copy of the probe program. Gone at the end.
+    """Plant everything in a new directory, with a copy of the probe program. It is removed at the end.
 
     `parent` is the directory that it is made in; absent, that of `scratch_directory`. `inside` is the
     fixture's.

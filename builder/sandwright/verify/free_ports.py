@@ -1,4 +1,4 @@
-"""Proves a policy while another run exposes its ports: with free ports in their place."""
+"""Replaces ports that another run exposes by free ones, to prove a policy meanwhile."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Resolve = Callable[..., ResolvedPolicy]
 
 
 def replaced_ports(policy: ResolvedPolicy) -> Mapping[int, int]:
-    """For each port of `network.expose` that is taken on this machine: a free one."""
+    """A free port for each port of `network.expose` that is in use on this machine."""
     return {port: free_port() for port in policy.network.expose if _is_taken(port)}
 
 
 def with_ports(resolve: Resolve, ports: Mapping[int, int]) -> Resolve:
-    """The same policy, which exposes other ports."""
+    """The same policy with other exposed ports."""
 
     def resolved(*words: object) -> ResolvedPolicy:
         policy = resolve(*words)
@@ -31,7 +31,7 @@ def with_ports(resolve: Resolve, ports: Mapping[int, int]) -> Resolve:
 
 
 def ports_notes(method: str, ports: Mapping[int, int]) -> tuple[str, ...]:
-    """What a report says of them."""
+    """The notes of a report about them."""
     return tuple(
         f"{method}: port {port} is taken on this machine: proved with port {free} in its place"
         for port, free in ports.items()

@@ -1,8 +1,8 @@
-"""Proves that `apply` holds back what programs of the host run by themselves, row by row of the tables.
+"""Proves, row by row of the tables, that `apply` holds back files that the host's programs run by themselves.
 
-A workspace is made of a planted project. In its copy each row gets a directory with what is to be held, and
-an ordinary file beside it. Then changes are sorted and applied as `sandwright apply` does it. The controls:
-the ordinary files arrive at once, and what was held does when it is asked for.
+A workspace is made of a planted project. In its copy, each row gets a directory with a file that is to be
+held, and an ordinary file beside it. Then the changes are sorted and applied as by `sandwright apply`. The
+controls: ordinary files are applied at once, and held ones when they are named.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ ABOUT = {
     "workspace/held-git": "what decides which programs Git runs is not applied unless named",
     "workspace/held-odd": "odd files and names are not applied unless named",
 }
-"""The probes, and what they prove."""
+"""The probes, and the claims that they prove."""
 
 _NAMED_SHORTLY = 8
-"""Rows that evidence names."""
+"""The most rows that the evidence names."""
 
 _REPOSITORY = ".git"
 
@@ -50,13 +50,13 @@ def _plant_set_id(path: Path) -> None:
 
 @dataclass(frozen=True)
 class _Row:
-    """Something that is held: its path below the row's directory, and how it is made there."""
+    """A held file: its path below the row's directory, and how it is created there."""
 
     probe: str
     path: str
     make: Callable[[Path], object] = _plant_file
     in_project: Callable[[Path], object] = lambda _: None
-    """Makes what the project already has in the row's directory."""
+    """Creates the files that the project already has in the row's directory."""
 
 
 def _table_rows() -> Iterator[_Row]:
@@ -79,13 +79,16 @@ _IN_REPOSITORY = (
     *("config", "config.worktree", "commondir", "hooks/post-commit", "info/attributes", "new"),
     *("objects/info/alternates", "rebase-merge/git-rebase-todo", "modules/m/config", "worktrees/w/gitdir"),
 )
-"""What is held in the project's own repository."""
+"""The rows for the project's own repository."""
 
 
 def held_back_outcomes(
     policy_at: Callable[[Path], ResolvedPolicy], root: Path, home: Path, method: str
 ) -> Iterator[ProbeOutcome]:
-    """The verdicts. `root` is for the project, `home` for the workspace; `policy_at` resolves there."""
+    """The verdicts.
+
+    `root` is the directory for the project, `home` that for the workspace; `policy_at` resolves there.
+    """
     root.mkdir()
     planted = _Planted(
         policy_at(root), Workspace(str(root), "verify", str(home / "verify")), [*_table_rows()]
@@ -123,7 +126,7 @@ class _Planted:
             row.make(tree / name / row.path)
 
     def apply(self, *, explicitly: bool) -> set[str]:
-        """Apply what is free, or also what is only held; give the paths that the project has then."""
+        """Apply the free changes, or also the held ones; give the paths that the project has then."""
         found, base = changes(self._workspace), read_base(self._workspace)
         free, held = sort_changes(found, base, self._policy, ProjectLinks(self._workspace, base, found))
         if explicitly:

@@ -1,7 +1,7 @@
-"""A process of the host that a sandbox must not see, with a process number that is free in the sandbox.
+"""A process of the host that a sandbox must not see, with a PID that is free in the sandbox.
 
-Process numbers of another process table begin at 1 again: where a process inside has the number of the one
-outside, an attempt on that number says nothing.
+PIDs begin at 1 in each PID namespace: if a process inside has the PID of the one outside, an attempt on that
+PID proves nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from sandwright import process
 from sandwright.errors import HostError
 
 MOST_INSIDE = 4096
-"""More than are started inside: a process for each attempt, and the tasks of a kernel; 1,200 were counted."""
+"""More PIDs than are used inside: a process for each attempt, and the tasks of a kernel; 1,200 were
+counted."""
 
 _PID_MAX = Path("/proc/sys/kernel/pid_max")
 _MOST_ROUNDS = 3
@@ -23,7 +24,7 @@ _MOST_ROUNDS = 3
 
 @contextlib.contextmanager
 def host_process() -> Iterator[int]:
-    """The number of a process that lives for the length of a `with`."""
+    """The PID of a process that lives for the length of a `with`."""
     lowest = min(MOST_INSIDE, int(_PID_MAX.read_text(encoding="ascii")) // 2) if _PID_MAX.exists() else 0
     for _ in range(_MOST_ROUNDS):
         _pass_numbers(lowest)
@@ -36,7 +37,7 @@ def host_process() -> Iterator[int]:
 
 
 def _pass_numbers(lowest: int) -> None:
-    """Use up the numbers below `lowest`: threads have numbers too, and cost the least."""
+    """Use up the PIDs below `lowest`, by threads, which are the cheapest."""
     for _ in range(2 * lowest):
         thread = threading.Thread()
         thread.start()

@@ -1,6 +1,6 @@
-"""The image for methods whose root is an image's: the policy's image where it is built, else an empty one.
+"""The image for methods whose root is an image's: the policy's image if it is built, else an empty one.
 
-The probe program is static and is mounted in, so that any root serves: one without a single program too.
+The probe program is static and mounted in, so that any root works, even one without programs.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _LINKS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 
 @dataclass(frozen=True)
 class HostPrograms:
-    """What of this host's system an empty root is given, read-only: directories, and links at the root."""
+    """The directories of this host's system that an empty root gets, read-only, and links at the root."""
 
     directories: tuple[str, ...]
     links: Mapping[str, str]
 
     @property
     def settings(self) -> tuple[str, ...]:
-        """What grants the directories."""
+        """The settings that grant the directories."""
         return (f"filesystem.read={json.dumps(['...', *self.directories])}",)
 
 
@@ -53,7 +53,7 @@ def host_programs() -> HostPrograms:
 
 @dataclass(frozen=True)
 class Provision:
-    """What a method is started with besides: settings, variables of its launcher, what to tell."""
+    """Additional inputs of a method's start: settings, variables of its launcher, notes for the report."""
 
     settings: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -64,9 +64,9 @@ class Provision:
 def provide(
     method: str, policy: ResolvedPolicy, fixture: Fixture, *, programs: HostPrograms = NO_PROGRAMS
 ) -> Iterator[Provision]:
-    """What a method needs to be started with this policy, for the length of a `with`.
+    """Provide the image with which a method can start this policy, for the length of a `with`.
 
-    `programs` is what an empty root gets.
+    `programs` is for an empty root.
     """
     properties = registry.properties(method)
     if properties.engine:
@@ -95,7 +95,7 @@ def _around(method: str, policy: ResolvedPolicy) -> Mapping[str, str]:
 
 @contextlib.contextmanager
 def _provide_engine_image(engine: str, policy: ResolvedPolicy, programs: HostPrograms) -> Iterator[Provision]:
-    """Give the engine an empty image where it doesn't have the policy's, and take it away again."""
+    """Give the engine an empty image if it doesn't have the policy's, and remove it at the end."""
     environment = registry.backend(engine).environment(policy)
     names = (f"sandwright/{policy.image}:latest", policy.image)
     client = EngineClient(engine)
@@ -110,7 +110,7 @@ def _provide_engine_image(engine: str, policy: ResolvedPolicy, programs: HostPro
 
 
 def _bare(policy: ResolvedPolicy, fixture: Fixture, programs: HostPrograms) -> Path:
-    """Mount points, of the baseline and of what the policy lists in directories that belong to an image."""
+    """Mount points of the baseline, and of listed paths in directories that belong to an image."""
     root, baseline = fixture.root / "rootfs", load_baseline()
     (root / "usr").mkdir(parents=True)
     for point in baseline.directories:

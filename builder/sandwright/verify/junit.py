@@ -1,4 +1,4 @@
-"""JUnit's XML, for every report that has it."""
+"""Writes reports as JUnit XML."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _UNPRINTABLE = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 
 @dataclass(frozen=True)
 class JunitCase:
-    """A case of a suite. `element` is what it holds, None for a pass."""
+    """A case of a suite. `element` is its child element, None for a pass."""
 
     name: str
     classname: str
@@ -83,5 +83,5 @@ def _add_case(suite: ET.Element, case: JunitCase) -> None:
 
 
 def _xml_text(text: str) -> str:
-    """Text in which what XML 1.0 can't hold (control characters, lone surrogates) is replaced."""
+    """Replace characters that XML 1.0 can't represent (control characters, lone surrogates)."""
     return _UNPRINTABLE.sub("\ufffd", text)

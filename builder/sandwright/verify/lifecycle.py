@@ -1,7 +1,8 @@
-"""How runs begin and end: statuses, signals, time, and that nothing is left however the launcher ends.
+"""Probes of the begin and end of runs: statuses, signals, time limits, leftovers.
 
-Each of these probes starts a new sandbox. The expected results stand beside it, as they are the launcher's
-contract: it exits as its command does, with 124 after the time limit, with 125 if it started nothing.
+Nothing may be left, however the launcher ends. Each of these probes starts a new sandbox. The expected
+results are here, beside the probes, because they are the launcher's contract: it exits as its command does,
+with 124 after the time limit, with 125 if it started nothing.
 """
 
 from __future__ import annotations
@@ -40,10 +41,11 @@ SETTLED = 1.0
 """Seconds after which a denied file that was made during a run is hidden; milliseconds are measured."""
 
 REPLACED = 137
-"""The launcher's exit status when it ends a run for what changed on the host."""
+"""The launcher's exit status when it ends a run because of a change on the host."""
 
 GRACE = 30.0
-"""Seconds in which all of a run must be gone once its launcher is: an engine on a busy machine takes some."""
+"""Seconds in which nothing of a run must be left after its launcher's end; an engine on a busy machine takes
+some."""
 
 
 def lifecycle(runs: Runs) -> Iterator[ProbeOutcome]:
@@ -65,11 +67,11 @@ COMMAND_RUNS = (
     *("lifecycle/exit-status", "lifecycle/signal", "lifecycle/killed", "lifecycle/terminated"),
     "environment/arguments",
 )
-"""The names of what `command_runs` gives."""
+"""The names of the probes of `command_runs`."""
 
 
 def command_runs(runs: Runs) -> Iterator[ProbeOutcome]:
-    """The verdicts on runs of a command that is no launcher of ours."""
+    """The verdicts on runs of a foreign command."""
     yield from _status_outcomes(runs)
     yield from _ending_outcomes(runs)
 
@@ -171,7 +173,7 @@ def _timeout_outcome(runs: Runs, sandbox: RenderedSandbox) -> ProbeOutcome:
 
 
 def _signal_outcomes(runs: Runs, name: str, number: signal.Signals) -> Iterator[ProbeOutcome]:
-    """Start, see it alive, send the launcher a signal, and look for leftovers."""
+    """Start a run, wait until it is alive, send the launcher a signal, and look for leftovers."""
     about = f"nothing is left when the launcher gets {number.name}: no process, no mount, no directory"
     sandbox = runs.sandbox
     with process.start(
@@ -203,7 +205,7 @@ def _signal_outcomes(runs: Runs, name: str, number: signal.Signals) -> Iterator[
 
 
 def _denied_later(runs: Runs) -> ProbeOutcome:
-    """Make a denied file on the host while the sandbox runs, and have it read a moment later."""
+    """Create a denied file on the host while the sandbox runs; attempt to read it inside a moment later."""
     sandbox, later = runs.sandbox, runs.subject.fixture.later
     secret = uuid.uuid4().hex
     with process.start(
@@ -237,7 +239,7 @@ def _denied_later(runs: Runs) -> ProbeOutcome:
 
 
 def _read_available(stderr: IO[bytes] | None) -> str:
-    """What a launcher said, as far as it is there: who outlived it may hold the pipe open."""
+    """The output of a launcher that is available now: a process that outlived it may keep the pipe open."""
     if stderr is None or not select.select([stderr], [], [], 0)[0]:
         return ""
     return os.read(stderr.fileno(), 4096).decode(errors="replace").strip()
@@ -257,7 +259,10 @@ def _undecided(runs: Runs, name: str, about: str, why: str) -> ProbeOutcome:
 
 
 def _alive(stdin: IO[bytes], stdout: IO[bytes], mark: Path, poll: Callable[[], int | None]) -> bool:
-    """Have it make a file, and wait for its answer. Its standard input stays open, so that it goes on."""
+    """Let the run create a file, and wait for its answer.
+
+    Its standard input stays open, so that it goes on.
+    """
     with contextlib.suppress(BrokenPipeError):
         stdin.write(requests([attempt("create", mark)], word="alive"))
         stdin.flush()
@@ -280,10 +285,7 @@ _LONGEST_ANSWER = 1 << 16
 
 
 def _argument_outcome(runs: Runs, *, why: str) -> ProbeOutcome:
-    """While it runs: whether a variable's value is among any process's arguments.
-
-    Which all users can read.
-    """
+    """Whether a variable's value is in the arguments of a process of a run, which all users can read."""
     values = {value.encode(): name for name, value in runs.subject.canaries.environment.items()}
     seen = sorted(
         {name for line in _command_lines().values() for value, name in values.items() if value in line}
@@ -336,10 +338,7 @@ def _run_processes(runs: Runs) -> dict[int, str]:
 
 
 def _remains(runs: Runs) -> Iterator[str]:
-    """Processes that name a file of ours.
-
-    Mounts below our directory, and what the launcher keeps of a run.
-    """
+    """The leftovers: processes with a file of ours, mounts below our directory, files of the launcher."""
     fixture = runs.subject.fixture
     yield from (f"process {pid}: {line}" for pid, line in _run_processes(runs).items())
     for directory in (fixture.root, fixture.hidden, fixture.runtime):

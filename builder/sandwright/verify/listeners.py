@@ -1,4 +1,7 @@
-"""Listeners on the host, of every kind that a sandbox could reach: each remembers the words it was sent."""
+"""Listeners on the host, of every kind that a sandbox could reach.
+
+Each records the words that it receives.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,7 @@ class CanaryListeners:
         return any(canary.heard(word) for canary in self._all)
 
     def at(self, port: int) -> CanaryListener | None:
-        """One more on a port of the loopback; None where another process listens there."""
+        """A further listener on a port of the loopback; None if another process listens there."""
         try:
             listener = self._stack.enter_context(socket.create_server(("127.0.0.1", port)))
         except OSError:
@@ -59,7 +62,7 @@ class CanaryListeners:
 class Visitor:
     """Tries to reach a port of the host's loopback.
 
-    `answer` is what was said there, `elsewhere` whether the same port of another address was open then.
+    `answer` is the received answer, `elsewhere` whether the same port of another address was open then.
     """
 
     def __init__(self, port: int, address: str, word: str) -> None:
@@ -89,10 +92,10 @@ class Visitor:
 
 
 class _Datagrams(CanaryListener):
-    """One that hears datagrams."""
+    """A listener for datagrams."""
 
     def listen(self) -> None:
-        """Hear everybody, until the socket is shut down."""
+        """Receive datagrams, until the socket is shut down."""
         while True:
             try:
                 word = self._listener.recv(_LONGEST_WORD)
@@ -146,10 +149,7 @@ def _unix(name: str) -> socket.socket:
 
 
 def _own_address() -> str:
-    """An address of this host that others could reach it by.
-
-    The one it would use to go out. Nothing is sent.
-    """
+    """An address of this host that others can reach: the source of its connections. Nothing is sent."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
         try:
             asking.connect(("192.0.2.1", 9))  # RFC 5737: documentation, never answered

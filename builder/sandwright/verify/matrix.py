@@ -1,4 +1,4 @@
-"""The matrix: each method asked for, proved one beside the other, and all that came of it as one report."""
+"""The matrix: proves each requested method, and makes one report of the results."""
 
 from __future__ import annotations
 
@@ -26,16 +26,15 @@ from sandwright.verify.verdict import Verdict
 from sandwright.verify.work.prove import NOTE, ResolveAt, prove_work
 
 METHODS = registry.verifiable()
-"""Our methods and forms that can be verified, those that others install apart.
-
-A method that has forms is on the host, or where the policy's `gvisor.engine` says.
+"""Our methods and forms that can be verified, without those that others install. A method that has forms runs
+on the host, or in the engine of the policy's `gvisor.engine`.
 """
 
 ProveWork = Callable[[str, Sequence[str]], Iterator[ProbeOutcome]]
-"""Does what people do in projects with a method, under some settings more."""
+"""Does usual work in projects with a method, under some additional settings."""
 
 AT_ONCE = 2
-"""Methods under way at the same time: most of a proof is waiting for an engine."""
+"""How many methods are proved at a time: a proof mostly waits for an engine."""
 
 
 def methods(request: str) -> tuple[str, ...]:
@@ -67,9 +66,8 @@ def verify(
 ) -> PolicyReport:
     """Prove every method of `requested`, and report. `policy` is its name for the reader.
 
-    With `work` also what people do in projects, each in one for which that resolves the policy.
-
-    What a method can't enforce of the policy, or lacks on this machine, is a skip with its reason.
+    With `work`, also prove usual work, each in a project for which that function resolves the policy. A
+    feature that a method can't enforce, or lacks on this machine, is a skip with its reason.
     """
     started, began = datetime.now(UTC), time.monotonic()
 
@@ -124,7 +122,7 @@ def _proof(resolve: Resolve, method: str, host: MachineFacts, work: ProveWork | 
 
 
 def _not_travelling(resolve: Resolve, variable: str) -> str:
-    """Why nothing is proved elsewhere; empty where it is."""
+    """Why nothing is proved on another machine; empty if it is."""
     if not os.environ.get(variable):
         return f"no project is copied there: {variable} names no repository"
     if resolve(()).network.mode != "none":
@@ -133,7 +131,7 @@ def _not_travelling(resolve: Resolve, variable: str) -> str:
 
 
 def _with_work(proof: MethodProof, work: ProveWork | None, more: Sequence[str] = ()) -> MethodProof:
-    """A proof, with the probes of work in projects; without those where nothing starts."""
+    """A proof with the probes of work, which are left out if nothing starts."""
     if work is None or proof.outcomes[0].verdict is not Verdict.PASS:
         return proof
     outcomes = (*proof.outcomes, *work(proof.method, more))
@@ -172,7 +170,7 @@ def _rendered(method: str, proof: Callable[[], MethodProof]) -> MethodProof:
 
 
 _BROKEN = ("hangs", "not-started", "not-denied")
-"""What a preflight found of a method that is there, and does not do what it should."""
+"""The outcomes of a preflight for an installed method that does not work correctly."""
 
 
 def _not_attempted(method: str, reason: str, verdict: Verdict) -> MethodProof:

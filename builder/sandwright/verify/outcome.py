@@ -13,7 +13,7 @@ from sandwright.verify.probe import Family, Probe, ProbeStep
 from sandwright.verify.verdict import Verdict
 
 UNANSWERED = "no answer: "
-"""How the line of `evidence` begins that says why there is none."""
+"""The beginning of a line of `evidence` that says why there is none."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class ProbeOutcome:
     """The verdict on one probe of one method.
 
     `expected` and `observed` are answers in words, a `; ` between attempts; `evidence` is every attempt with
-    its answer, or for a skip the reason. `note` says why the method's answer is another than others'.
+    its answer, or for a skip the reason. `note` says why the method's answer differs from others'.
     `simulated`: nothing ran, an evaluator answered.
     """
 
@@ -37,7 +37,7 @@ class ProbeOutcome:
     simulated: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """As `verify.json` has it."""
+        """Plain data, as in `verify.json`."""
         return {
             "probe": self.probe,
             "method": self.method,
@@ -69,7 +69,7 @@ class _Judged:
 
 
 Wanted = Callable[[str, str], Expected]
-"""What must come of a claim's attempts, by claim and method."""
+"""Gives the expected answers to a claim's attempts, by claim and method."""
 
 
 def judge(
@@ -80,10 +80,10 @@ def judge(
     simulated: bool = False,
     expectation: Wanted = expected,
 ) -> ProbeOutcome:
-    """The verdict on a probe from the answers to what it asked, in that order.
+    """The verdict on a probe from the answers to its steps, in their order.
 
-    A breach is a fail whatever the controls say. Where a control did not succeed, or there is none and no
-    step succeeded, a denial proves nothing: it is inconclusive.
+    A breach is a fail whatever the controls show. If a control did not succeed, or there is none and no step
+    succeeded, a denial proves nothing: it is inconclusive.
     """
     if probe.skip:
         return skipped(probe, method, probe.skip, simulated=simulated, expectation=expectation)
@@ -116,7 +116,7 @@ def judge(
 def skipped(
     probe: Probe, method: str, reason: str, *, simulated: bool = False, expectation: Wanted = expected
 ) -> ProbeOutcome:
-    """A probe that was not tried."""
+    """The outcome of a probe that was not attempted."""
     return ProbeOutcome(
         probe=probe.name,
         method=method,
@@ -135,7 +135,7 @@ def _has_no_answer(answer: ProbeAnswer) -> bool:
 
 
 def _host_faults(probe: Probe, *, answered: bool) -> Iterator[str]:
-    """What is wrong on the host; what should never have been made there is removed, whatever the verdict."""
+    """The faults on the host. Paths that must never be created are removed, whatever the verdict."""
     for path in filter(os.path.lexists, probe.never):
         path.rmdir() if path.is_dir() else path.unlink()
         yield f"{path} was made"
@@ -164,7 +164,7 @@ def _judge_step(step: ProbeStep, expectation: Expected, answer: ProbeAnswer) -> 
 def _compare_answer(
     step: ProbeStep, expected_names: Sequence[str], answer: ProbeAnswer
 ) -> tuple[Verdict, str]:
-    """What an answer says: only the expected one passes, and being let do what must be denied fails."""
+    """Judge an answer: only the expected one passes, and success of an attempt that must be denied fails."""
     if answer.name in expected_names:
         wrong = next(_value_faults(step, answer.value), "") if answer.kind == "ok" else ""
         return (Verdict.FAIL, wrong) if wrong else (Verdict.PASS, "")

@@ -1,4 +1,4 @@
-"""What of gVisor's outer container is proved from the host: the probes inside see the sandbox only.
+"""Proves gVisor's outer container from the host, because the probes inside see only the sandbox.
 
 While a sandbox runs, its container's first process and its mounts are read from /proc, and programs are
 started beside it in the container. The expected values are constants here, never taken from the artifacts.
@@ -21,10 +21,10 @@ from sandwright.verify.runs import START, Runs
 from sandwright.verify.verdict import Verdict
 
 ROOTFUL = 1 << 6 | 1 << 7 | 1 << 18 | 1 << 21
-"""CAP_SETGID, CAP_SETUID, CAP_SYS_CHROOT, CAP_SYS_ADMIN: all that a root's container may have."""
+"""CAP_SETGID, CAP_SETUID, CAP_SYS_CHROOT, CAP_SYS_ADMIN: the only capabilities of a container of root."""
 
 ROOTLESS = 0
-"""Anybody else's may have none."""
+"""Containers of other users have none."""
 
 _NAMESPACES = ("mnt", "pid", "ipc", "uts")
 _ASKING = 30.0
@@ -51,7 +51,7 @@ class _Seen:
         return found
 
     def exec_in_container(self, *words: str) -> process.Result:
-        """A program of the container's own, started beside the sandbox, under the same filter and rights."""
+        """Start a program of the container beside the sandbox, with the same filter and privileges."""
         return self.engine.exec(self.name, "/bin/busybox", *words, timeout=_ASKING)
 
 
@@ -153,7 +153,7 @@ def _namespace_outcome(runs: Runs, seen: _Seen) -> ProbeOutcome:
 
 
 def _mount_outcome(runs: Runs, seen: _Seen) -> ProbeOutcome:
-    """Nothing of the host can be written in the container but what the policy lets be written."""
+    """The verdict on writable paths: in the container, only those of the policy can be written."""
     tree = runs.subject.policy.filesystem.tree
     mounts = seen.mounts()
     loose = [
@@ -176,7 +176,7 @@ def _mount_outcome(runs: Runs, seen: _Seen) -> ProbeOutcome:
 
 
 def _filter_outcome(runs: Runs, seen: _Seen) -> ProbeOutcome:
-    """A user namespace is everybody's to make, so that only the filter can refuse it."""
+    """The verdict on the filter: only the filter can refuse a user namespace, which everybody may make."""
     control = seen.exec_in_container("true")
     tried = seen.exec_in_container("unshare", "-U", "true")
     refused = tried.status != 0 and "Operation not permitted" in tried.stderr

@@ -1,4 +1,4 @@
-"""The report as one page that needs nothing else: the verdict, its subject, and each probe's evidence."""
+"""Writes the report as one self-contained page: the verdict, its subject, and each probe's evidence."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sandwright.verify.verdict import Verdict
 
 _FOLDER = Path(__file__).parent
 _TOLD = 20
-"""Faults that are shown beside the verdict."""
+"""The most faults that are shown beside the verdict."""
 
 
 @dataclass(frozen=True)
@@ -37,12 +37,12 @@ class _Probe:
 
     @property
     def differs(self) -> bool:
-        """Whether methods gave different answers."""
+        """Whether the answers of the methods differ."""
         return len({(each.verdict, each.observed) for each in self.outcomes}) > 1
 
     @property
-    def telling(self) -> bool:
-        """Whether something of it is not as it should be."""
+    def needs_attention(self) -> bool:
+        """Whether the reader should look at it."""
         return any(each.verdict in (Verdict.FAIL, Verdict.INCONCLUSIVE) for each in self.outcomes)
 
 
@@ -55,8 +55,8 @@ class _Group:
 
     @property
     def green(self) -> bool:
-        """Whether nothing of it is to be looked at."""
-        return not any(probe.telling for probe in self.probes)
+        """Whether no probe needs attention."""
+        return not any(probe.needs_attention for probe in self.probes)
 
     @property
     def counts(self) -> str:
@@ -66,10 +66,11 @@ class _Group:
 
 
 def page(report: PolicyReport, faults: Sequence[str]) -> bytes:
-    """HTML. Text of policies and programs is escaped, and what can't be seen in it is written out.
+    """The page as HTML.
 
-    `faults` say why the report is not green; without any it is. The page's only script hides probes that the
-    reader does not ask for; the page's policy lets nothing else run, and nothing be loaded.
+    Text of policies and programs is escaped, and invisible characters are written as escapes. `faults` say
+    why the report is not green; without any it is. The page's only script hides probes that the reader
+    filters out; the page's Content-Security-Policy forbids other scripts, and loading anything.
     """
     script = _read_asset("page.js")
     html = render_page(
@@ -91,9 +92,9 @@ def page(report: PolicyReport, faults: Sequence[str]) -> bytes:
 
 
 def inline_style(further: str = "") -> dict[str, Markup]:
-    """What a page's head needs: the style of all our pages, and its digest for the page's own policy.
+    """The style of all our pages, and its digest for the page's Content-Security-Policy.
 
-    `further` is style of ours for one kind of page.
+    `further` is style for one kind of page.
     """
     style = _read_asset("page.css") + further
     return {"style": Markup(style), "style_digest": _csp_digest(style)}  # noqa: S704 - ours
@@ -110,7 +111,7 @@ def _csp_digest(text: str) -> Markup:
 
 
 def _statements(report: PolicyReport, faults: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """What a reader of the verdict must know besides, each with the verdict that colours it."""
+    """Notes for the reader of the verdict, each with the verdict that colours it."""
     proved = report.proved()
     for fault in faults[:_TOLD]:
         yield ("inconclusive" if fault.startswith("inconclusive") else "fail"), fault
@@ -134,7 +135,7 @@ def _statements(report: PolicyReport, faults: Sequence[str]) -> Iterator[tuple[s
 
 
 def _by_text(lines: Iterable[str]) -> dict[str, list[str]]:
-    """Lines that begin with a method: what they say, and of which methods."""
+    """Group lines that begin with a method: each text, with its methods."""
     found: dict[str, list[str]] = {}
     for line in lines:
         method, _, text = line.partition(": ")
@@ -143,7 +144,7 @@ def _by_text(lines: Iterable[str]) -> dict[str, list[str]]:
 
 
 def _report_facts(report: PolicyReport) -> Iterator[tuple[str, str]]:
-    """What the report is about, and where and when it was made."""
+    """The report's subject, and where and when it was made."""
     yield "Policy", report.policy
     yield "Project", report.origin.project or "not known"
     yield "Commit", report.origin.commit or "none"

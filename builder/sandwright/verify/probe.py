@@ -1,4 +1,4 @@
-"""What a probe is: attempts, what must come of each, and controls that must succeed in the same sandbox."""
+"""The types of probes: attempts, expected answers, and controls that must succeed in the same sandbox."""
 
 from __future__ import annotations
 
@@ -11,39 +11,39 @@ from sandwright.runtime.probe.protocol import Attempt
 
 
 class Family(StrEnum):
-    """What a probe is about."""
+    """The subject of a probe."""
 
     FILES = "files"
-    """What can be read and written."""
+    """Reading and writing files."""
     LINKS = "links"
     """Ways around: links, renames, other names of the same file."""
     PROCESSES = "processes"
-    """Who one is, what one may become, and whom one can touch."""
+    """Identity, privileges, and access to other processes."""
     SYSCALLS = "syscalls"
-    """What the filter of system calls refuses, whatever rights one has."""
+    """System calls that the filter refuses, independent of privileges."""
     NETWORK = "network"
     """Networks and sockets."""
     SECRETS = "secrets"
-    """Tokens of the host, programs that have them there, cloud accounts."""
+    """Tokens of the host, programs there that use them, cloud accounts."""
     ENVIRONMENT = "environment"
     """Variables, secrets, descriptors."""
     LIFECYCLE = "lifecycle"
-    """How a run begins and ends."""
+    """The begin and end of a run."""
     LIMITS = "limits"
     """Memory, processes, files, time."""
     WORKSPACE = "workspace"
-    """What a run with a review workspace changes."""
+    """The changes of a run with a review workspace."""
     WORK = "work"
-    """What people do in a project, with real programs."""
+    """Usual work in a project, with real programs."""
 
 
 @dataclass(frozen=True)
 class ProbeStep:
     """An attempt, and the claim about it: a row of the table of expected results.
 
-    Where it ends in `ok`, its value must be `value` (None: any), must hold `holds`, and none of `lacks`.
-    A `private` value is personal data and goes into no report.
-    `breach` are answers that show that nothing prevents it, beside `ok`: the kernel's own errors.
+    If it ends in `ok`, its value must be `value` (None: any), must contain `holds`, and none of `lacks`. A
+    `private` value is personal data, and is not reported. `breach` are answers besides `ok` that show that
+    nothing prevents the attempt: the kernel's own errors.
     """
 
     attempt: Attempt
@@ -60,8 +60,8 @@ class Probe:
     """One thing to prove.
 
     `name` is unique among a method's probes; `about` describes the proved property. `check` looks at the host
-    at the end, and returns the faults there. The paths of `never` must not have been created on the host,
-    and are removed if they were. One that is `alone` has a sandbox to itself, as it can disturb others.
+    at the end, and returns the faults there. The paths of `never` must not have been created on the host, and
+    are removed if they were. A probe that is `alone` gets a separate sandbox, because it can disturb others.
     """
 
     name: str

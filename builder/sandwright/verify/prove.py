@@ -43,11 +43,11 @@ from sandwright.verify.verdict import Verdict
 from sandwright.verify.workspace import over_project, workspace_outcomes
 
 Resolve = Callable[..., ResolvedPolicy]
-"""The policy on this host, with some settings of this run more; and where a second argument is given, on what
-that makes of the host's facts."""
+"""Resolves the policy on this host, with additional settings of this run; a second argument changes the
+host's facts first."""
 
 Weaken = Callable[[ProofSubject, tuple[Artifact, ...]], tuple[Artifact, ...]]
-"""Changes artifacts before they are started, by which it is seen that probes can fail."""
+"""Changes artifacts before they are started, to show that probes can fail."""
 
 
 Rendered = Callable[..., RenderedSandbox]
@@ -56,10 +56,10 @@ Rendered = Callable[..., RenderedSandbox]
 
 @dataclass(frozen=True)
 class MethodProof:
-    """What came of one method.
+    """The proof of one method: its outcomes, notes, and weaker rules. Outcomes are in order.
 
-    Outcomes in order, what it makes more strictly of the policy and what we added, and what of the policy it
-    enforces in part or not at all.
+    Notes are about rules that it enforces more strictly and about our additions. It enforces the weaker rules
+    in part or not at all.
     """
 
     method: str
@@ -84,8 +84,8 @@ def prove(
 ) -> MethodProof:
     """Prove one method with all its probes.
 
-    Without `runs` only with those that are attempts inside, and without `secrets` (absent: as `runs`) none of
-    the bridge and of cloud accounts. Raise RenderError when the method can't enforce the policy.
+    Without `runs`, only with those that are attempts inside; without `secrets` (default: as `runs`), with
+    none of the bridge and of cloud accounts. Raise RenderError if the method can't enforce the policy.
     """
     declaration = registry.declaration(method)
     reviewed, resolve = resolve, over_project(resolve)
@@ -197,9 +197,9 @@ def at_fixture(resolve: Resolve, fixture: Fixture) -> Resolve:
 
 
 def findings(policy: ResolvedPolicy, declaration: Declaration) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What a method makes of a policy otherwise: more strictly, and in part or not at all.
+    """The rules that a method enforces more strictly, and those that it enforces in part or not at all.
 
-    Raise RenderError when it can't enforce the policy.
+    Raise RenderError if it can't enforce the policy.
     """
     found = check_expressible(policy, declaration)
     weaker = tuple(str(each) for each in found if each.kind in ("partly", "degraded"))
@@ -274,7 +274,8 @@ def attempted(
 ) -> tuple[Batch, Mapping[str, tuple[ProbeAnswer, ...]]]:
     """The start that most probes share, and the answers to all that are not skipped, by name.
 
-    Probes that bear no company come first: a breach in the others could take away what later starts need.
+    Probes with a separate sandbox come first: a breach in the others could remove files that later starts
+    need.
     """
     tried = [probe for probe in probes if not probe.skip]
     alone = {probe.name: answers_of([probe], sandbox)[1][0] for probe in tried if probe.alone}

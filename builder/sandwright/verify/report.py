@@ -1,4 +1,4 @@
-"""What came of a run of `verify`: as JSON, as JUnit's XML, as rows of a table."""
+"""The results of a run of `verify`: as JSON, as JUnit XML, as rows of a table."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ STARTS = "lifecycle/starts"
 
 @dataclass(frozen=True)
 class PolicyReport:
-    """The outcomes of all methods. `notes` is what the reader of a verdict must know besides.
+    """The outcomes of all methods. `notes` are for the reader of the verdict.
 
-    `policy` is the policy's file, `started` an ISO 8601 time, `host` says on what machine this was. `weaker`
-    says what of the policy a method enforces in part or not at all, and why that was accepted.
+    `policy` is the policy's file, `started` an ISO 8601 time, `host` describes the machine. `weaker` lists
+    rules that a method enforces in part or not at all, and why that was accepted.
     """
 
     policy: str
@@ -44,21 +44,21 @@ class PolicyReport:
         return [outcome for outcome in self.outcomes if outcome.method == method]
 
     def decided(self) -> int:
-        """How many probes were answered, well or not."""
+        """The number of probes that passed or failed."""
         return sum(each.verdict in (Verdict.PASS, Verdict.FAIL) for each in self.outcomes)
 
     def proved(self) -> list[str]:
-        """The methods of which something was proved; of the others all was skipped."""
+        """The methods with at least one proved probe; all probes of the others were skipped."""
         passed = {each.method for each in self.outcomes if each.verdict is Verdict.PASS}
         return [method for method in self.methods if method in passed]
 
     def faults(self, *, named: Sequence[str] = (), required: Sequence[str] = ()) -> list[str]:
-        """Why this is not green: a line for each fail and inconclusive.
+        """Why the report is not green: a line for each fail and inconclusive probe.
 
-        Of methods in `required` each skip is one too; of those in `named` that nothing was decided, and of
-        all together.
+        For methods in `required`, each skip is a fault, too; for those in `named`, and for all together, that
+        nothing was decided.
         """
-        lines = [_fault_line(each) for each in self.outcomes if self._tells(each)]
+        lines = [_fault_line(each) for each in self.outcomes if self._is_informative(each)]
         for method in required:
             skips = [each for each in self.of(method) if each.verdict is Verdict.SKIPPED]
             lines += [f"{_fault_line(each)} (required)" for each in skips]
@@ -68,8 +68,8 @@ class PolicyReport:
                 lines.append(f"fail: {method}: nothing was proved")
         return lines or ([] if self.proved() else ["fail: nothing was proved of any method"])
 
-    def _tells(self, outcome: ProbeOutcome) -> bool:
-        """Whether an outcome says something new: where nothing started, nothing else could be decided."""
+    def _is_informative(self, outcome: ProbeOutcome) -> bool:
+        """Whether an outcome says something new: if nothing started, nothing else could be decided."""
         if outcome.verdict is Verdict.INCONCLUSIVE:
             started = next((each for each in self.of(outcome.method) if each.probe == STARTS), None)
             return started is None or started.verdict is Verdict.PASS
@@ -103,7 +103,7 @@ def summary(report: PolicyReport) -> tuple[list[str], list[list[str]]]:
 
 
 def label(report: PolicyReport, method: str) -> str:
-    """A method's name, with whether its answers are simulated."""
+    """A method's name, marked if its answers are simulated."""
     simulated = any(outcome.simulated for outcome in report.of(method))
     return f"{method} (simulated)" if simulated else method
 

@@ -1,8 +1,8 @@
 """Proves the inspecting proxy of this machine by pairs of requests: rules allow one and refuse the other.
 
-The proxy is started for a made-up host, so that nothing is sent to anybody: a request that passes is answered
-with 503, as squid refuses the address of the host's name. Connections come to the proxy as those of programs
-inside do.
+The proxy is started for an invented host, so that nothing is sent to anybody: a request that passes is
+answered with 503, because squid refuses the address of the host's name. Connections reach the proxy in the
+same way as those of programs inside.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _PATHS = (
     "/allowed/x%", "/allowed/x%2", "/allowed/x?x-http-method-override=PUT", "/allowed/x|y", '/allowed/x"y',
     "/allowed/<x>", "/allowed/{x}", "/allowed/x^",
 )  # fmt: skip
-"""Targets of GET that no rule allows, or that have a second reading."""
+"""Targets of GET that no rule allows, or that are ambiguous."""
 
 _METHODS = (
     "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS", "TRACE", "CONNECT", "get", "Get", "GETX", "GET,",
@@ -89,7 +89,7 @@ _HEADERS = (
     "Content-Length: +1", "Content-Length: 0x1", "Content-Length: 1, 2", "Bad Header: x", "X-A: \x00",
     "X-A: \x01",
 )  # fmt: skip
-"""Headers in the place of `Host`, or besides it."""
+"""Headers instead of `Host`, or in addition to it."""
 
 _KEYS = ("x-api-key: of-somebody-else", f"x-api-key: {_PLACEHOLDER}\r\nx-api-key: x", "x-api-key: Bearer x")
 
@@ -185,16 +185,16 @@ def _raw_request(
 
 
 def _send_all(running: Proxy, requests: Iterable[bytes], host: str = HOST) -> list[_Attempted]:
-    """The answers to requests, some at a time."""
+    """Send requests, some at a time, and give their answers."""
     settings = ssl.create_default_context(cafile=str(Path(running.authorities or "") / "authorities.pem"))
     with ThreadPoolExecutor(_AT_A_TIME) as pool:
         return list(pool.map(lambda each: _send_request(running, each, host, settings), requests))
 
 
 def _send_request(running: Proxy, request: bytes, host: str, settings: ssl.SSLContext) -> _Attempted:
-    """The answer to a request through a tunnel, such as programs inside make.
+    """Send a request through a tunnel, as programs inside do, and give the status.
 
-    A refusal of a message in it counts as 403: its own status is 200, as clients of MCP expect it.
+    A refused message counts as 403: its own status is 200, as clients of MCP expect.
     """
     first = request.decode("latin-1").split("\r\n")
     what = " ".join(each for each in first if each != "Connection: close").strip()[:400]

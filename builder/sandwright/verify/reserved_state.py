@@ -14,7 +14,7 @@ from sandwright.policy.installation import installed_directories
 
 @dataclass(frozen=True)
 class ReservedState:
-    """The tried paths: files that hold this run's word, and directories that this user can write outside."""
+    """The attempted paths: files with this run's word, and directories that this user can write outside."""
 
     hidden: tuple[Path, ...]
     state: tuple[Path, ...]
@@ -23,7 +23,7 @@ class ReservedState:
 
 @contextlib.contextmanager
 def plant_files(word: str) -> Iterator[ReservedState]:
-    """Plant a file in each directory that no sandbox may see; they are gone at the end. Raise HostError."""
+    """Plant a file in each directory that no sandbox may see, and remove them at the end. Raise HostError."""
     files = [
         Path(user_dirs.private(directory), f".sandwright-{word}")
         for directory in user_dirs.hidden_directories()
@@ -40,7 +40,7 @@ def plant_files(word: str) -> Iterator[ReservedState]:
 
 
 def _writable_paths(paths: tuple[str, ...]) -> Iterator[Path]:
-    """Those that this user can write without a sandbox: else nothing is learnt."""
+    """The paths that this user can write without a sandbox; others would prove nothing."""
     for path in dict.fromkeys(os.path.realpath(each) for each in paths):
         if os.path.isdir(path) and os.access(path, os.W_OK):  # noqa: PTH112 - text
             yield Path(path)

@@ -13,7 +13,7 @@ START = 120.0
 
 @dataclass(frozen=True)
 class Runs:
-    """A sandbox, and the same with a time limit of one second; None where the policy limits no time."""
+    """A sandbox, and the same with a time limit of one second; None if the policy has no time limit."""
 
     subject: ProofSubject
     sandbox: RenderedSandbox

@@ -30,7 +30,7 @@ _ENDING = 5.0
 
 @dataclass(frozen=True)
 class Batch:
-    """What came of one start: an answer to each attempt, and how the launcher ended (None: out of time)."""
+    """The result of one start: an answer to each attempt, and the launcher's status (None: out of time)."""
 
     answers: tuple[ProbeAnswer, ...]
     status: int | None
@@ -97,7 +97,7 @@ class RenderedSandbox:
 
 
 def why_unanswered(status: int | None, stderr: str, limit: float = LIMIT) -> str:
-    """Why a start gave no answer: how its launcher ended (None: not in time), and what that said last."""
+    """Why a start gave no answer: the launcher's exit status (None: not in time), and its last message."""
     if status is None:
         ended = f"not within {limit:g} s"
     else:
@@ -107,7 +107,7 @@ def why_unanswered(status: int | None, stderr: str, limit: float = LIMIT) -> str
 
 
 def await_end(poll: Callable[[], int | None]) -> None:
-    """Give a launcher that has closed its output a moment to end, so that it is known how it did."""
+    """Give a launcher that has closed its output a moment to end, so that its status is known."""
     process.ended_within(poll, _ENDING)
 
 

@@ -49,7 +49,7 @@ def prove_presets(
 
 @contextlib.contextmanager
 def _built_in(output: Path) -> Iterator[None]:
-    """Where methods look for images, for the length of a `with`; what the caller says of it goes first."""
+    """Set where methods look for images, for the length of a `with`; the caller's setting goes first."""
     if BUILD in os.environ or not (output / "images").is_dir():
         yield
         return

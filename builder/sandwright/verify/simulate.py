@@ -1,7 +1,7 @@
-"""Asks the rendered Seatbelt profile what it would answer to the probes, where there is no macOS.
+"""Simulates the probes against the rendered Seatbelt profile on systems other than macOS.
 
-Nothing runs: each attempt becomes the operations that macOS asks its sandbox about, and the SBPL evaluator
-decides those. What a profile does not decide (variables, limits, how runs end) is not simulated.
+Nothing runs: each attempt becomes the operations that macOS would check, and the SBPL evaluator decides them.
+Properties that a profile does not decide (variables, limits, the end of runs) are not simulated.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from sandwright.verify.prove import MethodProof, Resolve, Weaken, findings
 from sandwright.verify.subject import Canaries, ProofSubject
 
 DECIDED = (Family.FILES, Family.LINKS, Family.NETWORK)
-"""What the profile decides; the rest is the launcher's, or the system's."""
+"""The families that the profile decides; the launcher or the system decides the rest."""
 
 _Resource = dict[str, ResourceValue]
 
@@ -51,11 +51,11 @@ _OPERATIONS: Mapping[str, tuple[tuple[str, int], ...]] = {
     "utimes": (("file-write-times", 0),),
     "chown": (("file-write-owner", 0),),
 }
-"""By attempt: what macOS asks its sandbox, and of which argument."""
+"""By attempt: the operation that macOS checks, and the argument that is its resource."""
 
 
 def as_macos(facts: HostFacts) -> HostFacts:
-    """The facts of this host as a Mac would have them: the same files, where the links at its root lead."""
+    """The facts of this host as those of a Mac: the same files, with the links of its root resolved."""
     entries = {_macos_path(path): entry for path, entry in facts.entries.items()}
     entries |= {path: HostEntry("directory") for path in _MACOS_DIRECTORIES}
     return replace(
@@ -74,11 +74,11 @@ def as_macos(facts: HostFacts) -> HostFacts:
 
 
 _MACOS_DIRECTORIES = ("/private", "/System", "/System/Volumes", "/System/Volumes/Data")
-"""Where the links at the root of macOS lead."""
+"""The targets of the links at the root of macOS."""
 
 
 def _macos_path(path: str) -> str:
-    """Where macOS has a path: its /tmp, /var, /etc and /home are links."""
+    """The real path on macOS, where /tmp, /var, /etc and /home are links."""
     first, _, below = path.removeprefix("/").partition("/")
     target = DARWIN_LINKS.get(f"/{first}")
     return path if target is None else f"/{target.removeprefix('/')}{'/' if below else ''}{below}"
@@ -116,26 +116,26 @@ def _outcomes(
         params={"PROXY_PORT": "1"},
         importer=FileImporter(),
     )
-    simulation = _Asked(Evaluator(profile), subject.fixture)
+    simulation = _ProfileAnswers(Evaluator(profile), subject.fixture)
     yield from (_judge_simulated(probe, simulation, subject.method) for probe in probes)
 
 
-def _judge_simulated(probe: Probe, simulation: _Asked, method: str) -> ProbeOutcome:
-    """Nothing was done, so there is nothing to look for on the host."""
+def _judge_simulated(probe: Probe, simulation: _ProfileAnswers, method: str) -> ProbeOutcome:
+    """Judge without looking at the host: nothing was done there."""
     answers = [simulation.answer(step.attempt) for step in probe.asked]
     return judge(replace(probe, check=None, never=()), method, answers, simulated=True)
 
 
 @dataclass
-class _Asked:
-    """A profile, asked. `links` are those that the attempts have made so far."""
+class _ProfileAnswers:
+    """Answers attempts from a profile. `links` are those that the attempts have made so far."""
 
     evaluator: Evaluator
     fixture: Fixture
     links: dict[str, str] = field(default_factory=dict)
 
     def answer(self, attempt: Attempt) -> ProbeAnswer:
-        """What macOS would answer to an attempt, as far as the profile decides it."""
+        """The answer of macOS to an attempt, as far as the profile decides it."""
         words = [os.fsdecode(argument) for argument in attempt.arguments]
         questions = list(_macos_questions(attempt.operation, words))
         if not questions:
@@ -153,7 +153,7 @@ class _Asked:
 
 
 def _macos_questions(operation: str, words: list[str]) -> Iterator[tuple[str, _Resource]]:
-    """The operations that macOS asks about, each with its resource; none for steps outside the profile."""
+    """The operations that macOS would check, each with its resource; none for steps outside the profile."""
     if operation in ("tcp", "udp"):
         host = "localhost" if words[0] == "127.0.0.1" else "*"
         yield "network-outbound", {"remote": f"{host}:{words[1]}", "proto": operation}
@@ -166,7 +166,7 @@ def _macos_questions(operation: str, words: list[str]) -> Iterator[tuple[str, _R
 
 
 def _expected_value(operation: str, words: list[str]) -> bytes:
-    """What an allowed attempt would give: what the host's own file holds."""
+    """The value that an allowed attempt would give: the content of the host's file."""
     look: Mapping[str, Callable[[Path], bytes]] = {
         "read": lambda path: path.read_bytes(),
         "list": lambda path: "".join(f"{name}\n" for name in os.listdir(path)).encode(),  # noqa: PTH208

@@ -20,7 +20,7 @@ from sandwright.verify.reserved_state import ReservedState
 
 @dataclass(frozen=True)
 class Canaries:
-    """Values by which it is seen whether a variable gets in.
+    """Variables with values that show whether they are passed.
 
     `passed` are variables of the host that the policy passes, `withheld` those it doesn't, each with its
     value for this run. No two values are alike.
@@ -31,17 +31,18 @@ class Canaries:
 
     @property
     def environment(self) -> dict[str, str]:
-        """All of them."""
+        """All canaries."""
         return {**self.passed, **self.withheld}
 
 
 @dataclass(frozen=True)
 class ProofSubject:
-    """What the catalogue's probes are made for. `word` is this run's; only attempts that got out say it.
+    """The subject for which the catalogue makes probes.
 
-    `remote` is a listener where sandboxes run that don't run here, or says why there is none. `reserved` has
-    the files planted in sandwright's own directories; without it nothing is tried there. `host_process` is
-    the number of a process of the host (`verify/host_process.py`).
+    `word` is this run's; a canary that hears it was reached. `remote` is a listener on the machine of a
+    remote sandbox, or says why there is none. `reserved` has the files planted in sandwright's own
+    directories; without it nothing is attempted there. `host_process` is the number of a process of the host
+    (`verify/host_process.py`).
     """
 
     method: str
@@ -56,12 +57,12 @@ class ProofSubject:
 
     @property
     def properties(self) -> Properties:
-        """Those of the method."""
+        """The properties of the method."""
         return registry.properties(self.method)
 
     @property
     def declaration(self) -> Declaration:
-        """What the method makes of policies."""
+        """The features that the method supports."""
         return registry.declaration(self.method)
 
     @property
@@ -71,7 +72,7 @@ class ProofSubject:
 
     @property
     def engine(self) -> str:
-        """The engine of the container that is or holds the sandbox; empty for none."""
+        """The engine of the container that is or contains the sandbox; empty for none."""
         if self.properties.engine:
             return self.method
         around = self.policy.gvisor_engine if self.properties.outer_container else "none"
@@ -84,7 +85,7 @@ class ProofSubject:
 
     @property
     def linux(self) -> bool:
-        """Whether the sandbox is Linux'."""
+        """Whether the sandbox runs on Linux."""
         return self.properties.system != "darwin"
 
 
@@ -98,10 +99,7 @@ _READ = ("PATH", "HOME", "USER")
 
 
 def canaries(policy: ResolvedPolicy) -> Canaries:
-    """Variables to look for.
-
-    One for each pattern that passes one and for each that must not, with an unused name.
-    """
+    """Variables to look for: one with an unused name for each pattern that passes or withholds some."""
     passed = {}
     for pattern in policy.environment.passed:
         name = pattern.replace("*", "SANDWRIGHT") if pattern.endswith("*") else pattern

@@ -1,8 +1,8 @@
-"""Two tokens for one run, a program on the host that tells which of them it was given, and a bridge to it.
+"""Two tokens for one run, a program on the host that reports which of them it got, and a bridge to it.
 
-The host has token A under the very name by which the program looks for one, and the sandbox's token B under
-another, as a person has who logged in and set one aside for sandboxes. Both begin with a text of this run's
-own, by which they are looked for where neither must be; the text itself is no secret.
+The host has token A in the variable that the program reads, and token B for the sandbox in another one, like
+a person who logged in and set one aside for sandboxes. Both begin with a unique text, by which they are
+searched for where neither must be; the text itself is no secret.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NAME = "canary-token"
 
 VARIABLE = "CANARY_TOKEN"
 SOURCE = "VERIFY_CANARY_TOKEN"
-"""Where the program looks for its token, and which variable of the host has the sandbox's."""
+"""The variable in which the program expects its token, and the host's variable with the sandbox's token."""
 
 _TELLER = f"""#!/bin/sh
 digest() {{
@@ -60,7 +60,7 @@ def tokens() -> Tokens:
 
 
 def token_answer(token: str) -> bytes:
-    """What the program says when it is given a token."""
+    """The output of the program for a token."""
     return hashlib.sha256(token.encode()).hexdigest().encode() + b"\n"
 
 
@@ -72,7 +72,7 @@ def settings() -> list[str]:
 
 @dataclass(frozen=True)
 class Bridged:
-    """A bridge that runs, and where everything of it lies on the host."""
+    """A running bridge, with its files on the host."""
 
     bridge: Bridge
     directory: Path
@@ -80,7 +80,7 @@ class Bridged:
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """The launcher's: both tokens, and where the bridge is."""
+        """The launcher's environment: both tokens, and the bridge's directory."""
         return {**self.tokens.environment, **self.bridge.environment}
 
     def document(self, document: RunDocument) -> RunDocument:
@@ -88,7 +88,7 @@ class Bridged:
         return replace(document, shims=str(self.bridge.public), channel=self.bridge.channel)
 
     def directly(self) -> bytes:
-        """What the program says when it is started on the host, as the person would."""
+        """The output of the program when it is started on the host directly, as by the user."""
         environment = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), **self.tokens.environment}
         return process.run(self.directory / "tools" / NAME, env=environment, timeout=60, check=False).stdout
 

@@ -1,4 +1,4 @@
-"""Requests to an MCP server by which its listed tools are proved: some that pass, and more that must not."""
+"""Requests to an MCP server that prove the rules about its tools: some must pass, more must not."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _REFUSED = (
     '{"jsonrpc":"2.0","method":"notifications/anything"}',
     '{"jsonrpc":"2.0","id":1,"result":{"role":"assistant"}}',
 )  # fmt: skip
-"""Messages that call no listed tool, or that have a second reading."""
+"""Messages that call no listed tool, or that are ambiguous."""
 
 _FORMS = (
     "Content-Type: text/plain",
@@ -66,7 +66,7 @@ _FORMS = (
     "Mcp_Name: search",
     "X-HTTP-Method-Override: DELETE",
 )
-"""Headers by which a server might take an allowed message for another one."""
+"""Headers that might make a server take an allowed message for another one."""
 
 _TARGETS = (
     "/mcp/",
@@ -89,7 +89,7 @@ def allowed_tool_requests() -> Iterator[bytes]:
 
 
 def refused_tool_requests() -> Iterator[bytes]:
-    """Requests that no rule allows, or with two readings."""
+    """Requests that no rule allows, or that are ambiguous."""
     yield from (raw_message(each) for each in _REFUSED)
     yield from (raw_message(_CALL, each, typed="Content-Type" not in each) for each in _FORMS)
     yield from (raw_message(_CALL, target=each) for each in _TARGETS)

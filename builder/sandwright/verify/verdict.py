@@ -1,4 +1,4 @@
-"""The verdicts, such as pass, fail and inconclusive, and how many become one."""
+"""The verdicts, such as pass, fail and inconclusive, and how several are combined."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from enum import StrEnum
 
 
 class Verdict(StrEnum):
-    """The ends of a check. Only `PASS` is green."""
+    """The verdicts of a check. Only `PASS` is green."""
 
     PASS = "pass"  # noqa: S105 - a verdict, no password
-    """What must work worked, and what must be denied was denied in the expected way."""
+    """Allowed attempts worked, and denied ones were denied in the expected way."""
     FAIL = "fail"
-    """Something that must work didn't, or something that must be denied was not."""
+    """An allowed attempt failed, or a denied one succeeded."""
     INCONCLUSIVE = "inconclusive"
-    """What was seen decides nothing: a control failed, or a denial came for another reason than expected."""
+    """The observations decide nothing: a control failed, or a denial had another reason than expected."""
     SKIPPED = "skipped"
-    """It was not tried, for the reason given."""
+    """The check was not made, for the given reason."""
     NOT_PROMISED = "not-promised"
     """A foreign sandbox does not promise it: the observation is reported, and counts neither way."""
 
 
 @dataclass(frozen=True)
 class ProbeFinding:
-    """What came of one check. `detail` says what was seen; for a skip, why it was not tried."""
+    """The result of one check. `detail` says what was observed; for a skip, why it was not made."""
 
     check: str
     verdict: Verdict
@@ -32,9 +32,9 @@ class ProbeFinding:
 
 
 def combine(verdicts: Iterable[Verdict]) -> Verdict:
-    """The verdict on a whole: the worst of its parts; a part that was skipped doesn't count beside others.
+    """Combine verdicts: the worst counts; skipped parts are ignored if there are others.
 
-    A whole of which nothing was tried is skipped, never passed.
+    If all parts were skipped, the whole is skipped, never passed.
     """
     seen = set(verdicts)
     for worst in (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS):

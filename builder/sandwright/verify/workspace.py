@@ -1,7 +1,7 @@
 """Proves a review workspace: a run changes the copy, and nothing of the project (`apply`: `held_back.py`).
 
-Two small projects are planted, each with what the sandbox then changes. One is shown as a copy; the other,
-the control, is changed itself.
+Two small projects are planted, whose files the sandbox then changes. One is shown as a copy; the other, the
+control, is changed itself.
 """
 
 from __future__ import annotations

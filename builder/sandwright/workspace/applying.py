@@ -1,4 +1,4 @@
-"""Applies chosen changes of a workspace to its project: three-way, journaled, and again after a kill."""
+"""Applies chosen changes of a workspace to its project: a three-way merge, journaled in case of a kill."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def apply(
     number: int,
     contents: Mapping[bytes, bytes] = MappingProxyType({}),
 ) -> Applied:
-    """Make the project what the copy is at the chosen paths, where the project is as it was copied.
+    """Give the project the state of the copy at the chosen paths, if they have not changed since the copy.
 
-    What differs is a conflict and stays. Directories above a chosen path are made if they are missing. A path
-    in `contents` gets that content instead of the copy's (`hunks.Hunks.taking` makes its change). The
-    journal gets the number, which may be that of an apply that was killed. The caller holds the lock.
-    Raise HostError where the project is another directory, and for what this machine can't do, such as a
-    full disk: what was applied until then stays, and can be undone.
+    A path that has changed is a conflict, and stays as it is. Directories above a chosen path are made if
+    they are missing. A path in `contents` gets that content instead of the copy's (`hunks.Hunks.taking` makes
+    its change). The journal gets the number, which may be that of an apply that was killed. The caller holds
+    the lock. Raise HostError if the project is another directory, or an operation fails, as on a full disk:
+    changes that were applied before stay, and can be undone.
     """
     try:
         base = read_base(workspace)
@@ -78,7 +78,7 @@ def apply(
 
 @contextlib.contextmanager
 def opened_project(workspace: Workspace, base: Base) -> Iterator[int]:
-    """The open project. Raise HostError where that is another directory than the one that was copied."""
+    """Open the project. Raise HostError if it is not the directory that was copied."""
     with closing(os.open(workspace.project, OPEN_DIRECTORY)) as project:
         status = os.fstat(project)
         if (status.st_dev, status.st_ino) != base.root:
@@ -87,9 +87,9 @@ def opened_project(workspace: Workspace, base: Base) -> Iterator[int]:
 
 
 def settle_killed(workspace: Workspace, destination: Destination) -> Killed:
-    """Clean the project of the parts that killed applies and undos left, and give their steps. Raise OSError.
+    """Remove from the project the parts that killed applies and undos left, and give their steps.
 
-    Where a directory and something else replace each other, such a path may be missing for the moment.
+    Raise OSError. If a file replaces a directory or the reverse, the path may be missing for a moment.
     """
     killed: Killed = {}
     for journal in interrupted_journals(workspace):
@@ -99,7 +99,7 @@ def settle_killed(workspace: Workspace, destination: Destination) -> Killed:
 
 
 def _end_killed(workspace: Workspace) -> None:
-    """What a killed apply left to do was done by now, or the person knows of the conflict."""
+    """Mark killed applies as finished: their steps were done now, or were reported as conflicts."""
     for journal in interrupted_journals(workspace):
         journal.end_undo()
         if journal.end is None:
@@ -107,7 +107,7 @@ def _end_killed(workspace: Workspace) -> None:
 
 
 def _with_refreshed_index(change: Change, workspace: Workspace, project: int) -> Change:
-    """A change of the index, whose old side is the project's if Git on the host only refreshed that."""
+    """A change of the index; its old side is the project's index if Git on the host only refreshed that."""
     if change.path != gitindex.PATH or change.old is None:
         return change
     digest = gitindex.refreshed_digest(workspace, project, change.old.digest)
@@ -119,7 +119,7 @@ def _base_directories(base: Base) -> Iterator[bytes]:
 
 
 def _with_parents(chosen: Sequence[Change], base: Base, tree: int) -> list[Change]:
-    """The chosen changes, and the directories that are new, too, and needed for them."""
+    """The chosen changes, with the new directories that they need."""
     there = {each.path for each in chosen}
     needed = {
         above
@@ -181,7 +181,7 @@ class _Applying:
             self._failed.add(path)
 
     def _prepare(self, batch: list[Action], steps: list[Step]) -> dict[bytes, int]:
-        """Write the steps that are to be done, with their old content; their numbers by path."""
+        """Write the planned steps to the journal, with their old content; give their numbers by path."""
         added: dict[bytes, Step] = {}
         for index, path, before, after in batch:
             if path in self._failed:
@@ -197,10 +197,10 @@ class _Applying:
     def _found_before(
         self, path: bytes, before: PathState | None, after: PathState | None, final: PathState | None
     ) -> tuple[int, int] | None:
-        """Size and time of what is at a path that is as before, and kept; None if there is nothing to do.
+        """Size and time of the file at an unchanged path, whose content is kept; None if nothing is to do.
 
-        That is because it is as it shall be, or because of a conflict. No path is changed that was not found
-        so, though it may look so a moment later: its old content would not be kept.
+        That is so if the path already has the new state, or is a conflict. A path that was not unchanged here
+        is never changed, even if it looks unchanged a moment later, because its old content was not kept.
         """
         slot = self._destination.slot(path, b"")
         status = None if slot is None else status_at(slot.parent, slot.name)
@@ -223,7 +223,7 @@ class _Applying:
         return None
 
     def _keeps(self, slot: Slot, status: os.stat_result, before: PathState) -> bool:
-        """Whether a path is as before, and its content is in the journal now."""
+        """Whether a path is unchanged, and its content is in the journal now."""
         state = PathState(kind_of(status.st_mode), stat.S_IMODE(status.st_mode), before.digest)
         if not self._destination.rules.is_same(state, before):
             return False
@@ -235,7 +235,7 @@ class _Applying:
             return False
 
     def _update_base(self, chosen: Sequence[Change]) -> None:
-        """Make what was done the state that later changes are compared with."""
+        """Record the new state, with which later changes are compared."""
         for change in chosen:
             if change.path not in self._done:
                 continue
@@ -249,7 +249,7 @@ class _Applying:
 
 
 def reason_of(found: PathState | None, before: PathState | None, after: PathState | None) -> str:
-    """Why a path that is neither as it was nor as it shall be stays as it is."""
+    """Why a path that has neither the old nor the new state is left as it is."""
     if found is None:
         return "it was removed in the project"
     if after is None:

@@ -1,4 +1,4 @@
-"""The record of what a workspace has from its project: the state that both sides are compared with.
+"""The record of the copied state of a project: the base of the three-way comparison.
 
 The file is ours alone: a line that names its version, the numbers of `_HEAD`, the paths, each ended by NUL,
 and for each path the numbers of `_ENTRY`, in the same order. 100,000 paths take 13 MB and 50 ms to read.
@@ -33,7 +33,7 @@ _LETTERS: dict[bytes, Literal["file", "directory", "symlink"]] = {
 
 
 class Entry(NamedTuple):
-    """What the project had at a path, and the copy got.
+    """The state that the project had at a path when it was copied.
 
     `digest` is the SHA-256 of a file's content or of a link's text, in hexadecimal, and empty for a
     directory. `host` is the stamp of the project's file when it was copied, `copy` that of the copy.
@@ -48,7 +48,7 @@ class Entry(NamedTuple):
 
     @property
     def state(self) -> PathState:
-        """What the path has to be to be unchanged."""
+        """The state of the path if it is unchanged."""
         return PathState(self.kind, self.mode, self.digest)
 
 
@@ -109,7 +109,7 @@ class Base:
 
 
 def parse_base(data: bytes) -> Base:
-    """A base from a file's content. Raise ValueError where that is not as `Base.to_bytes` wrote it."""
+    """Parse a file's content. Raise ValueError if `Base.to_bytes` did not write it."""
     start = len(_MAGIC) + _HEAD.size
     if not data.startswith(_MAGIC) or len(data) < start:
         raise ValueError("it has another form or version")
@@ -126,7 +126,7 @@ def parse_base(data: bytes) -> Base:
 
 
 def read_base(workspace: Workspace) -> Base:
-    """The base of a workspace. Raise HostError where it can't be read; FileNotFoundError where none is."""
+    """The base of a workspace. Raise HostError if it can't be read, FileNotFoundError if there is none."""
     try:
         return parse_base(Path(workspace.base).read_bytes())
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Opens and reads what strangers write: one name at a time in an open directory, no link followed."""
+"""Opens and reads files in untrusted trees: one name at a time in an open directory, no link followed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ DEEPEST = 250
 """The most nested directories of a walk. Each needs a descriptor or two; a process may have 1,024."""
 
 LARGEST = 1 << 36
-"""Bytes of a file that is read. A program may make a sparse one of exabytes, whose digest takes years."""
+"""The most bytes of a file that is read. A program may make a sparse file of exabytes, whose digest takes
+years."""
 
 CHUNK = 1 << 20
 _NO_NAMES = (b"", b".", b"..")
@@ -40,13 +41,13 @@ Stamp = tuple[int, int, int, int, int]
 """Device, inode, size, time of the last write and of the last change, in ns. Programs can't set the last."""
 
 UNKNOWN: Stamp = (0, 0, 0, 0, 0)
-"""The stamp of nothing: what has it is compared by its content."""
+"""The stamp that matches no file: a file whose recorded stamp is this one is compared by its content."""
 
 
 class PathState(NamedTuple):
-    """What is at a path: its kind, its mode, and the SHA-256 of its content or link text, in hexadecimal.
+    """The state of a path: its kind, its mode, and the SHA-256 of its content or link text, in hexadecimal.
 
-    The digest of everything else than files and links is empty.
+    The digest is empty for kinds other than files and links.
     """
 
     kind: EntryKind
@@ -60,7 +61,7 @@ def stamp_of(status: os.stat_result) -> Stamp:
 
 
 def kind_of(mode: int) -> EntryKind:
-    """The kind of a file, from its mode; what is unknown is a device."""
+    """The kind of a file, from its mode; unknown kinds count as devices."""
     return _KINDS.get(stat.S_IFMT(mode), "device")
 
 
@@ -78,7 +79,7 @@ def status_at(parent: int, name: bytes | str) -> os.stat_result | None:
 
 
 def may_be_replaced(error: OSError) -> bool:
-    """Whether an error can mean that a path is not what it was a moment ago, and not that the disk fails.
+    """Whether an error can mean that a path was replaced a moment ago, and not that the disk fails.
 
     ELOOP: it is a link now. EINVAL: it is no link any more. ENXIO: it is a socket.
     """
@@ -86,7 +87,7 @@ def may_be_replaced(error: OSError) -> bool:
 
 
 def try_open(directory: int, name: bytes | str, flags: int) -> int:
-    """A descriptor, or -1 where it can't be had."""
+    """Open a file; give -1 if that fails."""
     try:
         return os.open(name, flags, dir_fd=directory)
     except OSError:
@@ -140,9 +141,10 @@ def open_locked(parent: int, name: bytes | str, flags: int) -> int:
 
 @contextlib.contextmanager
 def unlocked(parent: int, name: bytes | str) -> Iterator[int]:
-    """Open a directory of ours, also one whose mode forbids it. It can be passed until it is closed.
+    """Open a directory of ours, also one whose mode forbids it.
 
-    Then it has its mode again. Raise OSError as open(2) does. No program may be working in it.
+    It can be searched until it is closed; then it gets its mode again. Raise OSError as open(2) does. No
+    program may be working in it.
     """
     with closing(os.open(name, _LOOK | os.O_DIRECTORY, dir_fd=parent)) as seen:
         status = os.fstat(seen)
@@ -175,7 +177,7 @@ def text_digest(text: bytes) -> str:
 def state_at(parent: int, name: bytes) -> PathState | None:
     """The state of a name in an open directory; None for nothing.
 
-    What can't be read, or is no file any more when it is opened, has an empty digest. Raise OSError.
+    The digest is empty if the file can't be read, or was replaced before it was opened. Raise OSError.
     """
     status = status_at(parent, name)
     if status is None:

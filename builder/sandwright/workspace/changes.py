@@ -1,7 +1,7 @@
-"""What runs changed in a workspace's copy, compared with what the copy got from the project.
+"""Finds the changes that runs made in a workspace's copy, by comparing it with the copied state.
 
-A file whose stamp is the recorded one is unchanged: no program can set the time of its last change. Others
-are read. The tree is hostile, so what can't be read or is too deep is a change with a reason.
+A file with the recorded stamp is unchanged, because no program can set the time of its last change. Other
+files are read. The tree is hostile, so a path that can't be read or is too deep is a change with a reason.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from sandwright.workspace.below import (
 from sandwright.workspace.store import Workspace, open_tree
 
 MOST = 5_000_000
-"""Entries of a tree that are compared at most."""
+"""The most entries of a tree that are compared."""
 
 ChangeKind = Literal["added", "changed", "deleted", "mode"]
 
 
 class NewEntry(NamedTuple):
-    """What is in the copy now. `link` is the text of a symbolic link, None for everything else.
+    """The state of a path in the copy now. `link` is the text of a symbolic link, None for everything else.
 
     `digest` is the SHA-256 of a file's content or of the link's text; it is empty for other kinds, and where
     `problem` says why a file or directory was not read. `mode` may have set-id bits.
@@ -55,7 +55,7 @@ class NewEntry(NamedTuple):
 
     @property
     def state(self) -> PathState:
-        """What a path is that has it."""
+        """The comparable state of the path."""
         return PathState(self.kind, self.mode, self.digest)
 
 
@@ -70,9 +70,9 @@ class Change:
 
 
 def changes(workspace: Workspace) -> list[Change]:
-    """All changes of a workspace, by path; none where nothing was copied yet.
+    """All changes of a workspace, by path; none if nothing was copied yet.
 
-    Raise HostError where the copy or its base can't be read, or has more than `MOST` entries.
+    Raise HostError if the copy or its base can't be read, or has more than `MOST` entries.
     """
     try:
         base = read_base(workspace)
@@ -103,7 +103,7 @@ class _Comparing:
         self._found: list[Change] = []
 
     def result(self) -> list[Change]:
-        """The changes, with what is gone. What lies below an unread directory is unknown, not gone."""
+        """The changes, with removed paths. Paths below an unread directory are unknown, not removed."""
         gone = self._packed.keys() - self._seen
         for folder in self._unread:
             gone = {path for path in gone if not path.startswith(folder + b"/")}
@@ -150,7 +150,7 @@ class _Comparing:
         self._compare_entry(path, new)
 
     def _look(self, directory: int, name: str, path: bytes, status: os.stat_result) -> None:
-        """Compare something that is no directory by its content."""
+        """Compare a file that is not a directory by its content."""
         self._compare_entry(path, look_at(directory, os.fsencode(name), status))
 
     def _compare_entry(self, path: bytes, new: NewEntry) -> None:
@@ -164,7 +164,7 @@ class _Comparing:
 
 
 def look_at(directory: int, name: bytes, status: os.stat_result) -> NewEntry:
-    """What a name in an open directory is, that is no directory. Raise OSError."""
+    """The state of a name in an open directory that is not a directory itself. Raise OSError."""
     kind, mode = kind_of(status.st_mode), stat.S_IMODE(status.st_mode)
     if kind == "symlink":
         text = os.readlink(name, dir_fd=directory)

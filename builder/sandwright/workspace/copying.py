@@ -1,4 +1,4 @@
-"""Copies a project into a workspace, and later what changed in the project since.
+"""Copies a project into a workspace, and later the changes of the project since.
 
 The copy has the modes (without set-id bits), times and owners of the project's files, and links as they are.
 A path that was changed in the copy stays as it is there: the next apply finds the conflict.
@@ -36,7 +36,7 @@ from sandwright.workspace.store import Workspace, make, open_tree
 
 @dataclass
 class Refreshed:
-    """What a refresh did: how many paths it copied and removed in the copy, and how many bytes.
+    """The result of a refresh: how many paths it copied and removed in the copy, and how many bytes.
 
     `conflicts` are paths that were changed on both sides; they stay as they are. `left_out` are paths of the
     project that are not in the copy, each with the reason; what the policy hides is not among them. `linked`
@@ -52,11 +52,11 @@ class Refreshed:
 
 
 def refresh(workspace: Workspace, hidden: Hidden) -> Refreshed:
-    """Copy the project into the workspace, or what changed in it since it was copied last.
+    """Copy the project into the workspace, or its changes since the last copy.
 
-    `hidden` says of an absolute path whether the policy denies it: it is not copied, and goes from the copy.
-    The caller holds the lock. Raise HostError for a file that changes again and again while it is read, for
-    what this machine can't do, and where the project is another directory than the one that was copied.
+    `hidden` tells whether the policy denies an absolute path: such a path is not copied, and is removed from
+    the copy. The caller holds the lock. Raise HostError for a file that changes again and again while it is
+    read, for operations that fail, and if the project is not the directory that was copied.
     """
     make(workspace)
     try:
@@ -135,7 +135,7 @@ class _Copying:
         return self._hidden(f"{self._workspace.project.rstrip('/')}/{os.fsdecode(path)}")
 
     def remove_hidden(self) -> None:
-        """Remove what the policy denies by now, whatever became of it in the copy."""
+        """Remove paths that the policy denies now, even if they were changed in the copy."""
         absent = [path for path in self._base if path not in self._found]
         for path in dict.fromkeys([*absent, *self._changed]):
             if self._is_hidden(path):
@@ -147,7 +147,7 @@ class _Copying:
                 self._forget(path)
 
     def remove_gone(self) -> None:
-        """Remove what is no more in the project, if it was not changed in the copy."""
+        """Remove paths that the project no longer has, if they were not changed in the copy."""
         out = {path for path, _ in self.refreshed.left_out}
         gone = [path for path in self._base if path not in self._found and path not in out]
         for path in sorted(gone, reverse=True):
@@ -183,7 +183,7 @@ class _Copying:
         self._is_dirty = True
 
     def copy_differing(self) -> None:
-        """Copy what is another file in the project than the one that was copied."""
+        """Copy the files that the project has changed since the last copy."""
         for path, status in self._found.items():
             entry = self._base.get(path)
             is_directory = stat.S_ISDIR(status.st_mode)
@@ -202,7 +202,7 @@ class _Copying:
                 self._put(path, entry, status)
 
     def _compare_sides(self, path: bytes, entry: Entry | None, status: os.stat_result) -> None:
-        """What to do with a path that was changed in the copy: nothing, but if both sides are equal."""
+        """Handle a path that was changed in the copy: it is left alone, unless both sides are equal."""
         parent, name = self._project.parent(path)
         state = None if parent is None else state_at(parent, name)
         if state is None:
@@ -260,7 +260,7 @@ class _Copying:
     def _copy_one(
         self, old: tuple[int, bytes], new: tuple[int, bytes], path: bytes, status: os.stat_result
     ) -> Entry | None:
-        """The copy of a file or link; None for what is gone, or can't be read."""
+        """Copy a file or link; give None if it is gone, or can't be read."""
         source, name = old
         try:
             if stat.S_ISLNK(status.st_mode):
@@ -285,7 +285,7 @@ class _Copying:
         self._is_dirty = True
 
     def finish(self) -> None:
-        """Give directories in which something was made their times and modes, and write the base."""
+        """Restore times and modes of directories that were changed, and write the base."""
         for path in sorted(self._touched | self._modes.keys(), reverse=True):
             if (folder := self._tree.folder(path)) is None:
                 continue

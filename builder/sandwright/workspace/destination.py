@@ -1,8 +1,8 @@
-"""Puts changes into a project, each path only where the project still has what the change began from.
+"""Makes changes in a project, each path only if it still has the state from which the change began.
 
-Each path is looked up from the open project, one name at a time, and no link is followed. What differs stays
-as it is, and is a conflict. So is what lies below a second name of a directory (`GIT~1` of `.git`, under
-Windows): a directory counts by the name that its parent lists.
+Each path is looked up from the open project, one name at a time, and no link is followed. A path with another
+state is a conflict, and stays as it is. So is a path below a second name of a directory (`GIT~1` of `.git`,
+under Windows): only the name that the parent lists counts.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from sandwright.workspace.exchange import Unsupported, rename_new
 from sandwright.workspace.replacing import CHANGED, MADE, ChangeRules, Replacing, Slot, Source
 
 PART = b".sandwright-part-"
-"""How the names of files begin that are not in their place yet."""
+"""The prefix of temporary names, before a file is renamed into its place."""
 
 
 @dataclass
 class Applied:
-    """How many paths were changed in the project, and those that were not, each with the reason."""
+    """How many paths were changed in the project, and the paths that were not, each with the reason."""
 
     changed: int = 0
     conflicts: list[tuple[bytes, str]] = field(default_factory=list)
 
 
 class Destination:
-    """One open project, and what comes into it."""
+    """One open project, whose paths are changed."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Destination:
         *,
         named: Iterable[bytes] = (),
     ) -> None:
-        """`named` are directories that were found by their own names before."""
+        """`named` are directories whose names were checked before."""
         self.applied = Applied()
         self.rules = ChangeRules() if rules is None else rules
         self._named = set(named)
@@ -63,20 +63,20 @@ class Destination:
         self._folders.close()
 
     def find(self, path: bytes) -> PathState | None:
-        """What is at a path; None for nothing."""
+        """The state of a path; None for nothing."""
         parent, name = self._folders.parent(path)
         return None if parent is None else state_at(parent, name)
 
     def slot(self, path: bytes, part: bytes) -> Slot | None:
-        """A path's name in its open directory; None where there is no such directory.
+        """A path's name in its open directory; None if there is no such directory.
 
-        It is good until another path is looked up.
+        It is valid until another path is looked up.
         """
         parent, name = self._folders.parent(path)
         return None if parent is None else Slot(parent, name, path, part)
 
     def remove(self, path: bytes, before: PathState, part: bytes = b"") -> bool:
-        """Remove a path that is as it was before, a directory if it is empty; whether it is gone now."""
+        """Remove a path if it is unchanged, a directory only if it is empty; tell whether it is gone now."""
         with self._resolved(path) as reasons:
             slot = self.slot(path, part or _random_part())
             if slot is None or (status := status_at(slot.parent, slot.name)) is None:
@@ -100,7 +100,7 @@ class Destination:
         return ""
 
     def put(self, path: bytes, before: PathState | None, after: PathState, part: bytes = b"") -> bool:
-        """Make a path what it is `after`, if it is as it was before; whether it is that now."""
+        """Give a path the state `after`, if it still has its old one; tell whether it has the new one now."""
         with self._resolved(path) as reasons:
             slot = self.slot(path, part or _random_part())
             if slot is None:
@@ -133,7 +133,10 @@ class Destination:
     def _put_directory(
         self, slot: Slot, found: PathState | None, before: PathState | None, after: PathState
     ) -> Iterator[str]:
-        """Why it can't be; empty if it was made or changed; nothing if it is there already."""
+        """Make or change a directory.
+
+        Yield the reason if that fails, an empty one if it was done, and none if nothing was to do.
+        """
         if found is None:
             yield self._add_directory(slot, after) if before is None else "it was removed in the project"
         elif not self._folders.is_named(slot.parent, slot.name, slot.path):
@@ -171,9 +174,9 @@ class Destination:
 
     @contextlib.contextmanager
     def _resolved(self, path: bytes) -> Iterator[list[str]]:
-        """Collect why a path stays as it is, and count it if it does not.
+        """Count a changed path, or collect the reason why it was not changed.
 
-        What the host does not allow, or undid meanwhile, is a conflict, too.
+        Errors of the host, and paths that it changed meanwhile, are conflicts, too.
         """
         reasons: list[str] = []
         try:
@@ -187,14 +190,14 @@ class Destination:
 
 
 class _NamedFolders(OpenFolders):
-    """Directories that are called by the name that their parent lists."""
+    """Opens directories by the name that their parent lists, and by no other."""
 
     def __init__(self, root: int, named: set[bytes]) -> None:
         super().__init__(root)
         self._named = named
 
     def open(self, folder: bytes) -> int | None:
-        """Open a directory; None where nothing is, a link, or what has another name."""
+        """Open a directory; None if it does not exist, is a link, or is listed by another name."""
         opened, path = os.dup(self._root), b""
         for name in filter(None, folder.split(b"/")):
             path = path + b"/" + name if path else name
@@ -209,7 +212,7 @@ class _NamedFolders(OpenFolders):
         return opened
 
     def is_named(self, parent: int, name: bytes, path: bytes) -> bool:
-        """Whether a directory that is there has this name, and not only a second one."""
+        """Whether the parent lists the directory by this name, so that it is not a second name."""
         if path not in self._named:
             if os.fsdecode(name) not in os.listdir(parent):
                 return False

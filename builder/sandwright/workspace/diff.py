@@ -1,4 +1,4 @@
-"""The unified diff of one change, made from bytes, bounded in size and time. No program is started."""
+"""Makes the unified diff of one change from bytes, bounded in size and time. Starts no program."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ MOST_BYTES = 1 << 20
 """Bytes of a file that is shown line by line."""
 
 SECONDS = 2.0
-"""The time in which equal lines are looked for; after that all of what differs is one block."""
+"""The time limit for finding equal lines; after that, the rest of the difference is one block."""
 
 _PIECE = 4000
-"""Lines that are compared at most, as the time of a single step grows with their square."""
+"""The most lines that are compared: the time of a single step grows with their square."""
 
 _CONTEXT = 3
 
 Group = list[tuple[str, int, int, int, int]]
-"""A hunk: what happens to which lines of both texts, as `difflib` gives it, with equal lines around."""
+"""A hunk: opcodes of `difflib` with line ranges of both texts, with equal lines around."""
 
 _NO_NEWLINE = b"\\ No newline at end of file\n"
 
@@ -42,9 +42,9 @@ _OBJECT = re.compile(
 
 
 def without_objects(changes: Iterable[Change]) -> tuple[list[Change], Mapping[bytes, list[Change]]]:
-    """The changes that a diff shows, and by its directory the files of Git's objects that came or went.
+    """The changes that a diff shows, and by directory the added or removed files of Git objects.
 
-    The directories that were made for these files are in neither.
+    Directories that were made only for these files are in neither.
     """
     rest: list[Change] = []
     objects: dict[bytes, list[Change]] = defaultdict(list)
@@ -62,8 +62,8 @@ def without_objects(changes: Iterable[Change]) -> tuple[list[Change], Mapping[by
 def diff_change(workspace: Workspace, change: Change) -> list[bytes]:
     """The lines of a diff, each with its line break, as programs wrote them: escape them before a terminal.
 
-    The old side is the project's file as it is now; a line says so where that is not what was copied. What is
-    no text, or longer than `MOST_BYTES`, is one line.
+    The old side is the project's file as it is now; if that changed since it was copied, a line says so. A
+    file that is not text, or is longer than `MOST_BYTES`, is one line.
     """
     old, new, is_current = sides(workspace, change)
     lines = list(header(change))
@@ -112,7 +112,7 @@ def header(change: Change) -> Iterator[bytes]:
 
 
 def _project_side(workspace: Workspace, change: Change) -> tuple[bytes | None, bool]:
-    """The old content, None if it is too long, and whether it is what was copied."""
+    """The old content, None if it is too long, and whether it is unchanged since it was copied."""
     if change.old is None or change.old.kind == "directory":
         return b"", True
     with _open_side(workspace.project, change.path) as (parent, name):
@@ -140,7 +140,7 @@ def _open_side(root: str, path: bytes) -> Iterator[tuple[int | None, bytes]]:
 
 
 def _content_at(parent: int, name: bytes, kind: str) -> bytes | None:
-    """A file's content, or a link's text; None for what is too long. What is gone has none."""
+    """A file's content, or a link's text; None if it is too long, empty if it is gone."""
     try:
         if kind == "symlink":
             return os.readlink(name, dir_fd=parent)
@@ -188,7 +188,7 @@ def _prefixed(mark: bytes, lines: Sequence[bytes]) -> Iterator[bytes]:
 
 
 def groups(old: Sequence[bytes], new: Sequence[bytes]) -> Iterator[Group]:
-    """The hunks, of what is between the equal beginning and end."""
+    """The hunks of the texts between their equal beginning and end."""
     start = 0
     while start < min(len(old), len(new)) and old[start] == new[start]:
         start += 1
@@ -202,7 +202,7 @@ def groups(old: Sequence[bytes], new: Sequence[bytes]) -> Iterator[Group]:
 
 
 class _Matcher(difflib.SequenceMatcher[bytes]):
-    """Finds equal lines until its time is over."""
+    """Finds equal lines until its time limit."""
 
     def __init__(self, old: Sequence[bytes], new: Sequence[bytes]) -> None:
         self._until = time.monotonic() + SECONDS

@@ -56,10 +56,10 @@ def rename_new(parent: int, old: bytes, new: bytes) -> None:
 
 
 def hold_off_writers(fd: int) -> bool:
-    """Keep others from opening a file for writing until it is closed; false where one has it open already.
+    """Prevent others from opening a file for writing until it is closed; give False if a writer has it open.
 
-    By a read lease (fcntl(2)), which needs a file of ours, or root. Where the file system has no leases the
-    answer is true, and nothing is held.
+    This uses a read lease (fcntl(2)), which needs a file of ours, or root. On file systems without leases it
+    gives True, and prevents nothing.
     """
     if not hasattr(fcntl, "F_SETLEASE"):
         return True

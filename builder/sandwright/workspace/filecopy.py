@@ -16,14 +16,14 @@ from sandwright.workspace.below import CHUNK, copied_mode, stamp_of, text_digest
 NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _ATTEMPTS = 6
 _TICK = 10_000_000
-"""Nanoseconds in which two writes may get one time: a tick of the kernel, at most 1/100 s."""
+"""Nanoseconds in which two writes may get the same time: a tick of the kernel, at most 1/100 s."""
 
 
 def copy_file(source: int, parent: int, name: bytes, path: bytes) -> Entry:
     """Copy the open file `source` to a new one, and give its entry. `path` is for messages.
 
     It gets mode, times, and for root the owner. A file that was written while it was read, or in the same
-    tick before, is read again. Raise HostError where that happens again and again; OSError.
+    tick before, is read again. Raise HostError if that happens too often, and OSError.
     """
     fd = os.open(name, NEW_FILE, 0o600, dir_fd=parent)
     try:

@@ -1,7 +1,7 @@
-"""The project's index (`.git/index`) after a refresh: `git status` changes its bytes, and stages nothing.
+"""Recognizes a refreshed index (`.git/index`): `git status` changes its bytes, and stages nothing.
 
-An index that differs only in that is as it was copied or applied. The files of a workspace keep the
-entries of the indexes that it had, by the digest of the file.
+An index that differs only in that counts as unchanged. The files of a workspace keep the entries of the
+indexes that it had, by the digest of the file.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ def remember(workspace: Workspace, root: int) -> None:
 
 
 def refreshed_digest(workspace: Workspace, project: int, digest: str) -> str:
-    """The digest of the project's index now, if it stages what the index with `digest` did; else `digest`."""
+    """The digest of the project's index, if it stages the same as the one with `digest`; else `digest`."""
     now, entries = _index_digests(project)
     return now if entries and _staged_entries(workspace).get(digest) == entries else digest
 
 
 def _index_digests(root: int) -> tuple[str, str]:
-    """The digests of an index and of its entries, empty where it can't be read or compared."""
+    """The digests of an index and of its entries; empty if it can't be read or compared."""
     folder = open_below(root, PATH.rpartition(b"/")[0])
     if folder is None:
         return "", ""

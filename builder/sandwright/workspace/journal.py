@@ -1,7 +1,7 @@
-"""The journals of what was applied: what each path was and became, written before anything is changed.
+"""The journals of applies: the old and the new state of each path, written before anything is changed.
 
 A journal is a directory with the number of its run: `journal` has a line of JSON for each step, `objects` the
-old content of files and links by digest. A line that was not finished is no step: nothing was done for it.
+old content of files and links by digest. An incomplete last line does not count: nothing was done for it.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from sandwright.workspace.replacing import Slot, unlink_at
 from sandwright.workspace.store import Workspace
 
 MOST_RUNS = 20
-"""Journals that are kept; older ones go."""
+"""How many journals are kept; older ones are removed."""
 
 _LAST = 16 << 20
-"""Bytes in which the last line of a journal is."""
+"""Bytes at the end of a journal that contain its last line."""
 
 MOST_BYTES = 4 << 30
-"""Bytes of old content that are kept; the newest journal stays whatever its size."""
+"""Bytes of old content that are kept; the newest journal is kept whatever its size."""
 
 _VERSION = 1
 _LINES = "journal"
@@ -44,7 +44,10 @@ _UNFINISHED = "unfinished"
 
 
 class Step(NamedTuple):
-    """What a path was and became; None for nothing. `time` is that of the old file's last write, in ns."""
+    """The old and the new state of a path; None for nothing.
+
+    `time` is that of the old file's last write, in ns.
+    """
 
     path: bytes
     old: PathState | None
@@ -72,13 +75,16 @@ class Journal:
     """One journal, open. A context manager."""
 
     def __init__(self, workspace: Workspace, number: int, *, is_new: bool) -> None:
-        """Open the journal of a number. Raise UsageError where it is not there and not new; HostError."""
+        """Open the journal of a number, or make a new one.
+
+        Raise UsageError if it does not exist, HostError.
+        """
         self.number = number
         self.path = Path(workspace.undo, str(number))
         self.steps: list[Step] = []
         self.time = 0.0
         self.end: tuple[int, int] | None = None
-        """Of a finished one: how many paths were changed, and how many conflicts there were."""
+        """Of a finished journal: the numbers of changed paths and of conflicts."""
         self._skipped: set[int] = set()
         self._token = secrets.token_hex(8)
         if not is_new and not (self.path / _LINES).exists():
@@ -104,11 +110,11 @@ class Journal:
         self._stack.close()
 
     def part(self, index: int) -> bytes:
-        """The name that a step's file has on its way."""
+        """The temporary name of a step's file."""
         return f"{PART.decode()}{self._token}-{index}".encode()
 
     def undoable(self) -> list[Step]:
-        """The steps that were done, or may have been, one for each path, in the order of their numbers."""
+        """The steps that were or may have been done, one for each path, in the order of their numbers."""
         merged: dict[bytes, Step] = {}
         for index, step in enumerate(self.steps):
             if index in self._skipped:
@@ -120,7 +126,7 @@ class Journal:
         return list(merged.values())
 
     def add(self, steps: Iterable[Step]) -> None:
-        """Write steps that are about to be done. Raise OSError."""
+        """Write steps before they are done. Raise OSError."""
         added = list(steps)
         if not self.steps and not self.time:
             self.time = time.time()
@@ -139,7 +145,7 @@ class Journal:
         os.fsync(self._file)
 
     def finish(self, changed: int, skipped: set[bytes], conflicts: int) -> None:
-        """Note that all steps were done but those of some paths. Raise OSError."""
+        """Note that all steps were done except those of some paths. Raise OSError."""
         self.add(())
         indexes = [index for index, step in enumerate(self.steps) if step.path in skipped]
         self._write({"changed": changed, "conflicts": conflicts, "skipped": indexes})
@@ -147,7 +153,10 @@ class Journal:
         (self.path / _UNFINISHED).unlink(missing_ok=True)
 
     def keep_content(self, slot: Slot, state: PathState) -> bool:
-        """Keep the content of a project's file or link; whether it is the expected one. Raise OSError."""
+        """Keep the content of a project's file or link; tell whether it is the expected one.
+
+        Raise OSError.
+        """
         unlink_at(self._objects, b"part")
         with closing(os.open(b"part", NEW_FILE, 0o600, dir_fd=self._objects)) as part:
             if state.kind == "symlink":
@@ -173,7 +182,7 @@ class Journal:
                 )
 
     def open_content(self, digest: str) -> int:
-        """The content that was kept, for reading. Raise OSError."""
+        """Open the kept content for reading. Raise OSError."""
         return os.open(digest, OPEN_FILE, dir_fd=self._objects)
 
     def begin_undo(self) -> None:
@@ -265,7 +274,7 @@ def interrupted_journals(workspace: Workspace) -> Iterator[Journal]:
 
 
 def applied_runs(workspace: Workspace) -> list[AppliedRun]:
-    """What was applied from a workspace and can be undone, from the oldest. Raise HostError."""
+    """The applies of a workspace that can be undone, from the oldest. Raise HostError."""
     found = (_run_of(workspace, number) for number in journal_numbers(workspace))
     return [each for each in found if each is not None]
 
@@ -290,7 +299,7 @@ def _run_of(workspace: Workspace, number: int) -> AppliedRun | None:
 
 
 def remove_journal(workspace: Workspace, number: int) -> None:
-    """Remove a journal, at once for a reader. Raise HostError."""
+    """Remove a journal, atomically for readers. Raise HostError."""
     try:
         with closing(os.open(workspace.undo, OPEN_DIRECTORY)) as undo:
             gone = f"removed-{number}-{secrets.token_hex(4)}"

@@ -1,8 +1,8 @@
-"""The symbolic links of a project, and the further paths that files have by them.
+"""The symbolic links of a project, and the further paths by which they lead to files.
 
-A change below `env` is one below `.venv`, too, if that is a link to it: programs that run the one by itself
-run the other. The project's links are followed as the kernel follows them now, those that were changed in the
-copy as they would be there.
+If `.venv` is a link to `env`, a change below `env` is also one below `.venv`, and programs that run one run
+the other. Links of the project are followed as the kernel follows them now; links that were changed in the
+copy, as they would lead there.
 """
 
 from __future__ import annotations
@@ -16,14 +16,18 @@ from sandwright.workspace.changes import Change
 from sandwright.workspace.store import Workspace
 
 _ROUNDS = 4
-"""Links on the way to a path, one behind the other: as many as the longest name in the tables has parts."""
+"""The most links on the way to a path, one after another: as many as the longest name in the tables has
+parts."""
 
 MOST = 1000
-"""Further paths of one path that are looked at."""
+"""The most further paths of one path that are examined."""
 
 
 class ProjectLinks(Mapping[bytes, bytes | None]):
-    """Where links lead, by their paths; both relative to the project, the empty path. None for outside."""
+    """The targets of links, by their paths; both relative to the project, whose path is empty.
+
+    None means outside.
+    """
 
     def __init__(self, workspace: Workspace, base: Base, changes: Iterable[Change]) -> None:
         """`changes` are those of the workspace."""
@@ -46,10 +50,10 @@ class ProjectLinks(Mapping[bytes, bytes | None]):
 
 
 class FurtherPaths:
-    """The paths that lead to a file by links, of those links that matter."""
+    """Finds the paths that lead to a file through relevant links."""
 
     def __init__(self, links: Mapping[bytes, bytes | None], matters: Callable[[bytes], bool]) -> None:
-        """`matters` says of the path of a link whether something at or below it may be held back."""
+        """`matters` tells whether a path at or below a link may be held back."""
         self._by_target: dict[bytes, list[bytes]] = {}
         pending = [*links]
         for _ in range(_ROUNDS):
@@ -60,7 +64,7 @@ class FurtherPaths:
             pending = [link for link in pending if link not in found] if found else []
 
     def of(self, path: bytes) -> list[bytes]:
-        """The further paths of a path, `MOST` + 1 of them where there are more."""
+        """The further paths of a path; `MOST` + 1 of them if there are more."""
         seen = {path: 0}
         pending = [path] if self._by_target else []
         for end in pending:

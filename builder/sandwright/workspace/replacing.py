@@ -1,8 +1,9 @@
 """Makes, replaces and removes one file of a project, so that no edit of the host is lost.
 
-A new file appears by link(2), which replaces nothing. A file is replaced by an exchange of two names: what
-comes out is compared once more, and goes back if the host edited it at the last moment or has it open for
-writing. Where names can't be exchanged, a file is compared as late as can be, and replaced by rename.
+A new file appears by link(2), which replaces nothing. A file is replaced by an exchange of two names: the old
+file is compared once more afterwards, and exchanged back if the host edited it at the last moment or has it
+open for writing. On file systems that can't exchange names, a file is compared as late as possible, and
+replaced by rename.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _NO_TMPFILE = (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT)
 
 
 class Slot(NamedTuple):
-    """A name in an open directory of the project, its path, and a second name, for what is on its way."""
+    """A name in an open directory of the project, its path, and a temporary name."""
 
     parent: int
     name: bytes
@@ -48,7 +49,7 @@ class Slot(NamedTuple):
 
 
 class Source(Protocol):
-    """Where new content comes from. Both raise OSError for what is gone."""
+    """A source of new content. Both methods raise OSError if the file is gone."""
 
     def content(self, path: bytes) -> tuple[int, int]:
         """A descriptor of a file, which the caller closes, and the time of its last write in ns."""
@@ -58,7 +59,7 @@ class Source(Protocol):
 
 
 class TreeSource:
-    """The files below an open directory. `contents` are in the place of some files."""
+    """The files below an open directory. `contents` replaces the content of some."""
 
     def __init__(self, root: int, contents: Mapping[bytes, bytes] = MappingProxyType({})) -> None:
         self._folders = OpenFolders(root)
@@ -82,13 +83,13 @@ class TreeSource:
         return os.readlink(name, dir_fd=parent), status.st_mtime_ns
 
     def state(self, path: bytes) -> PathState:
-        """What is at a path."""
+        """The state of a path."""
         parent, name = self._folders.parent(path)
         state = state_at(_there(parent), name)
         return state or PathState("file", 0)
 
     def close(self) -> None:
-        """Let go of the directory that was used last."""
+        """Close the directory that was used last."""
         self._folders.close()
 
 
@@ -99,13 +100,13 @@ def _there(parent: int | None) -> int:
 
 
 class ChangeRules:
-    """What counts as unchanged, and which mode and time a new file gets."""
+    """Decides what counts as unchanged, and which mode and time a new file gets."""
 
     keeps_times = True
     """Whether a new file has the time of its source, and not of now."""
 
     def is_same(self, found: PathState | None, expected: PathState | None) -> bool:
-        """Whether a path is as it should be. The mode of a link means nothing."""
+        """Whether a path has the expected state. The mode of a link is ignored."""
         if found is None or expected is None:
             return found is expected
         if (found.kind, found.digest) != (expected.kind, expected.digest):
@@ -115,13 +116,16 @@ class ChangeRules:
         return found.kind == "symlink" or not copied_mode(found.mode ^ expected.mode, found.kind)
 
     def mode_for(self, after: PathState, before: os.stat_result | None) -> int:
-        """The mode of what is new, or in the place of something. Never set-id bits."""
+        """The mode of a new or replaced file. It never has set-id bits."""
         del before
         return copied_mode(after.mode, after.kind)
 
 
 class Replacing:
-    """Replaces files by those of a source. Methods give why a path stayed as it was; empty if it did not."""
+    """Replaces files by those of a source.
+
+    The methods give the reason why a path was not changed; empty if it was.
+    """
 
     def __init__(self, source: Source, rules: ChangeRules) -> None:
         self._source = source
@@ -152,7 +156,7 @@ class Replacing:
         return ""
 
     def replace(self, slot: Slot, before: PathState, after: PathState) -> str:
-        """Put a new file or link in the place of another one, if that is still as it was before."""
+        """Replace a file or link by a new one, if it is unchanged."""
         made = self._prepare_file(slot, after, os.stat(slot.name, dir_fd=slot.parent, follow_symlinks=False))
         if made is None:
             return _STALE
@@ -169,7 +173,7 @@ class Replacing:
         return "" if self.unlink_verified(slot, before) else self._put_back(slot, before, after)
 
     def _put_back(self, slot: Slot, before: PathState, after: PathState) -> str:
-        """Exchange again: what came out is an edit of the host's, made at the last moment."""
+        """Exchange the names again: the old file has an edit of the host, made at the last moment."""
         exchange(slot.parent, slot.part, slot.name)
         if self.unlink_verified(slot, after):
             return CHANGED
@@ -177,7 +181,7 @@ class Replacing:
         return CHANGED if self.unlink_verified(slot, before) else _other_version(slot)
 
     def _replace_late(self, slot: Slot, before: PathState) -> str:
-        """Look once more, as late as can be, and rename."""
+        """Compare once more, as late as possible, and rename."""
         if self._rules.is_same(state_at(slot.parent, slot.name), before):
             os.rename(slot.part, slot.name, src_dir_fd=slot.parent, dst_dir_fd=slot.parent)
             return ""
@@ -185,7 +189,7 @@ class Replacing:
         return CHANGED
 
     def remove(self, slot: Slot, before: PathState) -> str:
-        """Remove a file: rename it first, and look at it once more where only we have its name."""
+        """Remove a file: rename it first, and compare it once more under a name that only we know."""
         try:
             rename_new(slot.parent, slot.name, slot.part)
         except Unsupported:
@@ -200,7 +204,7 @@ class Replacing:
         return CHANGED
 
     def set_mode(self, slot: Slot, before: PathState, after: PathState) -> str:
-        """Change a file's mode alone, in place: whatever the host writes meanwhile stays."""
+        """Change only a file's mode, in place: concurrent writes of the host are kept."""
         with closing(os.open(slot.name, OPEN_FILE, dir_fd=slot.parent)) as fd:
             status = os.fstat(fd)
             if not stat.S_ISREG(status.st_mode) or copied_mode(status.st_mode ^ before.mode, "file"):
@@ -209,7 +213,7 @@ class Replacing:
         return ""
 
     def unlink_verified(self, slot: Slot, expected: PathState) -> bool:
-        """Unlink a part that is as expected and that nobody has open for writing; whether it was."""
+        """Unlink a part if it is as expected and nobody has it open for writing; tell whether it was."""
         status = os.stat(slot.part, dir_fd=slot.parent, follow_symlinks=False)
         if not stat.S_ISREG(status.st_mode) or expected.kind != "file":
             same = self._rules.is_same(state_at(slot.parent, slot.part), expected)
@@ -230,7 +234,10 @@ class Replacing:
         return True
 
     def _prepare_file(self, slot: Slot, after: PathState, before: os.stat_result | None) -> int | None:
-        """The new file, ready, without a name; -1 if it has that of the part; None for another content."""
+        """Prepare the new file, and give its descriptor.
+
+        It has no name; give -1 if it has that of the part, and None if the content is not the expected one.
+        """
         owner = os.fstat(slot.parent) if before is None else before
         try:
             if after.kind == "symlink":
@@ -270,7 +277,10 @@ class Replacing:
 
 
 def _new_file(slot: Slot) -> tuple[int, bool]:
-    """A new file in the slot's directory, and whether it has the part's name: none where that is possible."""
+    """A new file in the slot's directory, and whether it has the part's name.
+
+    It has no name if the system supports that.
+    """
     if hasattr(os, "O_TMPFILE"):
         try:
             return os.open(b".", os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o600, dir_fd=slot.parent), False
@@ -281,7 +291,7 @@ def _new_file(slot: Slot) -> tuple[int, bool]:
 
 
 def _link_open(fd: int, parent: int, name: bytes) -> None:
-    """Give an open file that has no name its first one (open(2), O_TMPFILE)."""
+    """Give an open file without a name its first name (open(2), O_TMPFILE)."""
     os.link(f"/proc/self/fd/{fd}", name, dst_dir_fd=parent, follow_symlinks=True)
 
 

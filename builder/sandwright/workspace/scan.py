@@ -1,4 +1,4 @@
-"""Lists what a project has now, by open directories, without what the policy hides."""
+"""Lists the files that a project has now, through open directories, without paths that the policy hides."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from sandwright.rootfs.unpacking.removal import OPEN_DIRECTORY
 from sandwright.workspace.below import DEEPEST, LARGEST, closing, kind_of, try_open
 
 Hidden = Callable[[str], bool]
-"""Says of an absolute path whether the policy denies it. What is below a hidden directory is hidden."""
+"""Tells whether the policy denies an absolute path. Everything below a hidden directory is hidden."""
 
 
 @dataclass
 class ScannedProject:
-    """The status of each path that is shown, directories before what is in them; and what is left out."""
+    """The status of each visible path, directories before their entries; and the paths that are left out."""
 
     found: dict[bytes, os.stat_result] = field(default_factory=dict)
     left_out: list[tuple[bytes, str]] = field(default_factory=list)
 
     @property
     def linked(self) -> int:
-        """How many files have further names (hard links) that are not among the paths."""
+        """The number of files with further names (hard links) that are not among the paths."""
         files = [each for each in self.found.values() if stat.S_ISREG(each.st_mode) and each.st_nlink > 1]
         names = Counter((each.st_dev, each.st_ino) for each in files)
         return sum(each.st_nlink > names[each.st_dev, each.st_ino] for each in files)
@@ -74,7 +74,7 @@ class _Scanning:
                 self.enter(below, inner, depth + 1)
 
     def _why_left_out(self, directory: int, name: str, status: os.stat_result, depth: int) -> str | None:
-        """Why something is not copied, empty for a launcher's placeholder; None for what is."""
+        """Why a file is not copied, empty for a launcher's placeholder; None if it is copied."""
         kind = kind_of(status.st_mode)
         if kind not in ("file", "directory", "symlink"):
             return f"it is a {kind}"

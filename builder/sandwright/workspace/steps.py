@@ -1,6 +1,6 @@
-"""Does the steps of an apply or an undo in an order in which each finds its directory.
+"""Does the steps of an apply or an undo, in an order in which each finds its directory.
 
-And cleans up after one that was killed.
+Also cleans up after a killed one.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from sandwright.workspace.journal import Journal, Step
 from sandwright.workspace.replacing import Slot
 
 Action = tuple[int, bytes, PathState | None, PathState | None]
-"""The number of a step, its path, and what that is before and after; None for nothing."""
+"""The number of a step, its path, and the states before and after; None for nothing."""
 
 
 def removals(steps: list[Step]) -> Iterator[Action]:
-    """The removals of numbered steps, from below. They are done first.
+    """The removals of numbered steps, deepest first. They are done first.
 
-    A directory and something else replace each other by a removal and an addition.
+    A directory is replaced by a file, or the reverse, through a removal and an addition.
     """
     for index, step in sorted(enumerate(steps), key=lambda each: each[1].path, reverse=True):
         if step.old is not None and (step.new is None or _in_two(step.old, step.new)):
@@ -30,7 +30,7 @@ def removals(steps: list[Step]) -> Iterator[Action]:
 
 
 def additions(steps: list[Step]) -> Iterator[Action]:
-    """All else, from above."""
+    """All other actions, parents first."""
     for index, step in sorted(enumerate(steps), key=lambda each: each[1].path):
         if step.new is not None:
             old = None if step.old is not None and _in_two(step.old, step.new) else step.old
@@ -42,7 +42,7 @@ def _in_two(old: PathState, new: PathState) -> bool:
 
 
 def do_action(destination: Destination, action: Action, part: bytes) -> bool:
-    """Do one; whether the path is what it shall be now."""
+    """Do one action; tell whether the path has its new state now."""
     _, path, before, after = action
     if after is not None:
         return destination.put(path, before, after, part)
@@ -50,10 +50,10 @@ def do_action(destination: Destination, action: Action, part: bytes) -> bool:
 
 
 def settle(destination: Destination, journal: Journal) -> None:
-    """Finish or take back what a killed apply or undo was doing in the project, by the parts that it left.
+    """Finish or revert the step during which an apply or undo was killed, by the parts that it left.
 
-    A part that is neither the old nor the new state is an edit of the host's: it goes back to its name.
-    Where something else is there by now, both stay.
+    A part that has neither the old nor the new state is an edit of the host: it gets its name back. If
+    another file has that name now, both are kept.
     """
     for index, step in enumerate(journal.steps):
         part = journal.part(index)

@@ -1,6 +1,6 @@
-"""Where workspaces are: one directory each, below a home that no variable but HOME moves.
+"""The directories of workspaces: one each, below a home that only the variable HOME can move.
 
-A workspace has a lock: the directory itself, by flock(2). No sandbox sees it, only the tree in it.
+A workspace is locked by flock(2) on its directory. Sandboxes see only the tree in it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Workspace:
 
     @property
     def undo(self) -> str:
-        """The directory of the journals of what was applied, one for each number."""
+        """The directory of the journals of applies, one for each number."""
         return f"{self.directory}/undo"
 
     @property
@@ -62,7 +62,7 @@ class Workspace:
 
 @dataclass(frozen=True)
 class Listed:
-    """A workspace that is there: how many bytes its files have, and for how many seconds it was not used."""
+    """An existing workspace: the bytes of its files, and the seconds since its last use."""
 
     project: str
     name: str
@@ -71,7 +71,7 @@ class Listed:
 
 
 def workspace_of(project: str, name: str) -> Workspace:
-    """The workspace of a project, which need not be there. Raise UsageError for a bad name."""
+    """The workspace of a project, which need not exist. Raise UsageError for an invalid name."""
     if not _NAME.fullmatch(name):
         raise UsageError(
             f"{one_line(name)!r} is no name of a workspace: that has up to 64 lower-case letters, digits, "
@@ -82,12 +82,12 @@ def workspace_of(project: str, name: str) -> Workspace:
 
 
 def exists(workspace: Workspace) -> bool:
-    """Whether it was made, and not removed."""
+    """Whether it exists."""
     return os.path.lexists(f"{workspace.directory}/{_ABOUT}")
 
 
 def make(workspace: Workspace) -> None:
-    """Make its directory, if it is not there. Raise HostError, also where it is another project's."""
+    """Make its directory, if it does not exist. Raise HostError, also if it belongs to another project."""
     user_dirs.private(str(Path(workspace.directory).parent))
     user_dirs.private(workspace.directory)
     about = Path(workspace.directory, _ABOUT)
@@ -119,7 +119,7 @@ def list_workspaces() -> list[Listed]:
 
 
 def _project_of(directory: str) -> str | None:
-    """The project of a workspace's directory; None where there is no record of it."""
+    """The project of a workspace's directory; None if there is no record of it."""
     try:
         record = strictjson.loads_record(Path(directory, _ABOUT).read_bytes())
     except (OSError, ValueError):
@@ -129,7 +129,7 @@ def _project_of(directory: str) -> str | None:
 
 
 def _size(directory: Path) -> int:
-    """The bytes on disk of all files below a directory. What can't be read counts as nothing."""
+    """The bytes on disk of all files below a directory; unreadable ones count as 0."""
     with closing(os.open(directory, OPEN_DIRECTORY)) as root:
         return _size_below(root, 0)
 
@@ -149,7 +149,7 @@ def _size_below(directory: int, depth: int) -> int:
 
 
 def remove(workspace: Workspace) -> None:
-    """Remove it with all that is in it; nothing where there is none. Raise HostError when some of it stays.
+    """Remove it with its content, if it exists. Raise HostError if some of it stays.
 
     The caller holds its lock.
     """
@@ -168,7 +168,10 @@ def remove(workspace: Workspace) -> None:
 
 @contextlib.contextmanager
 def locked(workspace: Workspace, *, exclusive: bool) -> Iterator[None]:
-    """Hold the lock of a workspace, which is made for it. Raise UsageError where another process holds it."""
+    """Hold the lock of a workspace, which is created if needed.
+
+    Raise UsageError if another process holds it.
+    """
     how = fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH
     while True:
         make(workspace)

@@ -1,4 +1,4 @@
-"""Takes back what was applied, where the project still has what the apply wrote."""
+"""Reverts an apply, at each path that the project has not changed since."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ __all__ = ["AppliedRun", "applied_runs", "undo"]
 
 
 def undo(workspace: Workspace, number: int) -> Applied:
-    """Make each path of an apply what it was before, if it is what the apply made it; others are conflicts.
+    """Restore each path of an apply, if it still has the state that the apply gave it; others are conflicts.
 
-    The copy stays as it is, so the changes are to be applied again. The journal goes when nothing is left
-    to be taken back. The caller holds the lock. Raise UsageError where nothing was applied by that number,
-    HostError as `apply` does.
+    The copy stays as it is, so the changes can be applied again. The journal is removed when nothing is left
+    to revert. The caller holds the lock. Raise UsageError if there is no apply of that number, HostError as
+    `apply` does.
     """
     try:
         base = read_base(workspace)
@@ -51,7 +51,7 @@ def undo(workspace: Workspace, number: int) -> Applied:
 
 
 def _reversed(step: Step, workspace: Workspace, project: int) -> Step:
-    """A step of the undo. Where Git on the host only refreshed the index since, it is as it was applied."""
+    """The step of the undo. An index that Git on the host only refreshed since counts as unchanged."""
     old = step.new
     if step.path == gitindex.PATH and old is not None:
         old = old._replace(digest=gitindex.refreshed_digest(workspace, project, old.digest))
@@ -59,7 +59,7 @@ def _reversed(step: Step, workspace: Workspace, project: int) -> Step:
 
 
 def _needed_objects(steps: list[Step], destination: Destination) -> set[bytes]:
-    """Git's new objects, if something else in the repository changed since: it may refer to them."""
+    """The new Git objects, if anything else in the repository changed since, because it may refer to them."""
     of_git = [each for each in steps if each.path.startswith(b".git/")]
     objects = {each.path for each in of_git if each.path.startswith(_OBJECTS)}
     for step in of_git:
@@ -89,20 +89,20 @@ def _take_back(
             if path in failed or path in needed:
                 continue
             part = journal.part(numbers[path])
-            if _is_taken_back(destination, action, steps[index], part, is_killed=path in killed):
+            if _is_reverted(destination, action, steps[index], part, is_killed=path in killed):
                 done[path] = steps[index]
             else:
                 failed.add(path)
     finally:
         for step in done.values():
-            _take_base_back(base, step)
+            _restore_base(base, step)
         write_base(workspace, base)
 
 
-def _is_taken_back(
+def _is_reverted(
     destination: Destination, action: Action, step: Step, part: bytes, *, is_killed: bool
 ) -> bool:
-    """Do one action of a step; whether the path is on its way to what it was."""
+    """Do one action of a step; tell whether the path is being restored."""
     _, path, before, after = action
     if (before, after) != (step.old, step.new):  # one of two actions of the step
         found = destination.find(path)
@@ -114,8 +114,11 @@ def _is_taken_back(
     return do_action(destination, action, part)
 
 
-def _take_base_back(base: Base, step: Step) -> None:
-    """The project has what it had before the apply: what the copy has is a change again."""
+def _restore_base(base: Base, step: Step) -> None:
+    """Restore the base.
+
+    The project has its state from before the apply, so the copy's state is a change again.
+    """
     state = step.new
     if state is None:
         base.discard(step.path)
@@ -124,7 +127,7 @@ def _take_base_back(base: Base, step: Step) -> None:
 
 
 class _OldContent:
-    """What a journal kept, by path."""
+    """The contents that a journal kept, by path."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal

@@ -1,8 +1,9 @@
 """Decides which changes of a workspace `apply` holds back, with the reason for each.
 
 A *refused* change is never applied: the policy denies it, or it is no plain file. A *held* one is applied
-only with `--held` and its path: programs on the host would run what it says, or it could lead them elsewhere.
-`policy.autorun` has the names that tools run by themselves; the tables here have what a review adds.
+only with `--held` and its path: programs on the host would run it, or it could lead them elsewhere.
+`policy.autorun` has the names that tools run by themselves; the tables here have the additional names of a
+review.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from sandwright.workspace.links import MOST, FurtherPaths
 
 @dataclass(frozen=True)
 class Withheld:
-    """A change that is not applied. `refused`: not even where it is asked for by name."""
+    """A change that is not applied. `refused`: not even if it is named with `--held`."""
 
     change: Change
     reason: str
@@ -38,7 +39,7 @@ GIT_WORK = frozenset(
         *("COMMIT_EDITMSG", "packed-refs", "description", "shallow"),
     )
 )
-"""What Git itself writes in the project's `.git` during work: data, without names of programs."""
+"""The files that Git itself writes in the project's `.git` during work: data, without names of programs."""
 
 REVIEWED: Mapping[str, str] = {
     ".gitattributes": "Git: it can name filters and merge drivers",
@@ -56,7 +57,7 @@ REVIEWED: Mapping[str, str] = {
     ".travis.yml": "Travis CI: jobs with the repository's secrets",
     "azure-pipelines.yml": "Azure Pipelines: jobs with the repository's secrets",
 }
-"""Names that are data or the project's own for a run in the project, but that a person wants to review."""
+"""Names that a run in the project itself may change, but that a person wants to review."""
 
 NEW: Mapping[str, str] = {
     "conftest.py": "pytest: code that runs at collection, also in an editor",
@@ -67,14 +68,14 @@ NEW: Mapping[str, str] = {
     "GNUmakefile": "make: recipes, in place of those of a Makefile",
     "tasks.py": "invoke: tasks",
 }
-"""Names that are held where the project did not have the file before."""
+"""Names that are held if the project did not have the file before."""
 
 _CONTINUED = ("rebase-apply", "rebase-merge", "sequencer")
-"""What `git rebase --continue` and the like go on with: lines of commands, and a merge strategy, for which
-Git starts `git-merge-STRATEGY`, also from the project."""
+"""The state that `git rebase --continue` and the like continue from: lines of commands, and a merge strategy,
+for which Git starts `git-merge-STRATEGY`, also from the project."""
 
 _OF_REPOSITORY = frozenset(("commondir", "config", "config.worktree", "hooks", "info", "objects", "refs"))
-"""What Git reads in a directory with a `HEAD`, which it takes for a repository then."""
+"""The names that Git reads in a directory with a `HEAD`, which it then takes for a repository."""
 
 _NO_LINKS: Mapping[bytes, bytes | None] = {}
 _DECISIONS = ("protect", "existing", "report")
@@ -95,14 +96,16 @@ def sort_changes(
     policy: ResolvedPolicy,
     links: Mapping[bytes, bytes | None] = _NO_LINKS,
 ) -> tuple[list[Change], list[Withheld]]:
-    """The changes that may be applied as they are, and those that are held back or refused.
+    """Divide changes into those that may be applied, and those that are held back or refused.
 
-    `paths` are those that were copied: a name that differs only by case from another one is held. `links` are
-    those of the project, with their targets: what is held below a link is held at its target, too.
+    `paths` are the copied ones: a name that differs only by case from another one is held. `links` are those
+    of the project, with their targets: a path that is held below a link is held at its target, too.
     """
     found = [*changes]
     all_paths = {*paths, *(each.path for each in found)}
-    judge = _Judge(policy, _twins(found, all_paths), _head_directories(all_paths), links if found else {})
+    judge = _Judge(
+        policy, _differing_by_case(found, all_paths), _head_directories(all_paths), links if found else {}
+    )
     free: list[Change] = []
     held: list[Withheld] = []
     for change in found:
@@ -126,7 +129,7 @@ class _Judge:
         files = policy.filesystem
         folding = PathRules(files.rules, protections=files.protections, key=folded_name)
         self._trees = (files.tree, folding)
-        self._twins = twins
+        self._differing_by_case = twins
         self._heads = heads
         names = (name.value for each in files.protections for name in each.names)
         self._further = FurtherPaths(
@@ -152,7 +155,7 @@ class _Judge:
         return ""
 
     def _forbidding_rules(self, path: bytes) -> Iterator[PathRule | None]:
-        """The rules that keep a path of the host as it is, also without case; None where none grants it."""
+        """The rules that protect a path of the host, also if only case differs; None if no rule grants it."""
         for tree in self._trees:
             rules = tree.deciding(f"{self._project}/{os.fsdecode(path)}")
             if not rules or not rules[0].writable or rules[0].private:
@@ -169,8 +172,8 @@ class _Judge:
             yield "its mode keeps its owner out, so nothing in it could be applied or undone"
         if new is not None and new.kind == "symlink" and leads_out(change.path, new.link or b""):
             yield "a link that leads out of the project"
-        if change.path in self._twins:
-            yield f"without case its name is that of {os.fsdecode(self._twins[change.path])}"
+        if change.path in self._differing_by_case:
+            yield f"without case its name is that of {os.fsdecode(self._differing_by_case[change.path])}"
         yield from self._name_reasons(change.path, new, is_new=change.old is None)
         further = self._further.of(change.path)
         if len(further) > MOST:
@@ -180,7 +183,7 @@ class _Judge:
                 yield f"it is {os.fsdecode(path)}, too, by a link: {reason}"
 
     def _name_reasons(self, path: bytes, new: NewEntry | None, *, is_new: bool) -> Iterator[str]:
-        """Why a path is held by its name, whatever is there."""
+        """Why a path is held by its name alone."""
         text = os.fsdecode(path)
         yield _git_reason(text, new)
         yield _tool_reason(text, new=is_new)
@@ -189,7 +192,7 @@ class _Judge:
             yield f"the policy protects it ({rule})"
 
     def _bare_reason(self, path: str) -> str:
-        """Why a path may make its directory a repository without `.git`, which Git obeys when it is in it."""
+        """Why a path may make its directory a bare repository, whose configuration Git obeys."""
         above = ""
         for name in map(folded_name, path.split("/")):
             if name == "head" or (name in _OF_REPOSITORY and above in self._heads):
@@ -207,7 +210,7 @@ def _head_directories(paths: Iterable[bytes]) -> set[str]:
 
 
 def _git_reason(path: str, new: NewEntry | None) -> str:
-    """Why a path in a directory of Git's is held: the project's own gets objects and refs, others nothing."""
+    """Why a path in a Git directory is held: the project's own may get objects and refs, others nothing."""
     parts = path.split("/")
     places = [index for index, part in enumerate(parts) if folded_name(part) == ".git"]
     if not places:
@@ -256,7 +259,7 @@ def _folded_text(path: str) -> str:
 
 
 class _LinkNames:
-    """Tells quickly which links may have a part of a name by which something is held: few have."""
+    """Tells quickly which links may be part of a name that is held; few are."""
 
     def __init__(self, names: Iterable[str]) -> None:
         parts = [_folded_text(name).split("/") for name in names]
@@ -277,8 +280,8 @@ _NEW = {folded_name(name): why for name, why in NEW.items()}
 def leads_out(path: bytes, link: bytes) -> bool:
     """Whether a link may lead out of the directory that `path` is relative to.
 
-    It may go up only at its beginning, where the directories are real ones: after a name, which may be
-    another link, the target of `..` is unknown.
+    `..` is accepted only at its beginning, where the directories are real: after a name, which may be another
+    link, the target of `..` is unknown.
     """
     if link.startswith(b"/"):
         return True
@@ -293,8 +296,8 @@ def leads_out(path: bytes, link: bytes) -> bool:
     return False
 
 
-def _twins(changes: Iterable[Change], paths: Iterable[bytes]) -> Mapping[bytes, bytes]:
-    """By the path of each change that another path has the same name as without case, that other path."""
+def _differing_by_case(changes: Iterable[Change], paths: Iterable[bytes]) -> Mapping[bytes, bytes]:
+    """For each change whose name differs from another path's only by case: that other path."""
     folded: dict[str, list[bytes]] = defaultdict(list)
     for each in changes:
         if each.old is None:

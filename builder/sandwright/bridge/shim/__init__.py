@@ -1,4 +1,4 @@
-"""The shim: a small static program inside the sandbox that stands for one on the host."""
+"""The shim: a small static program inside the sandbox that forwards calls to a program on the host."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ COMMANDS = (
             ),
         ),
         details="Exits with the command's status; 125 if nothing was run. The command has the session's"
-        " environment and ends with it. For bwrap, oci, podman, docker, landlock and user.",
+        " environment, and ends with the session. Methods: bwrap, oci, podman, docker, landlock and user.",
         takes_command=True,
         example="sandwright exec web -- ps aux",
     ),
@@ -33,8 +33,8 @@ COMMANDS = (
         "Start your shell in a sandbox, or in a running session.",
         positional=(Option("session", "SESSION", "name or ID of a session"),),
         options=(POLICY, METHOD, PRESET, SET, TIME, TRUST),
-        details="Its prompt shows that it is inside. The options choose the sandbox as for `run`; with a"
-        " session they are errors.",
+        details="The prompt shows that the shell is inside. The options choose the sandbox as for `run`; with"
+        " a session they are errors.",
         example="sandwright shell web",
     ),
     Command(
@@ -46,12 +46,12 @@ COMMANDS = (
             Option(
                 "detach-keys",
                 "KEYS",
-                "keys that leave it while it goes on (default: ctrl-p,ctrl-q; an empty word for none)",
+                "keys that detach from the run (default: ctrl-p,ctrl-q; an empty word for none)",
             ),
         ),
-        details="Exits with the command's status; 0 if you leave before; 125 if the terminal can't be joined."
-        " Several clients can be attached and see the same output; the window has the size of the client that"
-        " attached or changed it last. Without a terminal (`run --detach --tty`) it shows only output.",
+        details="Exits with the command's status; 0 if you detach before; 125 if the terminal can't be"
+        " joined. Several clients can be attached and see the same output; the window has the size of the"
+        " client that attached or changed it last. If the run has no terminal, it shows only output.",
         example="sandwright attach web",
     ),
     Command(

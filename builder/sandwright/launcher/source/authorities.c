@@ -8,7 +8,7 @@
 
 enum { MOST_BUNDLE = 1 << 24 }; /* bytes */
 
-/* Where Debian, Fedora, openSUSE, Alpine and others keep all of them in one file. */
+/* The files in which Debian, Fedora, openSUSE, Alpine and others keep all certificates. */
 static const char *const bundles[] = {
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -62,7 +62,8 @@ char *only_certificates(const char *content, size_t length)
     return to == kept ? NULL : kept;
 }
 
-/* NULL, or why a file is not believed: who is inside must not choose whom to trust, nor other users of the host. */
+/* NULL, or why a file is not trusted: neither programs inside nor other users of the host may choose the
+ * authorities. */
 static const char *doubt(const struct run *run, int file)
 {
     struct stat status;
@@ -90,7 +91,8 @@ static char *certificates_of(const struct run *run, const char *path, bool given
     return content;
 }
 
-/* Where links lead to in an image, as runtimes go by them in ways of their own; NULL where there is no file. */
+/* The target of links in an image, because each runtime resolves them in another way; NULL if there is no
+ * file. */
 static char *file_in(const char *image, const char *path)
 {
     struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT};

@@ -1,9 +1,11 @@
-/* The second wall: Landlock behind the mounts (bwrap, runc, crun, user). It is a separate list of paths, rendered from the
- * policy's rules and not from the plan of mounts, so that what a mistake mounts is not read or written for that.
+/* The second wall: Landlock behind the mounts (bwrap, runc, crun, user). It is a separate list of paths,
+ * rendered from the policy's rules and not from the plan of mounts. So a path that is mounted by mistake
+ * still cannot be read or written.
  *
- * The rules for the host's files are made outside, for the files at these paths there, whatever covers them inside; those for
- * what the sandbox makes for itself (/proc, /dev, /tmp) inside, when all is mounted and before anything else has run. Rules
- * grant, and hold for all below: mounts alone enforce denied or read-only paths in a granted directory. */
+ * The rules for the host's files are made outside, for the files at these paths there, whatever is mounted
+ * over them inside. The rules for the sandbox's own file systems (/proc, /dev, /tmp) are made inside,
+ * after all mounts and before any other program runs. Rules grant, and hold for all below: mounts alone
+ * enforce denied or read-only paths in a granted directory. */
 #define _GNU_SOURCE
 
 #include "closed.h"

@@ -1,4 +1,5 @@
-/* Enters the second wall (Landlock, backstop.c) inside, after rules for what the sandbox makes for itself. */
+/* Enters the second wall (Landlock, backstop.c) inside, after it has added rules for the sandbox's own
+ * file systems. */
 #define _GNU_SOURCE
 
 #include "landlock.h"

@@ -1,5 +1,5 @@
-/* Connects in place of a program inside. All is done on copies, and by what was opened: what its other threads change
- * meanwhile counts for nothing. */
+/* Connects in place of a program inside. It works only on copies and on opened files, so concurrent
+ * changes by other threads of the program have no effect. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <linux/netlink.h>
@@ -224,7 +224,7 @@ static int connect_copy(const struct broker *broker, const struct caller *caller
         return EACCES; /* it was open before the sandbox was made */
     if (domain == AF_UNIX)
         return connect_unix(broker, caller);
-    /* The kernel would ask for our rights, and not the caller's, to other addresses than its own. */
+    /* For other addresses than its own, the kernel would check our rights and not the caller's. */
     if (domain == AF_NETLINK && caller->length >= sizeof caller->address.netlink &&
         (caller->address.netlink.nl_pid != 0 || caller->address.netlink.nl_groups != 0))
         return EPERM;

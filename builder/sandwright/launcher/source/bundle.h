@@ -1,4 +1,4 @@
-/* What runtime.c and bundle.c share. */
+/* Declarations that runtime.c and bundle.c share. */
 #ifndef BUNDLE_H
 #define BUNDLE_H
 

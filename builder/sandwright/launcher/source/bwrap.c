@@ -215,7 +215,7 @@ static _Noreturn void become(struct run *run, bool tries)
     execute(all.at);
 }
 
-/* What the run brings in. */
+/* The mounts of this run. */
 static void make_wall(const struct run *run)
 {
     struct strv shown = {0};
@@ -345,9 +345,10 @@ static bool bwrap_deliver(struct run *run, int number)
            syscall(SYS_pidfd_send_signal, first_handle, number, NULL, 0) == 0;
 }
 
-/* bubblewrap exits with 1 when it could not run the command. What kept it from that is seen with a command that can't be
- * run: where all else can be set up, it was the command itself, or something that has passed. bubblewrap looks at all
- * that is mounted on the machine, and fails when something of it goes at that moment. */
+/* bubblewrap exits with 1 when it could not run the command. To find the reason, bubblewrap is started
+ * with a command that can't be run: if everything else can be set up, the reason was the command itself,
+ * or has passed. bubblewrap looks at all that is mounted on the machine, and fails when something of it
+ * goes at that moment. */
 static int not_run(struct run *run)
 {
     char words[4096] = "";

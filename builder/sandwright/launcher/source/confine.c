@@ -32,9 +32,10 @@ enum { OTHER = AUDIT_ARCH_ARM, OTHER_CONNECT = 283, OTHER_SOCKET = 281, OTHER_PA
 #define IS(value, yes, no) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)(value), yes, no)
 #define GIVE(action) BPF_STMT(BPF_RET | BPF_K, action)
 
-/* Datagrams bring addresses of their own, and io_uring and socketcall hide theirs. Who had a listener could let all run that
- * is asked: while ours is there, the kernel makes no second; this holds when the supervisor has died. The upper bit is that of
- * x32's calls; arguments are ints, in the lower half (little-endian). Behind the last stands the sandbox's own filter. */
+/* Datagrams bring addresses of their own, and io_uring and socketcall hide theirs. A process with a
+ * listener could let every call continue. While ours exists, the kernel creates no second one, even after
+ * the supervisor has died. The upper bit is that of x32's calls; arguments are ints, in the lower half
+ * (little-endian). Behind the last stands the sandbox's own filter. */
 static struct sock_filter asks[] = {
     /*  0 */ LOAD(arch),
     /*  1 */ IS(OTHER, 0, 8),
@@ -237,7 +238,7 @@ void load_filters(const struct program *filters, size_t count)
             die_errno("the filter can't be set");
 }
 
-/* What the older ones let a call go with, such as a line in the kernel's log, they alone keep. */
+/* Only the older filters keep their other actions for an allowed call, such as a line in the kernel's log. */
 static void load_asking(const struct program *filters, size_t count)
 {
     for (size_t index = count; index-- > 0;) {

@@ -241,7 +241,8 @@ static void close_parent(const struct created *name)
 /* ---- directories */
 enum standing { OUTSIDE, OPEN_TO_ALL, CLOSED, RESTRICTED };
 
-/* What a directory is, by its path in the sandbox. A wrong answer refuses too much at most: Landlock goes by inodes. */
+/* Classifies a directory by its path in the sandbox. A wrong result can only refuse too much, because
+ * Landlock goes by inodes. */
 static enum standing standing_of(const struct broker *broker, int directory)
 {
     char descriptor[32], path[PATH_MAX], first[NAME_MAX + 1];

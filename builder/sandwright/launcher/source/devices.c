@@ -1,5 +1,5 @@
-/* Makes /dev/null and five other devices of the host read-only bind mounts before root starts bubblewrap, runc or crun,
- * which bind them: a program inside can't change their mode or owner. */
+/* Bind-mounts /dev/null and five other devices of the host read-only before root starts bubblewrap, runc
+ * or crun, which bind them again, so that a program inside can't change their mode or owner. */
 #define _GNU_SOURCE
 #include <sched.h>
 #include <sys/mount.h>

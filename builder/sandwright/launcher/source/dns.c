@@ -1,6 +1,7 @@
-/* DNS: names of hosts for programs that know of no proxy. Inside, a resolver gives each name that the policy lists an address of
- * 127.77.0.0/16. Who connects there is led through the proxy to that name, on the same port. All others don't exist, so that
- * a name that the proxy would refuse fails at once; the proxy, not this, enforces the policy. */
+/* DNS for programs that do not use the proxy variables. Inside, a resolver gives each name that the policy
+ * lists an address of 127.77.0.0/16. A connection to it is forwarded through the proxy to that name, on
+ * the same port. Other names do not exist, so that a name that the proxy would refuse fails at once. The
+ * proxy enforces the policy, not this resolver. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <netinet/in.h>

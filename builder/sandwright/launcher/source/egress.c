@@ -1,5 +1,5 @@
-/* Leads the sandbox to its proxy (squid), which the session runs: the proxy's supervisor listens on the proxy's port in a network namespace that
- * has nothing else. */
+/* Connects the sandbox to its proxy (squid), which the session runs: the proxy's supervisor listens on the
+ * proxy's port in the sandbox's network namespace, which has no other way out. */
 #define _GNU_SOURCE
 
 #include "launch.h"

@@ -1,4 +1,4 @@
-/* What engine.c and the files behind it share. */
+/* Declarations that engine.c and the files engine_*.c share. */
 #ifndef ENGINE_H
 #define ENGINE_H
 

@@ -1,5 +1,5 @@
-/* Asks Docker's daemon over its socket (docker.sock), where that is known: to start the client `docker` takes longer
- * than all the rest of the launcher. */
+/* Asks Docker's daemon over its socket (docker.sock), if its path is known: starting the client `docker`
+ * takes longer than the whole rest of the launcher. */
 #define _GNU_SOURCE
 #include <sys/socket.h>
 #include <sys/un.h>

@@ -58,7 +58,7 @@ static void add_ignored(struct run *run)
         add_file(source, xasprintf("%s,bind-propagation=rprivate", run->plan.ignored.at[index]));
 }
 
-/* Root's home inside is the caller's, and not the image's idea of it. */
+/* Root's home directory inside is the caller's, not the image's. */
 static void add_root_account(struct run *run)
 {
     add_file(make_file(run, "passwd", xasprintf("root:x:0:0::%s:/bin/sh\nnobody:x:65534:65534::/nonexistent:/sbin/nologin\n",

@@ -1,4 +1,5 @@
-/* Chooses the command's environment variables: the values of the host's that the policy passes on. */
+/* Chooses the command's environment variables: those of the host that the policy passes on, with their
+ * values. */
 #define _GNU_SOURCE
 #include <ctype.h>
 

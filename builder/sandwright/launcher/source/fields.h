@@ -4,9 +4,9 @@
 FIELD(WORD, method)                   /* bwrap, runtime, engine, user, landlock */
 FIELD(WORD, refused)                  /* why this can never be run; absent: it can */
 FIELD(PAIRS, artifacts)               /* name, sha256 in hex */
-FIELD(WORDS, absent)                  /* what didn't exist when this was rendered, and would be open now */
+FIELD(WORDS, absent)                  /* paths that did not exist when this was rendered, and would be accessible now */
 FIELD(PAIRS, denied_names)            /* those at which something may come to be, as spelled, and where each led when rendered: "", nowhere */
-FIELD(WORDS, there_directories)       /* what mounts lie on */
+FIELD(WORDS, there_directories)       /* paths that are mounted on */
 FIELD(WORDS, there_files)
 FIELD(WORDS, mount_ways)              /* no links, if they exist: a sandbox could write what mounts are placed in */
 FIELD(WORDS, writable)                /* directories that the sandbox can write: no program is taken from them */
@@ -19,7 +19,7 @@ FIELD(WORD, project)
 FIELD(WORDS, placeholder_directories)
 FIELD(PAIRS, placeholder_files)       /* path and its only line */
 FIELD(PAIRS, uncreatable)             /* directory and name: what programs inside can't create, as Landlock and the supervisor refuse it */
-FIELD(WORDS, ignored)                 /* placeholders over which a directory lies inside whose .gitignore says `*`; docker and podman: the
+FIELD(WORDS, ignored)                 /* placeholders, which a directory with a .gitignore of `*` covers inside; docker and podman: the
                                          fields of --mount that say where one is seen */
 FIELD(WORDS, repositories)            /* Git's directories, in which programs inside make no links: mounts of their own */
 FIELD(NUMBER, time)                   /* seconds */
@@ -89,7 +89,7 @@ IN(engine, WORDS, binds)              /* r or w, and a path that is shown of the
 IN(engine, NUMBER, owner)             /* to whom files that are made belong */
 IN(engine, WORDS, controllers)        /* the cgroups that limits need */
 IN(engine, WORD, home)                /* of the account inside; absent: the image's accounts stay */
-IN(engine, WORDS, callers)            /* who keeps the own number inside, if /etc/subuid has one of these */
+IN(engine, WORDS, callers)            /* accounts that keep their ID inside, if /etc/subuid has one of these */
 IN(engine, WORDS, unset)              /* variables that the client doesn't get */
 IN(engine, WORD, proxy_image)
 IN(engine, WORD, proxy_missing)

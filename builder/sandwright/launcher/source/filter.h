@@ -29,8 +29,8 @@ void filter_ask(struct program *program);     /* refusals become questions to a 
 /* Several, of which the first one's error counts, as the kernel does it with the one that was loaded last: the error, or 0.
  * `which` (may be NULL) gets the filter's index. */
 int filters_refusal(const struct program *filters, size_t count, const struct seccomp_data *call, int *which);
-/* One that asks where any of them refuses, `first` before them (NULL: nothing): only the newest filter has a listener. Without
- * instructions where they are too many. */
+/* Joins filters, with `first` before them (NULL: nothing), into one that notifies if any of them refuses,
+ * because only the newest filter has a listener. The result has no instructions if they are too many. */
 struct program filters_joined(const struct program *first, const struct program *filters, size_t count);
 
 /* ---- confine.c: loads the filters and hands their listener to `channel`. Without a listener, it warns that refusals

@@ -17,7 +17,7 @@ void post_run_take(const struct run_document *document)
     record_take(document);
 }
 
-/* In /proc of the process that reads it, where a user namespace of ours may not look (workspace.c). */
+/* In /proc of the process that reads it: a user namespace of ours has no access there (workspace.c). */
 void post_run_open(void)
 {
     if (journal != NULL && (journal_file = open(journal, O_WRONLY | O_APPEND | O_CLOEXEC)) < 0)

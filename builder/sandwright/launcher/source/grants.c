@@ -1,6 +1,6 @@
-/* What may be read and written, as Landlock's rules. They grant, and take nothing away: a directory in which something
- * isn't granted has a rule for each entry that it has now, and none itself. No program can list it, and what is made there
- * later can't be read. */
+/* Makes Landlock rules from the granted paths. Rules only grant: a directory with entries that aren't
+ * granted gets a rule for each other entry that it has now, and none itself. So no program can list it,
+ * and entries that are created there later can't be read. */
 #define _GNU_SOURCE
 
 #include "landlock.h"

@@ -20,7 +20,8 @@ static void lay_over(struct strv *files, const char *image, const char *inside, 
         lay(files, inside, source);
 }
 
-/* How the host finds names, in whose network it runs; NULL where it has no such file. */
+/* The host's file for name resolution, for a sandbox in the host's network; NULL if the host has no such
+ * file. */
 static const char *copied(const struct run *run, const char *name)
 {
     size_t length;

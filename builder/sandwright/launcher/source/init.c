@@ -38,7 +38,8 @@ void job_begin(pid_t job)
     sigprocmask(SIG_SETMASK, &given, NULL);
 }
 
-/* What keys send goes to who has the terminal, or to all of the command's job; anything else to the command. */
+/* Signals of keys go to the foreground job of the terminal, or to all processes of the command's job;
+ * other signals to the command. */
 void job_signal(pid_t job, int number, bool *stopped)
 {
     pid_t front = controls() ? tcgetpgrp(0) : 0;

@@ -1,4 +1,4 @@
-/* The kernel's Landlock: its rules, and who enters them. */
+/* Landlock's system calls: makes rulesets and rules, and enters them. */
 #define _GNU_SOURCE
 #include <sys/syscall.h>
 

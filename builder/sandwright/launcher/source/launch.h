@@ -1,5 +1,4 @@
-/*
- * sandwright-launch: what its parts share.
+/* launch: the declarations that its parts share.
  *
  * Three kinds of processes run this program's code:
  *

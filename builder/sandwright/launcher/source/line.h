@@ -1,7 +1,8 @@
 /* The line between the guest and the relay outside: frames, in both directions (vm.c, guest.c).
  *
- * A frame is a byte that says what it is, the length of what follows in four bytes, the lowest first, and that.
- * Both ends are built of these sources, for one processor, so a number is an `int32_t` as it lies in memory. */
+ * A frame is a byte with its kind, the length of its content in four bytes, the lowest first, and the
+ * content. Both ends are built of these sources, for one processor, so a number is an `int32_t` as it lies
+ * in memory. */
 #ifndef LINE_H
 #define LINE_H
 

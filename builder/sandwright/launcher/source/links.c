@@ -1,7 +1,8 @@
-/* Links that programs inside make, by symlink(2) and symlinkat(2): Git on the host would write through a link in one of its
- * directories. So the supervisor makes them, and none there. Links that are moved there the kernel refuses (EXDEV), as each
- * of these directories is a separate mount. The directory in which a link is made is opened, judged, and used: what the
- * caller's threads change meanwhile counts for nothing. */
+/* Links that programs inside make, by symlink(2) and symlinkat(2): Git on the host would write through a
+ * link in one of its directories. So the supervisor makes them, and none there. Links that are moved there
+ * the kernel refuses (EXDEV), as each of these directories is a separate mount. The directory in which a
+ * link is made is opened, judged, and used by its descriptor, so concurrent changes by the caller's
+ * threads have no effect. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -64,7 +65,7 @@ const char *links_base(int number, const char *path, char base[32])
     return path;
 }
 
-/* Splits off the last name, with the slashes behind it, of which the kernel thinks something. */
+/* Splits off the last name, with the slashes after it, which have a meaning for the kernel. */
 size_t links_above_last(const char *path)
 {
     size_t end = strlen(path);

@@ -1,5 +1,5 @@
-/* Prints a line on standard error, in which a name can't do anything to a terminal. `die` then exits with 125: nothing
- * was run. */
+/* Prints a line on standard error; names in it cannot control a terminal. `die` then exits with 125:
+ * nothing was run. */
 #define _GNU_SOURCE
 #include <poll.h>
 #include <stdarg.h>

@@ -1,4 +1,5 @@
-/* What a path means to a process inside. A wrong answer would do no harm: what counts is the file that was opened. */
+/* Resolves a path as a process inside would. A wrong result does no harm, because only the opened file
+ * counts. */
 #define _GNU_SOURCE
 #include <limits.h>
 #include <linux/openat2.h>

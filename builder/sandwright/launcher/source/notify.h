@@ -1,4 +1,4 @@
-/* What notify.c and notify_threads.c share. */
+/* Declarations that notify.c and notify_threads.c share. */
 #ifndef NOTIFY_H
 #define NOTIFY_H
 

@@ -1,4 +1,5 @@
-/* What the plan of mounts lets the guest kernel (method vm) do with a path, and the paths that it names (paths.c). */
+/* Decides by the plan of mounts what the guest kernel (method vm) may do with a path, and reads the paths
+ * of its calls (paths.c). */
 #define _GNU_SOURCE
 #include <limits.h>
 #include <linux/magic.h>
@@ -102,7 +103,7 @@ const char *repository_of(const char *path)
 }
 
 /* ---- names */
-/* The caller may change it meanwhile: this copy counts. Docker 20.10 refuses process_vm_readv(2). */
+/* The caller may change it meanwhile; only this copy is used. Docker 20.10 refuses process_vm_readv(2). */
 bool read_theirs(pid_t thread, uint64_t address, void *to, size_t length)
 {
     char name[32];

@@ -1,12 +1,14 @@
 /* The host's files for the guest kernel (method vm), where Landlock is the wall around it: the supervisor opens them.
  *
- * That kernel finds files of the host by their names (hostfs), and its mounts don't hold a program that takes it over. Landlock
- * takes nothing away inside of a directory that may be written. So the kernel's process opens, makes, moves and removes
- * nothing by itself. The filter hands each such call to the supervisor (notify.c), which follows no link on the way, judges
- * the path by the plan of mounts, makes the call on the directory that it has opened, and hands the descriptor in
- * (SECCOMP_IOCTL_NOTIF_ADDFD). A program that takes that kernel over meets this, and Landlock's rules for both processes behind it.
+ * That kernel accesses files of the host by their names (hostfs), and its mounts don't restrict a program
+ * that takes it over. Landlock takes nothing away inside of a directory that may be written. So the kernel's
+ * process opens, makes, moves and removes nothing by itself. The filter hands each such call to the
+ * supervisor (notify.c), which follows no link on the way, judges the path by the plan of mounts, makes the
+ * call on the directory that it has opened, and hands the descriptor in (SECCOMP_IOCTL_NOTIF_ADDFD). A
+ * program that takes that kernel over is still restricted by this supervisor, and behind it by Landlock's
+ * rules for both processes.
  *
- * One call at a time: nothing that the sandbox moves comes between the look and the call. */
+ * Calls are made one at a time, so that the sandbox can move nothing between the check and the call. */
 #define _GNU_SOURCE
 #include <limits.h>
 #include <linux/seccomp.h>
@@ -53,7 +55,7 @@ static bool is_nothing(const struct name *name)
     return strcmp(name->path, NOTHING) == 0;
 }
 
-/* What isn't one waits, or does something by being opened. */
+/* Opening another kind of file may block, or have an effect. */
 static bool is_plain(int file, const struct name *name)
 {
     struct stat status;

@@ -1,4 +1,4 @@
-/* What ports.c and relay.c share. */
+/* Declarations that ports.c and relay.c share. */
 #ifndef PORTS_H
 #define PORTS_H
 
@@ -6,7 +6,8 @@
 
 #include "launch.h"
 
-/* What connects to a listener is carried to a port of the loopback of the namespace that the carrier is in. */
+/* Connections to a listener are forwarded to a port of the loopback interface in the relay's own network
+ * namespace. */
 struct way {
     int listener; /* non-blocking */
     unsigned short port;

@@ -147,7 +147,8 @@ void leave_alone(pid_t child)
     left_alone = child;
 }
 
-/* Our own children's numbers can't become another's before we have waited for them. What they leave becomes ours. */
+/* The PIDs of our children are not reused before we have waited for them. Processes that they leave become
+ * our children. */
 bool end_descendants(void)
 {
     pid_t found[256];

@@ -1,6 +1,7 @@
-/* The recorder: the filter asks for calls with paths, too. The supervisor looks at what they name and lets them go on
- * (SECCOMP_USER_NOTIF_FLAG_CONTINUE): mounts, and the filter as it was rendered, decide as ever. What a path names is looked up
- * before the call is made, and a program can change it between: a record has the requested paths. */
+/* The recorder: the filter asks for calls with paths, too. The supervisor looks at what they name and lets
+ * them go on (SECCOMP_USER_NOTIF_FLAG_CONTINUE): mounts, and the filter as it was rendered, decide as
+ * ever. A path is resolved before the call is made, and a program can change it in between: the record is
+ * about requested paths. */
 #define _GNU_SOURCE
 #include <limits.h>
 #include <linux/openat2.h>

@@ -1,6 +1,6 @@
-/* What notify.c, broker.c and finish.c share with the recorder (record.c; recorded.c is its memory): what programs inside ask
- * for is remembered, in memory that the launcher shares with the supervisor, and written when all has ended. It decides
- * nothing. */
+/* What notify.c, broker.c and finish.c share with the recorder (record.c; recorded.c is its memory): the
+ * accesses of programs inside are stored in memory that the launcher shares with the supervisor, and
+ * written at the end. The recorder decides nothing. */
 #ifndef RECORD_H
 #define RECORD_H
 

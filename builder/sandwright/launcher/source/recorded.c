@@ -1,5 +1,6 @@
-/* The recorder's memory: each thing once, at most as much as there is room for; what found none is counted. Names are chosen
- * by those inside: in what is written, a byte that is no printable ASCII is \u00XX. */
+/* The recorder's memory: it has each access once. If it is full, further accesses are only counted.
+ * Programs inside choose the names, so in the output a byte that is not printable ASCII is written as
+ * \u00XX. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <pthread.h>

@@ -53,7 +53,7 @@ static int connected(int end, const void *address, unsigned length)
     return connect(end, address, length);
 }
 
-/* Who waits at the other end learns of a failure as such. */
+/* The client at the other end sees a failure as a reset, and not as an end. */
 static void drop(struct connection *each, bool failed)
 {
     struct linger now = {.l_onoff = 1};

@@ -1,5 +1,6 @@
-/* The programs of credentials.shims run on the host, through a bridge that the session runs. Without it nothing is
- * started: a program of the same name on the path would be called in a shim's place. */
+/* The programs of credentials.shims run on the host, through a bridge that the session runs. Without the
+ * bridge nothing is started: otherwise a program of the same name on PATH would be called in place of a
+ * shim. */
 #define _GNU_SOURCE
 
 #include "launch.h"

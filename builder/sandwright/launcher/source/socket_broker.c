@@ -1,7 +1,8 @@
-/* Under landlock: the supervisor makes the sandbox's sockets itself, hands each in (SECCOMP_IOCTL_NOTIF_ADDFD), and keeps a
- * descriptor of it until it is connected or listens. So it binds and connects what it made, by what it copied of the address,
- * and needs to take no descriptor out of a process, which container engines refuse (pidfd_getfd(2)). It has the rules of
- * the command's for files, so that a name can be made where the command may make one and nowhere else. */
+/* Under landlock: the supervisor makes the sandbox's sockets itself, hands each in
+ * (SECCOMP_IOCTL_NOTIF_ADDFD), and keeps a descriptor of it until it is connected or listens. So it binds
+ * and connects sockets that it made, to copies of the addresses, and never has to take a descriptor out of
+ * a process, which container engines refuse (pidfd_getfd(2)). It is under the command's rules for files,
+ * so that it can create a socket's name only where the command may. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <linux/netlink.h>
@@ -35,7 +36,7 @@ static struct kept *find(uint64_t inode)
     return NULL;
 }
 
-/* The oldest gives way: one that was never used, in all likelihood. */
+/* The oldest entry is dropped: most likely its socket was never used. */
 static void retain(int file, uint64_t inode)
 {
     pthread_mutex_lock(&lock);

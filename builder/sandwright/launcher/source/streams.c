@@ -5,9 +5,9 @@
  * Pipes of the caller and connected Unix sockets are passed as they are, and so is /dev/null, but by root a pipe is in its place:
  * gVisor gives it to the user of the command.
  *
- * One process of ours copies. It waits on a socket, whose end says that the launcher is gone: then it goes on with what
- * is written until the pipes are closed everywhere. A word on it means that the command has ended: then what is in the pipes
- * is all, as a process that was left behind may write for ever.
+ * One process of ours copies. It waits on a socket, whose end says that the launcher is gone: then it goes on
+ * with what is written until the pipes are closed everywhere. A message on it means that the command has
+ * ended: then only the content of the pipes is copied, because a leftover process may write for ever.
  */
 #define _GNU_SOURCE
 #include <poll.h>

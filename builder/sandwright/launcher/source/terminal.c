@@ -27,7 +27,8 @@ static bool in_front(void)
     return front == group || (front < 0 && errno == ENOTTY);
 }
 
-/* What a shell has set for its own line isn't for the command. The master's settings are the slave's. */
+/* A shell's settings for its own line editor aren't for the command. The master's settings are the
+ * slave's. */
 static bool settle(void)
 {
     struct termios plain;
@@ -63,7 +64,8 @@ void terminal_resize(void)
         ioctl(master, TIOCSWINSZ, &size);
 }
 
-/* What is set now is what it will be again, but for what is left of us or of a program that wants each key. */
+/* Saves the settings, to restore them later, except for those that we, or a program in raw mode, left
+ * behind. */
 static void pass_keys(void)
 {
     struct termios all;
@@ -112,8 +114,9 @@ void terminal_restore(void)
     raw = false;
 }
 
-/* As the suspend key does where keys are signals: to all of the launcher's group, if it was that key. What stops by itself
- * stops no more than the launcher. Nothing stops that nobody would continue (SIGTSTP in an orphaned group: setpgid(2)). */
+/* As the suspend key does where keys are signals: to all of the launcher's group, if it was that key. A
+ * command that stops by itself stops only the launcher. In an orphaned process group, where nobody would
+ * continue it, nothing stops (SIGTSTP: setpgid(2)). */
 void terminal_stop(int socket, bool (*has_ended)(int socket))
 {
     sigset_t stop, go_on;
@@ -195,7 +198,8 @@ static bool show(void)
     return copies = copies && write_all(1, block, (size_t)got);
 }
 
-/* The kernel makes none where the terminal controls no session; it does all else that belongs to these keys. */
+/* The kernel sends no signal if the terminal controls no session; it does everything else that belongs to
+ * these keys. */
 int terminal_signal(void)
 {
     static const struct {

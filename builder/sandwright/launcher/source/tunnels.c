@@ -1,9 +1,10 @@
 /* Connections over the line (tunnels.h).
  *
- * A connection has a number, which the end that begins it chooses: twice its place, and one more from the kernel's end. Each end
- * says CARRIED_CLOSE once, and then nothing more of it; the number is free when both have. Of a direction no more than
- * TUNNEL_AHEAD bytes are on the way that weren't taken, so each end knows how much it may have to hold. What is said waits
- * until the line has room: nothing that the other end does makes more of it. */
+ * A connection has a number, which the end that begins it chooses: twice its place, and one more from the
+ * kernel's end. Each end says CARRIED_CLOSE once, and then nothing more of it; the number is free when
+ * both have. Of a direction no more than TUNNEL_AHEAD bytes are on the way that weren't taken, so each end
+ * knows how much it may have to hold. Messages wait until the line has room; the other end cannot increase
+ * their number. */
 #define _GNU_SOURCE
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -37,7 +38,7 @@ static struct tunnel *numbered(struct tunnels *tunnels, int32_t number, int *who
     return &tunnels->all[*whose][number / 2];
 }
 
-/* Who is at the other side of our socket learns of a failure as such. */
+/* The peer of our socket sees a failure as a reset, and not as an end. */
 static void drop(struct tunnel *each, bool failed)
 {
     struct linger now = {.l_onoff = 1};

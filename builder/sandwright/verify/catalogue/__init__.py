@@ -1,4 +1,4 @@
-"""The probes, family by family: those that every policy gets, and those made from what a policy says."""
+"""The probes, family by family: those that every policy gets, and those made from its rules."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ def catalogue(subject: ProofSubject) -> tuple[Probe, ...]:
 
 
 def all_probes(subject: ProofSubject) -> Iterator[Probe]:
-    """The same, whatever the subject's method can hold."""
+    """The same, also those that the subject's method cannot enforce."""
     yield from (probe for family in _FAMILIES for probe in family(subject))
 
 
 def enforceable_part(probe: Probe, method: str) -> Iterator[Probe]:
-    """A probe without what its method can't hold, which becomes one that is skipped, with the reason."""
+    """Split a probe into the part that its method can enforce, and a skipped probe for the rest."""
     expectations = {step.claim: expected(step.claim, method) for step in probe.steps}
     lacking = tuple(step for step in probe.steps if not expectations[step.claim].answers)
     steps = tuple(step for step in probe.steps if expectations[step.claim].answers)

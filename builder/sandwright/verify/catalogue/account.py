@@ -1,4 +1,4 @@
-"""The probes of `user` alone: the separation by a dedicated account, beside mounts and the filter."""
+"""The probes for the method `user` only: separation by a dedicated account."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def probes(subject: ProofSubject) -> Iterator[Probe]:
 
 
 def _both_ways(made: Path, word: str) -> str | None:
-    """The user who started it reads the account's files, and adds to them."""
+    """The user who started the run reads the account's files, and appends to them."""
     try:
         with made.open("r+b") as file:
             content = file.read()

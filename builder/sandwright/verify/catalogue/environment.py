@@ -1,4 +1,4 @@
-"""Variables, secrets, and what a process inherits besides."""
+"""Probes of variables, secrets, and what else a process inherits."""
 
 from __future__ import annotations
 
@@ -51,14 +51,17 @@ def probes(subject: ProofSubject) -> Iterator[Probe]:
 
 
 def _withheld(name: str, value: str, subject: ProofSubject) -> ProbeStep:
-    """That a variable doesn't arrive. One that the policy passes, where none travels, may be the image's."""
+    """A probe that a variable is not passed.
+
+    If variables are never passed, one with this name may be the image's.
+    """
     if subject.image_root and subject.policy.environment.passes(name):
         return ProbeStep(attempt("environment", name), "variable.image", lacks=(value.encode(),))
     return step("variable.none", "environment", name)
 
 
 def _arrival_control(subject: ProofSubject) -> tuple[ProbeStep, ...]:
-    """That variables arrive at all, where any should."""
+    """The control: that variables are passed at all, if any should be."""
     environment = subject.policy.environment
     names = [*subject.canaries.passed, *environment.set]
     arriving = tuple(

@@ -1,4 +1,4 @@
-"""What can be read and written, shown on planted files."""
+"""Probes of reading and writing, on planted files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SHARED = Path("/tmp")  # noqa: S108 - inside, and on the host
 
 
 def probes(subject: ProofSubject) -> Iterator[Probe]:
-    """The probes about planted files, about the root, and about what the sandbox has for itself."""
+    """The probes about planted files, the root, and private directories of the sandbox."""
     yield from _grants(subject)
     yield from _denied_probes(subject)
     yield from _readonly_probes(subject)
@@ -28,17 +28,17 @@ def probes(subject: ProofSubject) -> Iterator[Probe]:
 
 
 def reads_plain(fixture: Fixture) -> ProbeStep:
-    """The control of all that must not be read: a file beside it can be."""
+    """The control for denied reads: a file beside the denied one can be read."""
     return ProbeStep(attempt("read", fixture.read / "plain"), "works", value=fixture.plain.encode())
 
 
 def writes_plain(fixture: Fixture) -> ProbeStep:
-    """The control of all that must not be written: a file beside it can be, without changing it."""
+    """The control for denied writes: a file beside the denied one can be opened for writing, unchanged."""
     return step("works", "write", fixture.write / "plain")
 
 
 def inode_identity(path: Path) -> bytes:
-    """Device and inode as the probe program writes them: what the image has there has others."""
+    """Device and inode as the probe program writes them; a file of the image has other ones."""
     try:
         status = path.lstat()
     except OSError:
@@ -92,7 +92,7 @@ def _grants(subject: ProofSubject) -> Iterator[Probe]:
 
 
 def _home_probes(subject: ProofSubject) -> Iterator[Probe]:
-    """Of a home directory that is the sandbox's own."""
+    """The probes of a private home directory."""
     files = subject.policy.filesystem
     if not subject.linux or files.home == "host":
         return
@@ -220,11 +220,11 @@ def _missing_name_probes(subject: ProofSubject) -> Iterator[Probe]:
 
 
 _NAMES = 4
-"""Protected names that are tried: all are alike."""
+"""How many protected names are attempted; all are treated alike."""
 
 
 def creation_controls(mine: Path) -> tuple[ProbeStep, ...]:
-    """The controls of `creation_attempts`: beside such a name a file can be made and renamed."""
+    """The controls of `creation_attempts`: beside such a name, a file can be created and renamed."""
     return (
         step("works", "create", mine),
         step("works", "rename", mine, f"{mine}-moved"),
@@ -233,7 +233,7 @@ def creation_controls(mine: Path) -> tuple[ProbeStep, ...]:
 
 
 def creation_attempts(path: Path, other: Path) -> Iterator[ProbeStep]:
-    """Every way to make something of a name."""
+    """Every way to create a name."""
     yield step("covered.make", "create", path)
     yield step("covered.make", "mkdir", path)
     yield step("covered.make", "symlink", "plain", path)
@@ -252,7 +252,7 @@ def find_created(names: Sequence[Path], mine: Path) -> str | None:
 
 
 def _all_writes(claim: str, file: Path, directory: Path) -> Iterator[ProbeStep]:
-    """Every way to change a file, and to make one beside it."""
+    """Every way to change a file, and to create one beside it."""
     yield step(claim, "write", file)
     yield step(claim, "truncate", file)
     yield step("readonly.attributes", "chmod", file, 0o600)
@@ -264,7 +264,7 @@ def _all_writes(claim: str, file: Path, directory: Path) -> Iterator[ProbeStep]:
 
 
 def _temporary_probe(subject: ProofSubject) -> Probe:
-    """What the host has in its temporary directory."""
+    """The probe of the host's temporary directory."""
     hidden = subject.fixture.temporary or Path("/tmp")  # noqa: S108
     private = subject.policy.filesystem.tmp == "private" and subject.linux
     claim = "works" if not private and subject.policy.is_path_readable(str(hidden)) else "tmp.hidden"
@@ -278,14 +278,14 @@ def _temporary_probe(subject: ProofSubject) -> Probe:
 
 
 def _not_temporary(subject: ProofSubject) -> str:
-    """Why no temporary file of the host can be looked for."""
+    """Why no temporary file of the host can be attempted."""
     if subject.properties.copies_project:
         return "the planted files are in the project, which is shown"
     return "" if subject.fixture.temporary else "this host's /tmp can't be written"
 
 
 _DEVICES = ("mem", "kmsg", "sda", "vda", "kvm", "loop0")
-"""Devices that some host has."""
+"""Devices that exist on some hosts."""
 
 
 def _system(subject: ProofSubject) -> Iterator[Probe]:

@@ -1,4 +1,4 @@
-"""The policy's resource limits: each is run into, and what lies below it works."""
+"""Probes of resource limits: each limit is exceeded, and usage below it works."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sandwright.verify.subject import ProofSubject, step
 _MEBIBYTE = 1 << 20
 _RLIMIT_CORE = 4
 _HOLD = 1500
-"""Milliseconds for which too much memory is held: the launcher may look only once in a second."""
+"""Milliseconds for which too much memory is held: the launcher may check only once a second."""
 
 
 def probes(subject: ProofSubject) -> Iterator[Probe]:

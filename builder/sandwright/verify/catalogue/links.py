@@ -114,7 +114,7 @@ def _renames(subject: ProofSubject) -> Iterator[Probe]:
 
 
 def _git_links(write: Path) -> Probe:
-    """What Git on the host writes: it would write through a link."""
+    """The probes of files that Git on the host writes, also through links."""
     names = [write / ".git" / name for name in ("COMMIT_EDITMSG", "objects/new", "refs/heads/new")]
     link, folder = write / "linked", write / "linking"
     return _probe(
@@ -133,7 +133,7 @@ def _git_links(write: Path) -> Probe:
 
 
 def _moves(write: Path, name: str) -> tuple[ProbeStep, ...]:
-    """Unrestricted paths can be moved; and so can a file of the probe."""
+    """The controls: unrestricted paths and a file of the probe can be moved."""
     return (
         step("works", "mkdir", write / name),
         step("works", "rename", write / name, write / f"{name}-moved"),

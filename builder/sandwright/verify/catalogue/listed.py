@@ -1,7 +1,7 @@
-"""The paths that the policy itself names: each rule is attempted where it holds.
+"""Probes of the paths that the policy itself names: each rule is attempted at its path.
 
-No user's file is changed, even in a sandbox that enforces nothing: files are opened for
-writing without writing a byte, modes are set to their current value, and new files have our names.
+No file of the user is changed, even in a sandbox that enforces nothing: files are opened for writing without
+writing a byte, modes are set to their current value, and new files have names of ours.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from sandwright.verify.subject import ProofSubject, step
 
 
 def probes(subject: ProofSubject) -> Iterator[Probe]:
-    """One for each rule that names something that exists; those that are denied and don't exist share one."""
+    """One probe for each rule about an existing path; missing denied paths share one."""
     absent = []
     strongest = {
         rule.path: rule for rule in sorted(subject.policy.filesystem.rules, key=lambda rule: rule.strength)
@@ -44,7 +44,7 @@ def probes(subject: ProofSubject) -> Iterator[Probe]:
             continue
         yield from _for_rule(rule, subject)
     blocked = [rule for rule in absent if file_in_the_way(rule.path, subject.policy)]
-    covered, nowhere = _by_cover([rule for rule in absent if rule not in blocked], subject)
+    covered, nowhere = _by_placeholder([rule for rule in absent if rule not in blocked], subject)
     yield from _blocked(blocked, subject)
     for number, (parent, paths) in enumerate(sorted(covered.items())[:_PLACES]):
         yield _covered_probe(Path(parent), paths[:_NAMES], subject, "" if not number else f": {parent}")
@@ -53,16 +53,18 @@ def probes(subject: ProofSubject) -> Iterator[Probe]:
 
 
 _TRIED = 3
-"""The number of probed entries of a denied directory."""
+"""How many entries of a denied directory are attempted."""
 
 _PLACES, _NAMES = 4, 4
-"""Directories, and names in each, that are tried: all are alike."""
+"""How many directories, and names in each, are attempted; all are treated alike."""
 
 
-def _by_cover(rules: list[PathRule], subject: ProofSubject) -> tuple[dict[str, list[Path]], list[PathRule]]:
-    """Of rules for missing paths, the names that a program could create in the project, and the rest.
+def _by_placeholder(
+    rules: list[PathRule], subject: ProofSubject
+) -> tuple[dict[str, list[Path]], list[PathRule]]:
+    """Divide rules for missing paths into names that a program could create in the project, and the rest.
 
-    While a sandbox runs, something empty lies in the place of such a name (render/placeholders.py).
+    While a sandbox runs, such a name has a placeholder (render/placeholders.py).
     """
     policy = subject.policy
     covered: dict[str, list[Path]] = {}
@@ -80,7 +82,7 @@ def _by_cover(rules: list[PathRule], subject: ProofSubject) -> tuple[dict[str, l
 
 
 def _blocked(rules: Sequence[PathRule], subject: ProofSubject) -> Iterator[Probe]:
-    """Files where a restricted name needs a directory: the fixture has one that is attempted to be moved."""
+    """Files in the place of a directory that a restricted name needs. Probes try to move the fixture's."""
     support = subject.declaration.of("filesystem.readonly")
     for path in dict.fromkeys(file_in_the_way(rule.path, subject.policy) for rule in rules):
         if not os.access(path, os.W_OK) or not subject.policy.filesystem.tree.changes_host(path):
@@ -112,7 +114,7 @@ def _is_planted(rule: PathRule, subject: ProofSubject) -> bool:
 
 def _for_rule(rule: PathRule, subject: ProofSubject) -> Iterator[Probe]:
     there = _visible(rule.path, subject)
-    if reason := _unheld(rule, subject):
+    if reason := _unenforceable_reason(rule, subject):
         about = f"{rule} holds inside what may be written ({rule.source})"
         skip = f"{subject.method} can't: {reason}"
         yield Probe(f"files/{rule.kind}: {rule.path}", Family.FILES, about, (), skip=skip)
@@ -129,8 +131,8 @@ def _for_rule(rule: PathRule, subject: ProofSubject) -> Iterator[Probe]:
         yield _probe(rule, "can be read and not written", steps, control, never)
 
 
-def _unheld(rule: PathRule, subject: ProofSubject) -> str:
-    """Why the method can't hold a rule inside of what may be written; empty where it can, or needn't."""
+def _unenforceable_reason(rule: PathRule, subject: ProofSubject) -> str:
+    """Why the method can't enforce a rule inside a writable path; empty if it can, or if it need not."""
     feature = {"deny": "filesystem.deny-inside", "readonly": "filesystem.readonly"}.get(rule.kind, "")
     support = subject.declaration.of(feature)
     parent = rule.path.rpartition("/")[0] or "/"
@@ -139,7 +141,7 @@ def _unheld(rule: PathRule, subject: ProofSubject) -> str:
 
 
 def _visible(path: str, subject: ProofSubject) -> bool:
-    """Whether what the host has at or above a path is shown inside at all, whatever a rule says of it."""
+    """Whether the host's files at or above a path are visible inside at all, whatever the rules say."""
     if not subject.image_root:
         return True
     listed = {
@@ -153,10 +155,7 @@ def _visible(path: str, subject: ProofSubject) -> bool:
 
 
 def _only_for_host(rule: PathRule, subject: ProofSubject) -> bool:
-    """Whether a preset that grants the whole host reopens something denied of it.
-
-    Not where there is no host.
-    """
+    """Whether a rule is a preset's grant in a policy that grants the whole host: images need not show it."""
     preset = rule.kind == "read" and rule.source.layer.startswith("preset ")
     return preset and subject.policy.filesystem.reads_all
 
@@ -202,7 +201,7 @@ def _hidden_steps(rule: PathRule, subject: ProofSubject, *, masked: bool) -> Ite
 
 
 def _of_image(rule: PathRule, inside: Sequence[Path], subject: ProofSubject) -> Iterator[ProbeStep]:
-    """The denied paths with an image's root: in the image too, or only on the host, by a preset."""
+    """The denied paths under an image's root: those in the image, and those only on the host, by a preset."""
     path = Path(rule.path)
     if not subject.policy.denies_image(rule.path):
         claim = "image.own" if _in_image(rule.path) else "foreign"
@@ -216,14 +215,14 @@ def _of_image(rule: PathRule, inside: Sequence[Path], subject: ProofSubject) -> 
 
 
 def _is_private(path: Path, subject: ProofSubject) -> bool:
-    """Whether a path lies in a directory of the sandbox's own, such as its temporary one."""
+    """Whether a path is in a private directory of the sandbox, such as its /tmp."""
     return any(rule.private for rule in subject.policy.filesystem.tree.deciding(str(path))[:1])
 
 
 def _denied_entries(directory: Path, opened: Sequence[str]) -> Iterator[Path]:
     """The entries of a denied directory, or parents of reopened paths in it, which exist inside.
 
-    Some have nothing, which then says nothing, and that is all that can be asked.
+    An empty directory proves nothing, but no more can be attempted.
     """
     try:
         names = sorted(os.listdir(directory))  # noqa: PTH208 - names
@@ -249,7 +248,7 @@ def _readable(rule: PathRule) -> Iterator[ProbeStep]:
 
 
 def _unwritable(rule: PathRule, subject: ProofSubject) -> Iterator[ProbeStep]:
-    """Attempts that succeed for this user without a sandbox: others would prove nothing about the sandbox."""
+    """Writes that succeed for this user without a sandbox; others would prove nothing about the sandbox."""
     path = Path(rule.path)
     with contextlib.suppress(OSError):  # a simulated Mac's path need not be there
         status = path.lstat()
@@ -272,7 +271,7 @@ def _writable_probe(rule: PathRule, subject: ProofSubject) -> Probe:
 
 
 def _absent_probe(rules: list[PathRule], subject: ProofSubject) -> Probe:
-    """Denied paths that don't exist on this machine: nothing can be created there either."""
+    """A probe that nothing can be created at denied paths that don't exist on this machine."""
     tree = subject.policy.filesystem.tree
     steps: list[ProbeStep] = []
     places: dict[str, None] = {}
@@ -309,6 +308,6 @@ def _in_image(path: str) -> bool:
 
 
 def _existing_parent(path: str, subject: ProofSubject) -> str:
-    """The directory in which the first missing one on the way would be made."""
+    """The nearest existing directory above a path."""
     facts = subject.policy.facts
     return next(each for each in ancestors(path) if each == "/" or facts.kind(each) is not None)

@@ -1,4 +1,4 @@
-"""Networks and sockets: what of the host can be reached, with the host's own listeners as canaries."""
+"""Probes of networks and sockets, with listeners on the host as canaries."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sandwright.verify.probe import Family, Probe, ProbeStep
 from sandwright.verify.subject import ProofSubject, step
 
 _METADATA = "169.254.169.254"
-"""Where clouds tell a machine its secrets."""
+"""The address of clouds' metadata services, which give a machine its secrets."""
 
 
 def probes(subject: ProofSubject) -> Iterator[Probe]:
@@ -96,7 +96,7 @@ def _isolated_probes(subject: ProofSubject) -> Iterator[Probe]:
 
 
 def _remote_probe(remote: RemoteCanary | str, claim: str, control: tuple[ProbeStep, ...]) -> Probe:
-    """A witness beside the sandbox: it hears the first who comes, and that must be who comes for control."""
+    """The probe with a canary beside the sandbox: it hears the first client, which must be the control."""
     word = uuid.uuid4().hex
     found = ("192.0.2.1", 9) if isinstance(remote, str) else (remote.address, remote.port)
     return Probe(
@@ -123,7 +123,10 @@ def _silent_there(remote: RemoteCanary, word: str) -> str | None:
 
 
 def _proxy_probe(subject: ProofSubject) -> Probe:
-    """The one way out answers, and refuses a host on no list; whom it lets through needs an Internet."""
+    """The probe that the proxy answers, and refuses an unlisted host.
+
+    An allowed host would need the Internet.
+    """
     if _beside_proxy(subject):
         environment = proxy_environment(subject.policy.environment.set, host=PROXY)
     else:
@@ -139,7 +142,7 @@ def _proxy_probe(subject: ProofSubject) -> Probe:
 
 
 def _beside_proxy(subject: ProofSubject) -> bool:
-    """Whether the sandbox is in an engine's network with only the proxy."""
+    """Whether the sandbox is in an engine's network together with only the proxy."""
     return bool(subject.engine) and subject.policy.network.mode == "proxy"
 
 
@@ -148,7 +151,7 @@ def _interface_lines() -> Iterator[bytes]:
 
 
 def _check_silence(subject: ProofSubject, word: str) -> str | None:
-    """Whether the canary listeners heard nothing of a word, and would have: each hears the host."""
+    """Check that the canaries did not hear a word from inside, and that each hears the host."""
     listeners, control_word = subject.listeners, uuid.uuid4().hex
     with socket.create_connection(("127.0.0.1", listeners.loopback), timeout=5) as end:
         end.sendall(control_word.encode())
@@ -208,7 +211,7 @@ def _localhost_probes(subject: ProofSubject) -> Iterator[Probe]:
 
 
 def _socket_probe(subject: ProofSubject, *, host: bool) -> Probe:
-    """Sockets of the sandbox's own; `host`: there are none."""
+    """The probe of Unix sockets that programs make inside; `host`: they can make none."""
     none = "unix.host" if subject.policy.network.own_sockets else "unix.none"
     made, shared, nameless = (none,) * 3 if host else ("unix.own", "unix.own.temporary", "unix.own.abstract")
     temporary, name = subject.policy.filesystem.tmp_path, uuid.uuid4().hex

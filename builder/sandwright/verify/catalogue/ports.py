@@ -1,4 +1,4 @@
-"""Ports between the host's loopback and the sandbox's: a server on one side, a client on the other."""
+"""Probes of ports between the loopback interfaces of host and sandbox, in both directions."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from sandwright.verify.probe import Family, Probe, ProbeStep
 from sandwright.verify.subject import ProofSubject, step
 
 _PATIENCE, _SILENCE = 8000, 1500
-"""Milliseconds in which an allowed client must connect, and in which a denied one must not."""
+"""Milliseconds in which an allowed client must connect, and a denied one must not."""
 
 
 def probes(subject: ProofSubject) -> Iterator[Probe]:
-    """The ports that the policy lists, and beside them one that it doesn't."""
+    """The probes of listed ports, and of one that is not listed."""
     network = subject.policy.network
     if network.mode == "host" or not subject.linux:
         return

@@ -1,4 +1,4 @@
-"""Who one is inside, what one may become (set-user-ID, capabilities, namespaces), and whom one can touch."""
+"""Probes of identity, privileges (set-user-ID, capabilities, namespaces), and access to other processes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sandwright.verify.probe import Family, Probe, ProbeStep
 from sandwright.verify.subject import ProofSubject, step
 
 NAMESPACES = ("mnt", "pid", "ipc", "uts")
-"""Namespaces that every method for Linux makes; the network's is the policy's to say."""
+"""Namespaces that every method for Linux makes; the network namespace depends on the policy."""
 
 _MS_BIND, _MS_REMOUNT = 0x1000, 0x20
 _CLONE = {"NEWUSER": 0x10000000, "NEWNS": 0x00020000, "NEWPID": 0x20000000, "NEWNET": 0x40000000}
@@ -34,10 +34,7 @@ def probes(subject: ProofSubject) -> Iterator[Probe]:
 
 
 def alive() -> ProbeStep:
-    """The control of what must be refused whatever it is asked of.
-
-    The same program can do harmless things.
-    """
+    """The control of attempts that are always refused: the program can do harmless things."""
     return ProbeStep(attempt("echo", "alive"), "works", value=b"alive")
 
 
@@ -65,7 +62,7 @@ def _kernel_probes(subject: ProofSubject) -> Iterator[Probe]:
 
 
 def _root_probes(subject: ProofSubject) -> Iterator[Probe]:
-    """What root's run gives: gVisor's own kernel tells nothing of it."""
+    """The probes of a run by root, which gVisor's kernel does not show."""
     if subject.policy.facts.uid != 0:
         return
     if subject.properties.own_user_namespace:
@@ -180,7 +177,10 @@ def _namespace_probes() -> Iterator[Probe]:
 
 
 def _foreign_process_probes(outside: int, *, traces: bool) -> Iterator[Probe]:
-    """`outside` is a process of the host. Test suites that trace are what a policy with `traces` is for."""
+    """Probes of other processes; `outside` is one of the host.
+
+    A policy with `traces` allows tracing, for test suites.
+    """
     yield _probe(
         "outside",
         "no process of the host is visible",
@@ -245,7 +245,7 @@ _HIDDEN_BY_SOME = (
 
 
 def _interface_probes(subject: ProofSubject) -> Iterator[Probe]:
-    """Each network has a loopback, and some drivers give it a device of theirs."""
+    """The probe of network interfaces: each namespace has a loopback, and some drivers add a device."""
     of_all = {"lo", "sit0", "tunl0", "gre0", "gretap0", "erspan0", "ip6tnl0", "ip6gre0", "ip_vti0"}
     found = sorted(each.name for each in Path("/sys/class/net").glob("*") if each.name not in of_all)
     real = (os.path.realpath(f"/sys/class/net/{name}") for name in found)
@@ -285,13 +285,13 @@ def _hidden_path_probes(subject: ProofSubject) -> Iterator[Probe]:
 
 
 def _kernel_order_step(path: str) -> ProbeStep:
-    """What this kernel doesn't have is not there inside either."""
+    """The step for a file that this kernel may not have; if so, it does not exist inside either."""
     if not Path(path).exists():
         return step("kernel.no-order", "write", path, "h")  # sysrq's help, should it be taken
     return step("kernel.write" if os.access(path, os.W_OK) else "kernel.rights", "write", path)
 
 
 def _release_agent() -> str:
-    """That of a hierarchy of cgroups of version 1, with which containers were left (CVE-2022-0492)."""
+    """The step for the release_agent of cgroup version 1, a way out of containers (CVE-2022-0492)."""
     found = sorted(Path("/sys/fs/cgroup").glob("*/release_agent"))
     return str(found[0]) if found else "/sys/fs/cgroup/release_agent"

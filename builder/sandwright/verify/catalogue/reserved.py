@@ -1,4 +1,4 @@
-"""sandwright's own state and installation: no sandbox changes them, whatever a policy grants."""
+"""Probes of sandwright's own state and installation: no sandbox changes them, whatever a policy grants."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sandwright.verify.subject import ProofSubject, step
 
 
 def probes(subject: ProofSubject) -> Iterator[Probe]:
-    """Three, where `prove` has planted what they try."""
+    """Three probes, if `prove` has planted their files."""
     reserved = subject.reserved
     if reserved is None:
         return

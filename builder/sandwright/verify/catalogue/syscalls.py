@@ -1,4 +1,4 @@
-"""What the seccomp filter refuses, whatever rights one has.
+"""Probes of calls that the seccomp filter refuses, independent of privileges.
 
 Each call is made with arguments for which the kernel itself would return another error, which tells a
 filter's EPERM from the kernel's. Numbers and expected errors are constants here, not read from a profile.
@@ -19,7 +19,7 @@ from sandwright.verify.subject import ProofSubject, step
 
 @dataclass(frozen=True)
 class _Call:
-    """A system call. `arguments` are such that the kernel answers `kernel`, or for 0 lets it be done."""
+    """A system call. With `arguments` the kernel returns `kernel`; 0 means that the call succeeds."""
 
     name: str
     amd64: int
@@ -31,7 +31,7 @@ class _Call:
 
 
 _BAD = 0x10000000
-"""A size that no structure has."""
+"""A size that is invalid for every structure."""
 
 _CALLS = (
     _Call("bpf", 321, 280, (0, 0, _BAD), "E2BIG", "it loads programs into the kernel"),
@@ -69,7 +69,7 @@ _CALLS = (
     _Call("quotactl", 179, 60, (-1, 0, 0, 0), "EINVAL", "it changes the quotas of file systems"),
     _Call("fanotify_init", 300, 262, (_BAD, 0), "EINVAL", "it observes files of other processes"),
 )
-"""Kernel's answers are those of Linux 5.10 to 6.18, without rights where they matter."""
+"""The kernel's errors are those of Linux 5.10 to 6.18, without privileges where those matter."""
 
 _CLONE3, _OPENAT2 = (435, 435), (437, 437)
 _MODE, _SET_ID, _CREATES, _UNNAMED = 0o755, 0o4755, 0o102, 0o20240002
@@ -104,7 +104,7 @@ _FAMILIES: Mapping[str, tuple[int, int, int]] = {
 
 
 def probes(subject: ProofSubject) -> Iterator[Probe]:
-    """The probes of this family: none where a filter is Linux' and the sandbox is not."""
+    """The probes of this family; none if the sandbox is not on Linux."""
     if not subject.linux or subject.policy.process.sandbox_root:
         return
     if subject.policy.process.seccomp not in SECCOMP_PROFILES:
@@ -123,7 +123,7 @@ def probes(subject: ProofSubject) -> Iterator[Probe]:
 
 
 def _is_granted_by_profile(name: str, subject: ProofSubject) -> bool:
-    """What the profile `build` grants more than the others, for test suites that trace."""
+    """Whether the profile `build` grants the call to test suites that trace."""
     return subject.policy.process.seccomp == "build" and name in ("ptrace", "process_vm_readv")
 
 

@@ -1,1 +1,1 @@
-"""Proves anybody's sandbox command: our probes, controls and reports, by what it promises."""
+"""Proves the sandbox command of somebody else, with our probes, controls and reports, by its promises."""

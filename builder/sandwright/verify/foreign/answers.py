@@ -1,7 +1,7 @@
-"""The required result of each attempt in a foreign sandbox. We don't choose how it denies.
+"""The required result of each attempt in a foreign sandbox.
 
-A denial counts whichever error says it, as long as it is one by which a sandbox denies. That the error is not
-this host's own is seen by making the same attempts outside (`sandwright.verify.foreign.host_control`).
+A foreign sandbox may deny with any error that a sandbox would use. The same attempts outside show that the
+error does not come from the host itself (`sandwright.verify.foreign.host_control`).
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ _ANSWERS: Mapping[str, str] = {
     "unix.host": _SOCKET,
     "unix.abstract": _SOCKET,
 }
-"""By claim; of the others the answers are those of our own methods."""
+"""The answers by claim; other claims have the answers of our own methods."""
 
 
 def expected_answer(claim: str, name: str) -> Expected:  # noqa: ARG001 - as `expected` is called

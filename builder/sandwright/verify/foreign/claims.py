@@ -1,8 +1,8 @@
-"""What a sandbox command promises: the policy it was given, in our terms, and what it does not claim.
+"""The promises of a sandbox command: its policy, in our terms, and the features that it does not claim.
 
-A file of promises holds data only. Where `{read}`, `{write}` and the other names of `PLACES` stand in a
-command or in a file of settings, this run's paths are put; `{for: denied, words: [--tmpfs, "{path}"]}` in a
-list is repeated for each path of a kind.
+A file of promises contains only data. In a command or a file of settings, `{read}`, `{write}` and the other
+names of `PLACES` are replaced by this run's paths; `{for: denied, words: [--tmpfs, "{path}"]}` in a list is
+repeated for each path of a kind.
 """
 
 import re
@@ -23,7 +23,7 @@ from sandwright.policy.names import FEATURES
 from sandwright.reading import read_named
 
 SHIPPED = Path(__file__).with_name("shipped")
-"""A file of promises for each subject that ships, by its name."""
+"""The files of promises that ship, by the subject's name."""
 
 GENERIC = "generic"
 """The default promises of a command."""
@@ -77,25 +77,25 @@ class Promises:
 
     schema_version: Literal[1] = field(metadata={"key": "schema"})
     name: Annotated[str, ValueCheck(_check_subject_name)]
-    """What reports call it."""
+    """Its name in reports."""
 
     about: str
-    """What it is, in a line."""
+    """A description in one line."""
 
     version: tuple[str, ...] = ()
     """The command that says its version."""
 
     command: tuple[Any, ...] = ()
-    """The words before the command that is to run in it; `--subject` goes before it."""
+    """The words before the command that is to run in it; `--subject` overrides them."""
 
     files: Annotated[dict[str, Any], ValueCheck(_check_file_names)] = field(default_factory=dict)
-    """Files of settings, by name: text as it is, anything else as JSON. They lie in `{files}`."""
+    """Files of settings, by name: text as it is, anything else as JSON. They are in `{files}`."""
 
     at: str = ""
     """The directory to plant in, for commands whose settings name fixed paths. It must not exist."""
 
     cwd: str = ""
-    """Where the command starts; absent: where sandwright was started."""
+    """The directory in which the command starts; absent: the current one."""
 
     root: Literal["host", "image"] = "host"
     """The owner of the files at its root."""
@@ -107,7 +107,7 @@ class Promises:
     """Its settings, in the form of sandbox.yaml; the run's planted files are granted in addition."""
 
     not_promised: Annotated[dict[str, str], ValueCheck(_reasons)] = field(default_factory=dict)
-    """Features of policies, or names of probes in which `*` stands for anything, with the reason."""
+    """Features that it does not promise, or patterns of probes' names (`*`), with the reason."""
 
 
 def read_promises(named: str) -> Promises:
@@ -147,7 +147,7 @@ def expand_template(template: object, places: Mapping[str, str], groups: Mapping
 def _expand_item(
     item: object, places: Mapping[str, str], groups: Mapping[str, Sequence[str]]
 ) -> Iterator[Any]:
-    """What an item of a list stands for: itself, or a group of words for each path of a kind."""
+    """Expand an item of a list: itself, or a group of words for each path of a kind."""
     if not isinstance(item, Mapping) or "for" not in item:
         yield expand_template(item, places, groups)
         return

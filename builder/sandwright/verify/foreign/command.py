@@ -1,4 +1,4 @@
-"""What `sandwright verify --subject` does, without a terminal."""
+"""The work of `sandwright verify --subject`, without a terminal."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from sandwright.verify.report import PolicyReport
 
 
 def verify_subject(command: str, promises: str = "") -> PolicyReport:
-    """Prove a command, in words as a shell writes them, by a file of promises or the name of one that ships.
+    """Prove a command, a string of shell words, by a file of promises or the name of one that ships.
 
-    Absent promises are those of any sandbox, an absent command is the promises'. Raise UsageError for either
-    that is not there.
+    The default promises are those of any sandbox, the default command is that of the promises. Raise
+    UsageError if either does not exist.
     """
     try:
         words = shlex.split(command)

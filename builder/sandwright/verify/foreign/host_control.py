@@ -1,6 +1,6 @@
 """The control of all denials: the same attempts on this host without the sandbox.
 
-What this host denies to this user anyway says nothing of a sandbox that seems to deny it too.
+If this host denies an attempt anyway, a denial in a sandbox proves nothing.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from sandwright.verify.prove import answers_of
 from sandwright.verify.verdict import Verdict
 
 _OF_THE_HOST = {"mount": "mnt", "umount": "mnt", "pivot": "mnt", "sethostname": "uts"}
-"""Attempts that would change this host if root made them without that separate namespace."""
+"""Attempts that would change this host if root made them without the named separate namespace."""
 
 
 def changed_namespaces(probe: Probe) -> set[str]:
-    """The kinds of namespaces that root must have left before it attempts a probe; for others none."""
+    """The kinds of namespaces of the host that root must have left before it attempts a probe."""
     if os.geteuid() != 0:
         return set()
     tried = (step.attempt.operation for step in probe.asked)
@@ -40,7 +40,7 @@ def changed_namespaces(probe: Probe) -> set[str]:
 def control_outcomes(
     subject: ForeignSubject, resolve: Callable[[Fixture], ResolvedPolicy], environment: Mapping[str, str]
 ) -> Mapping[str, ProbeOutcome]:
-    """What comes of each probe without the sandbox, by its name, on files that are planted anew."""
+    """The outcome of each probe without the sandbox, by name, on newly planted files."""
     with contextlib.ExitStack() as stack:
         fixture = stack.enter_context(plant_fixture(subject.fixture.root.parent))
         listeners = stack.enter_context(canary_listeners(fixture.read, fixture.write, fixture.word))
@@ -72,7 +72,7 @@ def control_outcomes(
 def without_hosts_own(
     outcomes: Sequence[ProbeOutcome], probes: Sequence[Probe], control: Mapping[str, ProbeOutcome]
 ) -> Iterator[ProbeOutcome]:
-    """The outcomes; a denial that this host makes without the sandbox too is none of the sandbox's."""
+    """The outcomes without denials that this host makes even without the sandbox."""
     denials = {probe.name for probe in probes if _is_denial(probe)}
     for outcome in outcomes:
         alone = control.get(outcome.probe)

@@ -32,10 +32,10 @@ from sandwright.verify.verdict import Verdict
 
 
 def prove_subject(promises: Promises, words: Sequence[str]) -> PolicyReport:
-    """Prove a command by its promises. `words` are those of `--subject`; none are those of the promises.
+    """Prove a command by its promises.
 
-    Raise UsageError for a command that is none, ToolMissing for one that is not here, and what loading a
-    policy raises.
+    `words` are those of `--subject`; without any, the promises' command is used. Raise UsageError for an
+    invalid command, ToolMissing for a missing one, and the errors of loading a policy.
     """
     began, started = time.monotonic(), datetime.now(UTC)
     command = words or promises.command
@@ -85,11 +85,11 @@ def _prove_stage(promises: Promises, command: Sequence[object]) -> Iterator[Prob
 
 
 _MOST_AGAIN = 15
-"""Red probes that are attempted again: where there are more, it is no accident."""
+"""How many failed probes are attempted again: more are no accident."""
 
 
 def _runs(promises: Promises, command: Sequence[object]) -> list[ProbeOutcome]:
-    """The verdicts on runs as a whole; those that are red are taken from a second time."""
+    """The verdicts on runs as a whole; for failed ones, those of a second attempt."""
     found: dict[str, ProbeOutcome] = {}
     for _ in range(2):
         with stage(promises, command) as (subject, sandbox):
@@ -134,9 +134,10 @@ def _catalogue_probes(subject: ForeignSubject, sandbox: SubjectSandbox) -> Itera
 
 
 def _runnable_control(step: ProbeStep) -> ProbeStep:
-    """A control. A sandbox that refuses all sockets, also a server inside, gets one without sockets.
+    """The control of a probe.
 
-    That the attempt itself would work is seen outside.
+    A sandbox that refuses all sockets, even a server inside, gets a control without sockets. The attempt
+    outside shows that it would work.
     """
     if step.attempt.operation not in ("loopback", "pair"):
         return step
@@ -147,7 +148,10 @@ _KEPT_OFF = "it is in this host's own namespaces, and root's attempt would chang
 
 
 def _harmless(probes: Sequence[Probe], sandbox: SubjectSandbox) -> Iterator[Probe]:
-    """The probes; root's that would change this host are skipped where its namespaces are not left."""
+    """The probes.
+
+    Those that would change this host as root are skipped if the sandbox keeps the host's namespaces.
+    """
     kinds = ("mnt", "uts")
     attempts = [attempt("readlink", f"/proc/self/ns/{kind}") for kind in kinds]
     inside = sandbox.attempt(attempts).answers
@@ -162,7 +166,7 @@ def _harmless(probes: Sequence[Probe], sandbox: SubjectSandbox) -> Iterator[Prob
 
 
 def _read_version(promises: Promises) -> str:
-    """What it says of its version. Raise ToolMissing where it is not here."""
+    """The version that it prints. Raise ToolMissing if it is not installed."""
     if not promises.version:
         return ""
     try:
@@ -184,7 +188,7 @@ def _command_line(command: Sequence[object]) -> str:
 
 
 def _report_notes(promises: Promises, version: str, command: Sequence[object]) -> Iterator[str]:
-    """What a reader must know besides."""
+    """Notes for the reader of the report."""
     name = promises.name
     yield f"{name}: {promises.about}"
     if version:

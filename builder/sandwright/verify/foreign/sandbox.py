@@ -18,13 +18,13 @@ from sandwright.signalling import kill
 from sandwright.verify.sandbox import LIMIT, RenderedSandbox, inherited_descriptors
 
 MOST = 32 << 20
-"""Bytes of output that are read; a probe's answers are a hundredth of that."""
+"""The most bytes of output that are read; a probe's answers are a hundredth of that."""
 
 _STEP, _LINGER = 0.5, 5.0
-"""Seconds between two looks, and in which what a command that has ended left behind may still write."""
+"""Seconds between two polls, and for which leftover children of an ended command may still write."""
 
 MARK = "SANDWRIGHT_SUBJECT"
-"""The variable by which what a command started is found: it holds this run's word."""
+"""The variable that marks processes of the command: it contains this run's word."""
 
 
 @dataclass(frozen=True)
@@ -66,9 +66,9 @@ class SubjectSandbox(RenderedSandbox):
             self.end_all()
 
     def end_all(self) -> None:
-        """End its leftovers: processes that hold this run's word, or name a planted file.
+        """End its leftover processes: those that contain this run's word, or name a planted file.
 
-        One may start another while they are listed, and the kernel takes a moment to end one.
+        This is repeated, because one may start another meanwhile, and the kernel takes a moment to end one.
         """
         until = time.monotonic() + _LINGER
         while (remaining := list(self.processes())) and time.monotonic() < until:
@@ -77,7 +77,7 @@ class SubjectSandbox(RenderedSandbox):
             time.sleep(0.01)
 
     def processes(self) -> Iterator[int]:
-        """What of it runs."""
+        """Its running processes."""
         for directory in Path("/proc").glob("[0-9]*"):
             pid = int(directory.name)
             if pid != os.getpid() and self._belongs_to_run(pid):
@@ -106,7 +106,7 @@ class _Exchange:
     err: bytearray = field(default_factory=bytearray)
 
     def until(self, end: float) -> bool:
-        """Go on until a time of the monotonic clock; whether the command ended by itself."""
+        """Continue until a time of the monotonic clock; give whether the command ended by itself."""
         quiet = time.monotonic()
         with selectors.DefaultSelector() as waiting:
             waiting.register(self.stdout, selectors.EVENT_READ, self.out)
@@ -126,7 +126,7 @@ class _Exchange:
         return closed and process.ended_within(self.poll, end - time.monotonic())
 
     def _transfer(self, descriptor: int, into: bytearray | None) -> bool:
-        """Read or write what there is; whether that was the end."""
+        """Read and write available data; give whether that was the end."""
         if into is not None:
             data = os.read(descriptor, 1 << 16)
             into += data

@@ -1,4 +1,4 @@
-"""What one start of a foreign sandbox needs: planted files, listeners, and the command with their paths."""
+"""Prepares one start of a foreign sandbox: planted files, listeners, and the command with their paths."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from sandwright.verify.sandbox import probe_environment
 from sandwright.verify.subject import canaries
 
 _PLAIN = re.compile(r"[A-Za-z0-9._/-]+")
-"""Paths that every tool takes."""
+"""Paths that every tool accepts."""
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""A subject that is a foreign command: it answers the catalogue's questions from its promises."""
+"""The subject for a foreign command: its properties come from its promises."""
 
 from __future__ import annotations
 
@@ -34,26 +34,26 @@ class ForeignSubject(ProofSubject):
 
     @property
     def declaration(self) -> Declaration:
-        """All that is not left out by name is promised as the policy says it."""
+        """Every feature that is not left out by name counts as promised."""
         return Declaration(self.method, dict.fromkeys(FEATURES, Support("exact")))
 
     @property
     def engine(self) -> str:
-        """None that we could ask about it."""
+        """Empty: there is no engine that could be asked about it."""
         return ""
 
     @property
     def owner(self) -> int:
-        """Who started it."""
+        """The user who started it."""
         return os.geteuid()
 
 
 def without_promise(
     outcomes: Sequence[ProbeOutcome], probes: Sequence[Probe], promises: Promises
 ) -> Iterator[ProbeOutcome]:
-    """The outcomes, those that the subject does not promise told apart.
+    """The outcomes; those that the subject does not promise are marked.
 
-    That it starts is promised by every sandbox.
+    Every sandbox promises that it starts.
     """
     features = {probe.name: frozenset(_probe_features(probe)) for probe in probes}
     for outcome in outcomes:
@@ -62,7 +62,7 @@ def without_promise(
 
 
 def check_names(promises: Promises, names: Sequence[str]) -> None:
-    """Raise UsageError where the promises leave out a probe that there is not."""
+    """Raise UsageError if the promises leave out an unknown probe."""
     for what in promises.not_promised:
         if what not in FEATURES and not fnmatch.filter(names, what):
             raise UsageError(f"{promises.name}: not_promised: no probe of this run is called {what!r}")

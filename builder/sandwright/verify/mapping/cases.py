@@ -1,4 +1,4 @@
-"""The ways in which an image with `config.init` is started, and who must be found inside. Pure."""
+"""The ways in which an image with `config.init` is started, and the expected user inside. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sandwright.errors import BuildError
 from sandwright.rootfs.bundles.identity import AccountFiles, PasswdEntry
 
 CALLER = (4242, 4243)
-"""Numbers of a caller that no image knows."""
+"""IDs of a caller that no image knows."""
 
 HIGH = 100_000
 """Beyond what 16 bits hold, and what most ranges for user namespaces have."""
@@ -20,9 +20,9 @@ NAMED = ("ada", "/home/ada")
 
 @dataclass(frozen=True)
 class ExpectedUser:
-    """Who is found: numbers, the name that they lead to (None: none), the home directory.
+    """The expected user: IDs, the name that they resolve to (None: none), the home directory.
 
-    `group` is the name of the group, `at_home` whether files can be made in the home directory.
+    `group` is the name of the group, `at_home` whether files can be created in the home directory.
     """
 
     uid: int
@@ -35,10 +35,11 @@ class ExpectedUser:
 
 @dataclass(frozen=True)
 class MappingCase:
-    """A start. `user` is whom the engine starts it as, None for root; `requested_ids` is SANDWRIGHT_USER.
+    """A start.
 
-    `read_only`: its root is. `rendered`: account files that know the caller are mounted over the image's.
-    `expected` is who must be found, or what a refusal must say.
+    `user` is the user that the engine starts it as, None for root; `requested_ids` is SANDWRIGHT_USER.
+    `read_only`: its root is. `rendered`: account files with the caller are mounted over the image's.
+    `expected` is the expected user, or the text of a refusal.
     """
 
     name: str
@@ -152,6 +153,6 @@ def _another(entry: PasswdEntry, accounts: AccountFiles) -> PasswdEntry | None:
 
 
 def _taken(entry: PasswdEntry, accounts: AccountFiles) -> tuple[str, int] | None:
-    """dialout's, which is the first group of users on macOS, or another one."""
+    """The ID of dialout, which is also the first group of users on macOS, or of another group."""
     others = [each for each in _parse_groups(accounts) if each[1] not in (0, entry.gid)]
     return next((each for each in others if each[1] == 20), others[0] if others else None)

@@ -1,4 +1,4 @@
-"""Starts an image in every way that there is a case for, and compares who is found with who must be."""
+"""Starts an image in the way of each case, and compares the user inside with the expected one."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ LIMIT = 120.0
 """Seconds for one start."""
 
 REFUSED = 125
-"""How our first process ends when it refuses."""
+"""The exit status of our first process when it refuses."""
 
 
 def prove_mapping(
@@ -59,9 +59,9 @@ def prove_mapping(
 ) -> Iterator[ImageRow]:
     """Start an image of a layout in the ways of all cases, or of those in `only`, under each runtime.
 
-    Gives a row for each runtime, with a finding for each case. Only root can. Root file systems are unpacked
+    Give a row for each runtime, with a finding for each case. This needs root. Root file systems are unpacked
     into `store`. Raise BuildError for an image without `config.init`, UsageError for an unknown runtime,
-    ToolMissing for one that isn't there, HostError for one that starts nothing here and when we are not root.
+    ToolMissing for a missing one, HostError for one that starts nothing here and for callers other than root.
     """
     if os.geteuid() != 0:
         raise HostError("only root can start containers of several users")

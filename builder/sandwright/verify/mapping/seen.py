@@ -1,4 +1,4 @@
-"""What the probe attempts in a mapped image, and what its answers say of the user."""
+"""The attempts of the probe in a mapped image, and the user that its answers show."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ Lookup = Literal["id", "python3"]
 """The image's program that looks names up with the image's own library."""
 
 WORK = "/workspace"
-"""Where a directory of the host lies inside."""
+"""The path of a directory of the host inside."""
 
 NEW = "new"
-"""The file that is made in it."""
+"""The file that is created in it."""
 
 STATUS = 42
 """The exit status of the probe."""
@@ -60,7 +60,7 @@ def probe_command(attempts: Mapping[str, Attempt], *, word: str) -> tuple[str, .
 
 @dataclass(frozen=True)
 class SeenUser:
-    """The user as the answers show it: None for what there is not."""
+    """The user as the answers show it; missing values are None."""
 
     uid: int | None
     gid: int | None

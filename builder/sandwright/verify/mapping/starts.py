@@ -1,4 +1,4 @@
-"""How a case of user mapping is started: the mapped image, as each runtime takes it, and as whom it runs."""
+"""How a case of user mapping is started: the mapped image in each runtime's form, and the user."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ PROVED = ("runc", "runsc", "docker", "podman")
 """The runtimes under which an image is proved."""
 
 _CAPABILITIES = ("CHOWN", "DAC_OVERRIDE", "SETGID", "SETPCAP", "SETUID")
-"""What our first process uses. Engines give it by default."""
+"""The capabilities that our first process uses. Engines give them by default."""
 
 
 @dataclass(frozen=True)
 class MappedImage:
-    """An image with `config.init` that can be started. `accounts` are files that know the caller."""
+    """An image with `config.init` that can be started. `accounts` are account files with the caller."""
 
     startable: StartableImage
     entrypoint: tuple[str, ...]
     accounts: Mapping[str, Path]
 
     def run_as(self, case: MappingCase, work: Path) -> RunAs:
-        """As whom a case runs; `work` is the directory of the host that it sees."""
+        """The user that a case runs as; `work` is the directory of the host that it sees."""
         return RunAs(
             user=case.user or (0, 0),
             entrypoint=self.entrypoint,
@@ -65,7 +65,7 @@ def _write_archive(layout: Path, platform: str, sink: BinaryIO, reference: str) 
 
 
 def _account_files(scratch: Path) -> Mapping[str, Path]:
-    """Files that know the caller, as they are rendered for engines: path inside → file."""
+    """Account files with the caller, as they are rendered for engines: path inside → file."""
     uid, gid = CALLER
     account = Account(NAMED[0], uid, gid, NAMED[1])
     found = {}

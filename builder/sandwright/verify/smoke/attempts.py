@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 STATUS = 42
-"""The exit status the attempts end with; it must come through the runtime."""
+"""The exit status of the attempts, which the runtime must pass on."""
 
 SERVER = "smoke.sandwright.invalid"
 """The name in the server certificate."""
@@ -20,11 +20,11 @@ _FILES = {"authority": "authority.pem", "certificate": "server.pem", "key": "ser
 
 @dataclass(frozen=True)
 class Attempts:
-    """One start's worth of attempts. `programs` are run in the image; `listener` must never be reached.
+    """The attempts of one start. `programs` are run in the image; `listener` must never be reached.
 
-    `program_limit` is in seconds, for each program. `whole`: what hangs on the image alone is attempted, too.
-    `emulated`: this is another machine's code. `first` and `second` make the word by which the start's own
-    output is known: only a program that ran can have put them together.
+    `program_limit` is in seconds, for each program. `whole`: checks that depend only on the image are made,
+    too. `emulated`: this is another machine's code. `first` and `second` make the word by which the start's
+    own output is known: only a program that ran can have put them together.
     """
 
     programs: Sequence[Sequence[str]]
@@ -38,7 +38,7 @@ class Attempts:
 
     @property
     def word(self) -> str:
-        """What every line of the output begins with."""
+        """The word with which every line of the output begins."""
         return self.second + self.first
 
     def argv(self, python: str) -> tuple[str, ...]:
@@ -66,7 +66,7 @@ def _checks_source() -> str:
 
 @functools.cache
 def _read_certificates() -> dict[str, str]:
-    """A server's certificate and key, and the authority that signed it: made for this check alone."""
+    """A server's certificate and key, and the CA that signed it, all made for this check only."""
     return {
         role: (_HERE / "certificates" / name).read_text(encoding="ascii") for role, name in _FILES.items()
     }

@@ -1,7 +1,7 @@
-"""Judges what was seen of a start against what was expected. Pure.
+"""Judges the observations of a start by the expected values. Pure.
 
-Each denial has its control in the same start, and only the specific error counts; what was denied for
-another reason decides nothing. The image is taken to be of good faith: a hostile one can say what it likes.
+Each denial has its control in the same start, and only the specific error counts; a denial for another reason
+decides nothing. The image is trusted to answer correctly: a hostile one can print anything.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MACHINES: Mapping[str, tuple[str, int]] = {"linux/amd64": ("x86_64", 62), "linu
 """Platform → machine of uname, and e_machine of its ELF files."""
 
 _NO_ROUTE = frozenset({"ENETUNREACH", "EHOSTUNREACH"})
-"""What a kernel says that has no route: Linux the first, gVisor's the second (seen in 20221219)."""
+"""The errors of a kernel without a route: Linux gives the first, gVisor the second (seen in 20221219)."""
 _UNKNOWN_AUTHORITY = "refused 20"
 """X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY of OpenSSL's x509_vfy.h."""
 _WRONG_NAME = "refused 62"
@@ -44,7 +44,7 @@ _WRONG_NAME = "refused 62"
 class GuestCheck:
     """A question about every image. `judge` answers it from the outcome of `attempt`.
 
-    `of_image`: the answer hangs on the image alone, and not on what started it.
+    `of_image`: the answer depends only on the image, and not on the runtime.
     """
 
     name: str
@@ -59,8 +59,8 @@ def evaluate(
 ) -> list[ProbeFinding]:
     """One finding for each built-in check and for each program of the image, in order.
 
-    `canary_reached`: a listener on the host, which the sandbox must not reach, was reached by it. Without
-    `whole`, what hangs on the image alone was not attempted.
+    `canary_reached`: the sandbox reached a listener on the host, which it must not. Without `whole`, checks
+    that depend only on the image were not made.
     """
     checks = [check for check in CHECKS if whole or not check.of_image]
     programs = expected.programs if whole else ()

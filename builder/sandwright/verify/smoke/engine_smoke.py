@@ -1,7 +1,7 @@
-"""Starts images in the engine that built them, from where it keeps them, and reports what came of it.
+"""Starts images in the engine that built them, from its own store, and reports the results.
 
-What must be seen is read from the image itself: it is saved and unpacked once for that. Every start is the
-same as in the smoke runs of the embedded builder's images.
+The expected values are read from the image itself, which is saved and unpacked once for that. Every start is
+the same as in the smoke runs of the embedded builder's images.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _engine_session(
 
 @dataclass(frozen=True)
 class _Work:
-    """What the rows of one run share."""
+    """The data that the rows of one run share."""
 
     engine: Engine
     session: Session | str

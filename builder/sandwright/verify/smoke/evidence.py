@@ -1,4 +1,4 @@
-"""Reads what the attempts printed. It comes from a stranger's image: nothing in it is evaluated."""
+"""Parses the output of the attempts. The image is untrusted, so nothing in it is executed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sandwright.watchdog import Ended
 
 @dataclass(frozen=True)
 class Evidence:
-    """What was seen of one start: how it ended, and the outcome of each attempt that was said, by name."""
+    """The observations of one start: how it ended, and the outcome of each reported attempt, by name."""
 
     ended: Ended
     attempts: Mapping[str, Any]

@@ -1,4 +1,4 @@
-"""What must be seen of an image, written down before anything is started."""
+"""The expected observations of an image, determined before anything is started."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class ImageProgram:
-    """A program of the image, how it must end, and what its standard output must hold."""
+    """A program of the image, its expected status, and the text that its standard output must contain."""
 
     name: str
     argv: tuple[str, ...]
@@ -26,7 +26,7 @@ class Outside:
 
 @dataclass(frozen=True)
 class GuestExpectation:
-    """What a start of an image must show.
+    """The expected observations of a start of an image.
 
     `user` is the name that the image's passwd has for `uid`, None when it has none. `groups` are the
     supplementary ones; some may lack where `groups_may_lack`, since only root can give them. `environment`

@@ -1,4 +1,4 @@
-"""Runs inside an image, under its own Python: makes the attempts, says what came of each, judges nothing.
+"""Runs inside an image, under its own Python: makes the attempts and reports their outcomes, without judging.
 
 `attempts.py` hands this file to the interpreter as an argument (`python3 -c`), so that nothing has to be
 mounted, and one more: a literal dict of what to try. Each attempt is printed as a line: a word that is
@@ -36,7 +36,7 @@ def outcome(action: Callable[[], object]) -> str:
 
 
 def surroundings(settings: dict[str, Any]) -> dict[str, Any]:
-    """Where we are: namespaces, kernel, architecture of the machine and of this very interpreter."""
+    """The surroundings: namespaces, kernel, architecture of the machine and of this interpreter."""
     with open(sys.executable, "rb") as file:
         header = file.read(20)
     namespaces = {}
@@ -56,7 +56,7 @@ def surroundings(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def identity(settings: dict[str, Any]) -> dict[str, Any]:
-    """Who we are, and what we are called."""
+    """The IDs and names of this process."""
     import pwd
 
     try:
@@ -90,7 +90,7 @@ def create(directory: str, name: str) -> str:
 
 
 def root(settings: dict[str, Any]) -> dict[str, Any]:
-    """Try to create files on the root file system: where anybody may, and where the user may."""
+    """Try to create files on the root file system: in world-writable directories, and in the user's."""
     device = os.stat("/").st_dev
     places = ["/", "/etc", "/usr", "/var/tmp", os.environ.get("HOME", "/"), os.getcwd()]
     return {
@@ -116,7 +116,7 @@ def temporary(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def network(settings: dict[str, Any]) -> dict[str, Any]:
-    """Look for ways out; and use our own loopback, which shows that sockets work at all."""
+    """Look for ways out. Use the own loopback, too, which shows that sockets work at all."""
     import socket
 
     def own_loopback() -> None:
@@ -151,7 +151,7 @@ def network(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def environment(settings: dict[str, Any]) -> dict[str, Any]:
-    """Our environment, and where the word is seen that was planted in the runtime's own."""
+    """The environment, and where the word appears that was planted in the runtime's environment."""
     leaks = []
     for path in ("/proc/self/environ", "/proc/1/environ"):
         try:

@@ -1,4 +1,4 @@
-"""What came of a smoke run, as a value; and that value as JSON, as JUnit's XML, and as rows of a table."""
+"""The report of a smoke run, which is written as JSON, as JUnit XML, and as rows of a table."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class ReportedImage:
 
 @dataclass(frozen=True)
 class ImageReport:
-    """What came of a run: rows by image, platform, runtime. `started` is an ISO 8601 time."""
+    """The results of a run: rows by image, platform, runtime. `started` is an ISO 8601 time."""
 
     subjects: tuple[ReportedImage, ...]
     runtimes: tuple[str, ...]

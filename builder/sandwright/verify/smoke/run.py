@@ -1,4 +1,4 @@
-"""Starts every image under every runtime that is there, and reports what came of it."""
+"""Starts every image under every installed runtime, and reports the results."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ def smoke_images(
 ) -> ImageReport:
     """Start each target under each of `runtimes` (all, when None), two at a time, and report on every pair.
 
-    What hangs on the image alone, its programs and certificates, is tried under the first runtime that
-    starts it. Root file systems are unpacked into `output`/rootfs, unless they are there. A runtime that is
-    not there is skipped with the reason; one in `require` then fails, on this machine's own platform. Rows
-    that passed in `previous` are taken over where nothing has changed that they hang on. Nothing else is left
-    when this returns or is interrupted. Raise UsageError for a runtime that there isn't.
+    Checks that depend only on the image, those of its programs and certificates, are made under the first
+    runtime that starts it. Root file systems are unpacked into `output`/rootfs, unless they exist. A missing
+    runtime is skipped with the reason; one in `require` then fails, on this machine's own platform. Rows that
+    passed in `previous` are reused if nothing has changed that they depend on. Nothing else is left when this
+    returns or is interrupted. Raise UsageError for an unknown runtime.
     """
     names = _chosen_runtimes(runtimes, require)
     begun, started = time.monotonic(), datetime.datetime.now(datetime.UTC)
@@ -84,7 +84,7 @@ def smoke_images(
 
 
 def row_key(target: SmokeTarget, runtime: SandboxRuntime, host: MachineFacts) -> str:
-    """A digest of all that a row's outcome hangs on, as far as it can be told without starting anything."""
+    """A digest of all that a row's outcome depends on, as far as it is known without a start."""
     path = process.find(runtime.program)
     identity = [path, Path(path).stat().st_size, Path(path).stat().st_mtime_ns] if path else []
     smoke = plain(target.definition.smoke)
@@ -113,7 +113,7 @@ def _reusable_rows(
 
 @dataclass(frozen=True)
 class _Settings:
-    """What a run is given. `proved` are images and platforms with a whole row from before."""
+    """The settings of a run. `proved` are images and platforms with a whole row from an earlier run."""
 
     host: MachineFacts
     store: Path
@@ -126,7 +126,7 @@ class _Settings:
 
 @dataclass
 class _Work:
-    """What the rows of one run share."""
+    """The data that the rows of one run share."""
 
     settings: _Settings
     sessions: Sessions
@@ -214,7 +214,10 @@ def _run_pairs(pairs: Sequence[tuple[SmokeTarget, SandboxRuntime]], settings: _S
 
 @contextlib.contextmanager
 def _pool(stop: threading.Event) -> Iterator[ThreadPoolExecutor]:
-    """Workers. However this ends, nothing of theirs runs any more: what has started is called off."""
+    """Workers for the length of a `with`.
+
+    At its end, none of their runs is left: running ones are cancelled.
+    """
     pool = ThreadPoolExecutor(_JOBS, thread_name_prefix="smoke")
     try:
         yield pool

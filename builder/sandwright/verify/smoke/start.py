@@ -1,4 +1,4 @@
-"""Starts one subject in one session, and judges it: the middle of every smoke run."""
+"""Starts one subject in one session, and judges it: the core of every smoke run."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ LIMIT = 60.0
 """Seconds for one start of an image of this machine's own platform."""
 
 EMULATED = 4
-"""How many times as long an emulated one may take."""
+"""The factor by which an emulated start may take longer."""
 
 
 @dataclass(frozen=True)
 class Judged:
-    """What came of a subject, and how long its starts took."""
+    """The result for a subject, and the duration of its starts."""
 
     findings: tuple[ProbeFinding, ...]
     seconds: float
@@ -47,7 +47,8 @@ def smoke_test(
 ) -> Judged:
     """Start an image and judge it. `limit` is in seconds, for one start on this machine's own platform.
 
-    Without `whole`, what hangs on the image alone is left out: its programs and certificates.
+    Without `whole`, checks that depend only on the image, those of its programs and certificates, are left
+    out.
     """
     native = image.target.platform == host.platform
     return judge(
@@ -75,9 +76,9 @@ def judge(
 ) -> Judged:
     """Start a subject under its own Python, or, where it has none, each of its programs by itself.
 
-    `limit` is in seconds, for one start. `emulated`: the platform is not this machine's. Without `whole` what
-    hangs on the image alone is left out; without Python its first program alone is started. Raise
-    SandwrightError when it can't be started or can't be removed.
+    `limit` is in seconds, for one start. `emulated`: the platform is not this machine's. Without `whole`,
+    checks that depend only on the image are left out; without Python, only its first program is started.
+    Raise SandwrightError if it can't be started or can't be removed.
     """
     if python is None:
         return _one_by_one(session, subject, expected.programs if whole else expected.programs[:1], limit)

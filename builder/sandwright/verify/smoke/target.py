@@ -100,9 +100,9 @@ def prepare(target: SmokeTarget, directory: Path, *, store: Path, host: MachineF
 
 
 def _entrypoint(config: Mapping[str, Any]) -> tuple[str, ...]:
-    """The image's entrypoint; without our first process where that would be root.
+    """The image's entrypoint, without our first process if that would run as root.
 
-    It needs rights that nothing has that is smoke-run; `verify-mapping` starts it with them.
+    It needs capabilities that a smoke test does not give; `verify-mapping` starts it with them.
     """
     entrypoint = tuple(config.get("Entrypoint") or ())
     account, rest = split_entrypoint(entrypoint)

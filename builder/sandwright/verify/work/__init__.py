@@ -1,5 +1,5 @@
-"""Probes of usefulness: what a policy allows is done with real programs, each beside its nearest denial.
+"""Probes of usefulness: real programs do what a policy allows, each beside the nearest denial.
 
-A probe is data, in `probes/FAMILY.yaml`; `probe` reads it. `prove` gives each a new project, starts a
-sandbox of the method on it as a run would, and `judge` makes the verdict of the shared kind.
+A probe is data, in `probes/FAMILY.yaml`; `probe` reads it. `prove` gives each a new project, and starts a
+sandbox of the method on it as a run would; `judge` gives the verdict.
 """

@@ -1,4 +1,4 @@
-"""What came of a probe of usefulness, and how that is judged."""
+"""Judges the result of a probe of usefulness."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from sandwright.verify.verdict import Verdict
 from sandwright.verify.work.probe import Expression, WorkProbe
 
 _SHOWN = 2000
-"""Characters of a script's output that the evidence has, the last ones."""
+"""How many characters of the end of a script's output the evidence has."""
 
 
 @dataclass(frozen=True)
 class ScriptEnd:
-    """How a script ended, with its output. None: it was not come to, or time ran out."""
+    """How a script ended, with its output. None: it was not started, or time ran out."""
 
     status: int | None
     output: str = ""
@@ -27,18 +27,18 @@ class ScriptEnd:
         return f"{ended}\n{self.output[-_SHOWN:].strip()}".strip()
 
     def says(self, expression: Expression) -> bool:
-        """Whether its output has what an expression describes."""
+        """Whether its output matches an expression."""
         return re.search(expression, self.output, re.MULTILINE) is not None
 
 
 @dataclass(frozen=True)
 class WorkResult:
-    """What was seen of a probe.
+    """The observations of a probe.
 
-    `missing` is the program that is not there, empty for none; `work` and `denied` are the two scripts
-    inside, `after` that on the host, and `kept` is empty when nothing was changed that the policy closes.
-    `launcher` is what the launcher wrote itself. `beyond` is the feature for lack of which another denial was
-    tried than the nearest.
+    `missing` is a program that is not installed, empty for none; `work` and `denied` are the two scripts
+    inside, `after` that on the host, and `kept` is empty if no closed path was changed. `launcher` is the
+    launcher's own output. `beyond` is a feature that the method lacks, so that another denial than the
+    nearest was attempted.
     """
 
     work: ScriptEnd
@@ -51,9 +51,9 @@ class WorkResult:
 
 
 def judge_work(probe: WorkProbe, method: str, result: WorkResult, form_of: str = "") -> ProbeOutcome:
-    """The verdict on a probe: what must be done was done, and what lies beside it was denied.
+    """The verdict on a probe: it passes if the work was done, and the nearest denial was enforced.
 
-    `form_of` is the method that `method` is a form of: what that can't do, its forms can't.
+    `form_of` is the method that `method` is a form of: its limits are also those of its forms.
     """
     if result.missing:
         return work_outcome(probe, method, Verdict.SKIPPED, f"{result.missing} is not there")
@@ -89,7 +89,7 @@ def _denial_text(method: str, result: WorkResult) -> str:
 
 
 def _work_faults(probe: WorkProbe, result: WorkResult) -> Iterator[str]:
-    """Why the work is not done."""
+    """Why the work was not done."""
     if result.work.status != 0:
         yield "the work did not finish" if result.work.status is None else "the work failed"
     elif not result.work.says(probe.done):
@@ -101,7 +101,7 @@ def _work_faults(probe: WorkProbe, result: WorkResult) -> Iterator[str]:
 
 
 def _breaches(result: WorkResult) -> Iterator[str]:
-    """What was let through."""
+    """The denied accesses that succeeded."""
     if result.denied.status == 0:
         yield "what must be denied succeeded"
     if result.kept:

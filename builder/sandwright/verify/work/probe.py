@@ -1,4 +1,4 @@
-"""What a probe of usefulness is, and the probes that ship."""
+"""The type of probes of usefulness, and the probes that ship."""
 
 import functools
 import re
@@ -39,21 +39,22 @@ Feature = Annotated[str, ValueCheck(_feature)]
 
 @dataclass(frozen=True, kw_only=True)
 class NearestDenial:
-    """What lies nearest to the work and is denied."""
+    """The denied access that is nearest to the work."""
 
     script: str
     """For `sh -eu`, inside, after the work: it must fail."""
 
     shows: Expression = "Read-only file system|Permission denied"
-    """What its output must say; a failure for another reason proves nothing."""
+    """The expression that its output must match; a failure for another reason proves nothing."""
 
     feature: Feature = ""
-    """What of a policy it is about. With a method that can't do that a write to `kept` is tried instead."""
+    """The feature of policies that it needs. Under a method without it, a write to `kept` is attempted
+    instead."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class WorkLimit:
-    """What a method can't do, and how that shows."""
+    """A limit of a method, and how it shows."""
 
     reason: str
     shows: Expression
@@ -61,10 +62,10 @@ class WorkLimit:
 
 @dataclass(frozen=True, kw_only=True)
 class WorkProbe:
-    """One thing that people do in a project, with real programs.
+    """A piece of usual work in a project, with real programs.
 
-    It has a new project with the directories `kept` (read-only) and `secret` (denied), and `outside`
-    beside it. With a method that can't close what lies in a project, links lead to such places beside it.
+    It has a new project with the directories `kept` (read-only) and `secret` (denied), and `outside` beside
+    it. Under a method that can't close paths inside a project, these are links to directories beside it.
     Scripts are for `sh -eu`, and start in the project.
     """
 
@@ -75,8 +76,8 @@ class WorkProbe:
     succeed."""
 
     policy: tuple[str, ...] = ()
-    """What it needs of a policy besides a project that may be written, as `--set` has it; `$BESIDE` is where
-    the project lies."""
+    """Further settings that it needs of a policy, as for `--set`; `$BESIDE` is the project's parent
+    directory."""
 
     before: str = ""
     """On the host, in the project, before the sandbox is rendered."""
@@ -92,7 +93,7 @@ class WorkProbe:
 
     denied: NearestDenial
     cannot: dict[str, WorkLimit] = field(default_factory=dict)
-    """By method, or `all`: what it can't do of this. A breach in it is a fail still."""
+    """By method, or `all`: the limits of this work. A breach is still a fail."""
 
     seconds: float = 120.0
     """How long all of it may take inside."""

@@ -16,7 +16,7 @@ BESIDE = NearestDenial(script="echo x >kept/file")
 
 _INSIDE = ("filesystem.readonly", "filesystem.deny-inside")
 _CONFIGURATION = 'filesystem.protect=[".git/config", ".git/objects/info/alternates"]'
-"""For the probes that aren't granted it."""
+"""A directory that the probes are not granted."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class WorkProject:
             (self.root / "secret/file").symlink_to("../../closed/secret/file")
 
     def settings(self, more: Sequence[str] = ()) -> list[str]:
-        """What the project needs of a policy, and what `more` does, each field once."""
+        """The settings that the project needs, merged with `more`."""
         read = [str(self._outside_directory), *([] if self.inside else [str(self._closed_directory)])]
         lines = [
             'filesystem.write=["...", "$PROJECT"]',
@@ -76,12 +76,12 @@ class WorkProject:
         return merge_settings([*lines, *more])
 
     def beyond(self, nearest: NearestDenial) -> str:
-        """The feature that a probe's denial needs and the method can't enforce; empty for none."""
+        """The feature that a probe's denial needs and that the method can't enforce; empty for none."""
         feature = nearest.feature
         return feature if feature and self.declaration.of(feature).level == "cannot" else ""
 
     def changed(self) -> str:
-        """What of the closed places is another than it was; empty for nothing."""
+        """The changed closed paths; empty for none."""
         for directory in self._placed_files():
             try:
                 names = [each.name for each in directory.iterdir()]
@@ -94,7 +94,7 @@ class WorkProject:
 
 
 def merge_settings(settings: Sequence[str]) -> list[str]:
-    """Settings of which none sets what another does: lists are joined, of other values the last is taken."""
+    """Merge settings of the same fields: lists are joined; of other values, the last counts."""
     found: dict[str, str] = {}
     for setting in settings:
         field, _, value = setting.partition("=")

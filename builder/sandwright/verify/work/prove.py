@@ -1,4 +1,4 @@
-"""Proves that work can be done with a method: a project, a sandbox and a start for each probe."""
+"""Proves that usual work can be done under a method: a project, a sandbox and a start for each probe."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from sandwright.verify.work.probe import WorkProbe, work_probes
 from sandwright.verify.work.project import BESIDE, WorkProject
 
 ResolveAt = Callable[[Path, Sequence[str]], ResolvedPolicy]
-"""The policy on this host for another project, with some settings of this run more."""
+"""Resolves the policy on this host for another project, with additional settings of this run."""
 
 NOTE = "{}: the probes of work have separate projects, without network, proxy and shims"
 
@@ -33,7 +33,7 @@ _INSIDE = Path(__file__).with_name("inside.sh")
 
 @dataclass(frozen=True)
 class _Proof:
-    """What the probes of one method share."""
+    """The data that the probes of one method share."""
 
     method: str
     resolve: ResolveAt

@@ -2,10 +2,11 @@
  * guest [FILE | --machine]: the first process (init) of the guest kernel of the method vm (vm.c starts that). FILE is the one
  * beside the line, without which all goes by the line; `--machine`: it is QEMU's.
  *
- * This is its loop; what the machine has is guestsystem.c's, the command guestcommand.c's. The root is what the host's
- * sandbox shows, by hostfs. Here /dev, /proc and /sys are the guest's, the user and the limits
- * are set, the filter of system calls is put on, and the command is run as a job on the line's behalf (line.h). Who has
- * root here has what the kernel's process has outside: nothing that the host's sandbox doesn't give to any command.
+ * This is its loop; guestsystem.c sets the machine up, and guestcommand.c starts the command. The root is
+ * that of the host's sandbox, through hostfs. Here /dev, /proc and /sys are the guest's, the user and the
+ * limits are set, the filter of system calls is put on, and the command is run as a job on behalf of the line
+ * (line.h). Root in here has only the rights of the kernel's process outside, which the host's sandbox gives
+ * to every command.
  */
 #define _GNU_SOURCE
 #include <sys/prctl.h>
@@ -151,7 +152,7 @@ static void close_input(void)
     pending.begin = pending.end;
 }
 
-/* What a command that has closed its input doesn't take is not said to be taken: then no more comes. */
+/* If a command has closed its input, the rest is not acknowledged, so that no more is sent. */
 static void give_input(void)
 {
     size_t held = bytes_held(&pending);
@@ -271,7 +272,7 @@ static void check_first(void)
         die("only the kernel of a sandbox starts this");
 }
 
-/* What else User-Mode Linux says to it comes behind. */
+/* User-Mode Linux appends further arguments. */
 int main(int count, char **words)
 {
     bool machine = count > 1 && strcmp(words[1], "--machine") == 0;

@@ -1,4 +1,4 @@
-/* What comes to the guest kernel (method vm) beside the line (line.h). */
+/* Reads the data that reaches the guest kernel (method vm) beside the line (line.h). */
 #define _GNU_SOURCE
 
 #include "guest.h"

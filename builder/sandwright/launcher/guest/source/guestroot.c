@@ -1,5 +1,6 @@
-/* The root of the guest kernel where none was made outside: the plan of mounts, made inside as bubblewrap makes it there.
- * What holds is the supervisor outside (paths.c), which judges each name by the same plan; this is what programs see. */
+/* Makes the root of the guest kernel if none was made outside: mounts by the plan, as bubblewrap would
+ * make them. Only programs inside see these. The supervisor outside (paths.c) enforces the plan: it judges
+ * each name by it. */
 #define _GNU_SOURCE
 #include <linux/magic.h>
 #include <sys/mount.h>

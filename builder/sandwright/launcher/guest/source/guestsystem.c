@@ -47,7 +47,7 @@ void guest_devices(void)
         guest_refuse("/dev/pts");
 }
 
-/* No name leads to the line but for this moment: who has it says what it will. */
+/* The line has a name only for this moment: whoever opened it could send any message. */
 int guest_line(void)
 {
     static const char place[] = "/dev/line";

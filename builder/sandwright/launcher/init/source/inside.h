@@ -1,4 +1,4 @@
-/* What the parts of launch-init, the program that runs inside, share. */
+/* Declarations that the parts of launch-init, the program that runs inside, share. */
 #ifndef INSIDE_H
 #define INSIDE_H
 
