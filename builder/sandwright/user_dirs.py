@@ -23,6 +23,9 @@ NAME = "sandwright"
 STATE = ".local/state/sandwright"
 """Below the home; no variable moves it."""
 
+ACCOUNTS = f"/run/{NAME}-egress"
+"""Root's directory for files that other accounts must reach; see `accounts_directory`."""
+
 INSIDE = ("/dev/.sandwright-init", "/.sandwright-init")
 """One of them is in a sandbox (docs/agents.md): under bwrap the first, in containers the second."""
 
@@ -67,21 +70,24 @@ def later_runtime() -> tuple[str, ...]:
     return (path,) if path.startswith("/") and path != runtime() else ()
 
 
+def root_directories() -> tuple[str, ...]:
+    """Root's directories in /run: of sessions without `$XDG_RUNTIME_DIR`, and of all proxies."""
+    return (f"/run/{NAME}", ACCOUNTS) if os.geteuid() == 0 and os.path.isdir("/run") else ()
+
+
 def accounts_directory() -> str:
     """Root's directory for files that other accounts must reach, like the proxy's; only root writes there.
 
-    Raise HostError when it is not root's alone.
+    A rendering that reserves it may have made it closed. Raise HostError when it is not root's alone.
     """
-    path = os.path.join("/run", f"{NAME}-egress")
-    try:
-        os.mkdir(path, 0o711)
-        os.chmod(path, 0o711)  # noqa: S103 - to be passed through, whatever the umask
-    except FileExistsError:
-        pass
-    status = os.lstat(path)
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(ACCOUNTS, 0o700)
+    status = os.lstat(ACCOUNTS)
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o066:
-        raise error(f"{path} is not a directory of root's that others only pass through")
-    return path
+        raise error(f"{ACCOUNTS} is not a directory of root's that others only pass through")
+    if stat.S_IMODE(status.st_mode) != 0o711:
+        os.chmod(ACCOUNTS, 0o711)  # noqa: S103 - to be passed through, whatever the umask
+    return ACCOUNTS
 
 
 def runs() -> str:

@@ -7,6 +7,7 @@ Tests of policy/reserved.py.
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import json
 import os
@@ -15,9 +16,10 @@ from pathlib import Path
 
 import pytest
 
+from sandwright import user_dirs
 from sandwright.api import Policy
 from sandwright.change import policies
-from sandwright.errors import DocumentError, RenderError
+from sandwright.errors import DocumentError, HostError, RenderError
 from sandwright.inputs import LiveHost
 from sandwright.methods import registry
 from sandwright.policy import installation
@@ -307,6 +309,32 @@ def test_what_the_engines_of_root_obey_is_readonly(project: Path, path: str) -> 
     assert found.filesystem.tree.changes_host(f"{path}-of-others")
     with pytest.raises(DocumentError, match="no policy can let it be written"):
         Policy.from_text(POLICY.replace("~/.local", f"{path}/x")).resolve()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="another user's are elsewhere")
+@pytest.mark.parametrize("name", ["sandwright", "sandwright-egress"])
+def test_root_s_sessions_and_proxies_are_hidden_whatever_variables_say(project: Path, name: str) -> None:
+    """The directories of proxies hold their configuration, and the secret of the session's relay."""
+    found = Policy.from_text(POLICY.replace("~/.local", "/run")).resolve()
+    assert not found.filesystem.tree.shows_host(f"/run/{name}/x")
+    assert not found.filesystem.tree.changes_host(f"/run/{name}/x")
+    assert found.filesystem.tree.changes_host(f"/run/{name}-of-others")
+    with pytest.raises(DocumentError, match="no policy can grant it"):
+        Policy.from_text(POLICY.replace("/usr", f"/usr, /run/{name}/x")).resolve()
+
+
+@pytest.mark.parametrize(("mode", "refused"), [(0o700, False), (0o711, False), (0o755, True), (0o733, True)])
+def test_the_directory_of_proxies_is_passed_through_by_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, refused: bool
+) -> None:
+    """Also one that a rendering made, closed."""
+    directory = tmp_path / "egress"
+    directory.mkdir()
+    directory.chmod(mode)
+    monkeypatch.setattr(user_dirs, "ACCOUNTS", str(directory))
+    with pytest.raises(HostError, match="root's") if refused else contextlib.nullcontext():
+        user_dirs.accounts_directory()
+        assert directory.stat().st_mode & 0o777 == 0o711
 
 
 def test_the_directories_of_trials_are_readonly(project: Path) -> None:

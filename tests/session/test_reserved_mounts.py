@@ -76,6 +76,43 @@ def test_own_state_at_a_second_mount(person: Project, shown: str, status: int) -
         assert status == 0 or b"no policy can grant it" in ended.stderr
 
 
+LATER = """
+mount --make-rshared /
+"$@" &
+until [ -e up ] || ! kill -0 $!; do sleep 0.05; done
+mount --bind "$HOME/.ssh" sub
+touch go
+wait $!
+"""
+GAPS = ("filesystem.attributes", "filesystem.protect", "process.kernel")
+
+
+@pytest.mark.needs("bwrap", "unshare")
+@pytest.mark.parametrize(("method", "read"), [("bwrap", b""), ("landlock", b"hidden")])
+def test_a_mount_of_the_host_appears_under_landlock_alone(person: Project, method: str, read: bytes) -> None:
+    """During a run, also where the host's mounts are shared. docs/threats.md says so."""
+    accepted = ", ".join(f"{{feature: {name}, method: landlock, reason: a test}}" for name in GAPS)
+    person.policy.write_text(
+        f"schema: 1\nmethod: {method}\nfilesystem: {{write: [$PROJECT]}}\naccept_gaps: [{accepted}]\n"
+    )
+    (person.home / ".ssh").mkdir()
+    (person.home / ".ssh/word").write_text("hidden")
+    (person.root / "sub").mkdir()
+    inside = "cat ~/.ssh/word; touch up; until [ -e go ]; do sleep 0.05; done; cat sub/word"
+    enter, drop = labworker.mount_namespace()
+    ended = subprocess.run(
+        [*enter, "sh", "-c", LATER, "sh", *drop, *person.command, "run", "--", "sh", "-c", inside],
+        cwd=person.root,
+        env=person.environ,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=WAIT,
+        check=False,
+    )
+    assert (person.root / "up").exists(), ended.stderr
+    assert ended.stdout == read, ended.stderr
+
+
 @pytest.mark.needs("bwrap", "unshare")
 def test_the_installation_at_a_second_mount(person: Project) -> None:
     alias = person.home.parent / "alias"

@@ -284,6 +284,17 @@ def test_workspaces_have_names(reviewed: Project) -> None:
     assert "has no workspace b" in _said(reviewed, "changes", "--workspace", "b", status=64)
 
 
+def test_a_copy_that_was_not_completed_has_no_changes(reviewed: Project) -> None:
+    """Such as one during which a program exchanged directories of the project by links."""
+    _shell(reviewed, "echo two >>notes")
+    (copy,) = _copies(reviewed)
+    copy.with_name("base").unlink()
+    assert ": 0 changes\n" in _said(reviewed, "changes")
+    assert "has no copy yet" in _said(reviewed, "apply", status=13)
+    assert (reviewed.root / "notes").read_text() == "one\n"
+    assert _shell(reviewed, "cat notes") == "one\n"
+
+
 def test_a_workspace_serves_one_run_at_a_time(reviewed: Project) -> None:
     with subprocess.Popen(
         [*reviewed.command, "run", "--", "sh", "-c", "echo up; read line"],

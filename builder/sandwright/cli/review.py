@@ -167,6 +167,8 @@ def _request_under(policy: str) -> RunRequest:
 def _sort_withheld(
     found: Sequence[Change], every: Sequence[Change], copy: Workspace, policy: str
 ) -> tuple[list[Change], list[Withheld]]:
+    if not found:
+        return [], []  # a copy that was not completed has no base
     base = read_base(copy)
     links = ProjectLinks(copy, base, every)
     return sort_changes(found, base, resolved_with(_request_under(policy)), links)

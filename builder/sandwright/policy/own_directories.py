@@ -84,6 +84,7 @@ def _with_trusted(facts: HostFacts, files: Iterable[str], inputs: LiveHost, *, a
     """The facts with directories of this process's environment, of the account, and of earlier runs."""
     home, remembered = facts.account_home, _remembered(inputs) if account else {}
     named = (*trusted_directories(os.environ), *files, *_podman_state(inputs))
+    hidden = (*user_dirs.hidden_directories(), *user_dirs.later_runtime(), *user_dirs.root_directories())
 
     def unique(paths: Iterable[str], kind: str, names: Iterable[str]) -> tuple[str, ...]:
         absolute = (_named_path(path, facts) for path in (*paths, *remembered.get(kind, ())))
@@ -91,9 +92,7 @@ def _with_trusted(facts: HostFacts, files: Iterable[str], inputs: LiveHost, *, a
 
     return replace(
         facts,
-        reserved_hidden=unique(
-            (*user_dirs.hidden_directories(), *user_dirs.later_runtime()), "hidden", HIDDEN
-        ),
+        reserved_hidden=unique(hidden, "hidden", HIDDEN),
         reserved_readonly=unique(user_dirs.readonly(), "readonly", READONLY),
         trusted=unique(named, "trusted", TRUSTED),
     )
