@@ -295,6 +295,20 @@ def test_the_users_own_layer_needs_no_word(stranger: Project) -> None:
     assert (found.returncode, found.stdout, found.stderr) == (0, KEY.encode(), b"")
 
 
+def test_a_file_of_the_host_in_the_users_images_needs_approval(stranger: Project) -> None:
+    """An image's root shows no file of the host, though `default` lets all of them be read."""
+    own = stranger.home / ".config" / "sandwright" / "policy.yaml"
+    own.parent.mkdir(parents=True)
+    own.write_text("method: docker\n")
+    (stranger.home / "notes").mkdir()
+    stranger.policy.write_text("filesystem: {read: ['...', ~/notes]}\n")
+    found = stranger.run("true")
+    assert found.returncode == 125
+    assert b"sandbox.yaml allows more than the preset default: reads ~/notes" in found.stderr
+    own.write_text("method: bwrap\n")
+    assert stranger.run("true").returncode == 0
+
+
 def test_the_options_of_a_run_need_no_word(stranger: Project) -> None:
     stranger.policy.write_text(HEAD)
     found = stranger.run("true", options=("--set", "network.mode=host"))
