@@ -63,7 +63,10 @@ def _found(
         return each.resolve(replace(facts, environment=used))
 
     mine, baseline = here(without_command_line(policy)), here(without_project(policy))
-    return [str(each) for each in loosenings(mine, baseline, remote={"kubernetes"})]
+    return [
+        str(each)
+        for each in loosenings(mine, baseline, remote={"kubernetes"}, image_root={"docker", "gvisor"})
+    ]
 
 
 FILTER = "filters system calls as a file says: /etc/filter.json (sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a)"
@@ -244,6 +247,33 @@ def test_restrictions_of_the_user_are_not_lifted(
     assert _found("", user=own) == []
 
 
+@pytest.mark.parametrize(
+    ("project", "user", "said"),
+    [
+        ("filesystem: {read: ['...', ~/notes]}", "method: docker", ["reads ~/notes"]),
+        ("filesystem: {read: [/srv]}", "methods: [gvisor, docker]", ["reads /srv"]),
+        ("filesystem: {read: [/srv/a]}\nmethod: docker", "methods: [gvisor, docker]", ["reads /srv/a"]),
+        ("filesystem: {read: [/srv/a]}", "method: docker\nfilesystem: {read: [/, /srv]}", []),
+        ("filesystem: {write: ['...', ~/notes]}", "method: docker", ["writes ~/notes"]),
+        ("extends: [default, own-home]", "method: docker", []),
+        ("filesystem: {read: ['...', ~/notes]}", "methods: [docker, bwrap]", []),
+        ("filesystem: {read: ['...', ~/notes]}\nmethod: docker", "", []),
+        ("filesystem: {unprotect: [{path: ~/.ssh, reason: x}]}", "method: docker", ["reads ~/.ssh"]),
+    ],
+)
+def test_the_users_images_show_no_file_of_the_host(project: str, user: str, said: list[str]) -> None:
+    """With an image's root, the `/` that `default` grants shows no file of the host; a listed path does."""
+    assert _found(project, user=user) == said
+    assert _found(project, floor=user) == said
+    assert _found("", user=user) == []
+
+
+def test_another_method_than_the_users_images_shows_the_whole_host() -> None:
+    found = _found("method: bwrap", user="method: docker")
+    assert found[0] == "uses a method that your own policy does not name: bwrap"
+    assert "reads /" in found
+
+
 def test_every_field_that_the_user_can_restrict_is_compared() -> None:
     assert {field for field, *_ in STRICTER} | NEED_NO_APPROVAL == FIELDS.keys()
 
@@ -401,7 +431,7 @@ def test_nothing_is_overlooked(entries: list[tuple[str, str]], bare: bool) -> No
     except DocumentError:
         reject()  # what can't be is no policy
     default = without_project(policy).resolve(FACTS)
-    found = loosenings(resolved, default, remote=())
+    found = loosenings(resolved, default, remote=(), image_root=frozenset())
     told = {
         name: [expand_path(each.subject, FACTS.variables) for each in found if each.what in verbs]
         for name, verbs in (("shows_host", ("reads", "writes")), ("changes_host", ("writes",)))

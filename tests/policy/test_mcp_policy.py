@@ -174,7 +174,7 @@ def test_a_floor_without_tools_may_be_narrowed_to_some() -> None:
     ],
 )
 def test_more_tools_need_approval(rules: list[str], found: list[str]) -> None:
-    found_ = loosenings(_resolve(*rules), _resolve(MCP), remote=())
+    found_ = loosenings(_resolve(*rules), _resolve(MCP), remote=(), image_root=frozenset())
     assert [str(each) for each in found_ if "requests from" in str(each)] == [
         f"requests from {each}" for each in found
     ]

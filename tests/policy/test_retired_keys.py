@@ -71,7 +71,7 @@ def _settled(policy: ResolvedPolicy) -> ResolvedPolicy:
 
 
 def _loosened(policy: ResolvedPolicy) -> tuple[Loosening, ...]:
-    return loosenings(policy, Policy.from_text("schema: 1").resolve(FACTS), remote=())
+    return loosenings(policy, Policy.from_text("schema: 1").resolve(FACTS), remote=(), image_root=frozenset())
 
 
 def test_there_are_some_and_each_leads_somewhere() -> None:

@@ -295,6 +295,48 @@ def test_the_users_own_layer_needs_no_word(stranger: Project) -> None:
     assert (found.returncode, found.stdout, found.stderr) == (0, KEY.encode(), b"")
 
 
+@pytest.mark.parametrize("command", [("run", "--", "true"), ("trust",), ("facts",), ("explain", "read", "/")])
+@pytest.mark.parametrize(
+    ("path", "value", "shown"),
+    [
+        ("/run/docker.sock/${GH_TOKEN}", "ghp_of_mine", b"/run/docker.sock/${GH_TOKEN} leads to the socket"),
+        (
+            "/run/docker.sock/${GH_TOKEN}",
+            "ghp//of_mine/",
+            b"/run/docker.sock/${GH_TOKEN} leads to the socket",
+        ),
+        ("$PROJECT/loop/${GH_TOKEN}", "ghp_of_mine", b"/loop/${GH_TOKEN} leads through more than"),
+        ("/x/${GH_TOKEN}", "ghp_of_mine/../y", b"'/x/${GH_TOKEN}' holds '..'"),
+        ("/x/${GH_TOKEN}", f"{'ghp_of_mine' * 9}/../y", b"'/x/${GH_TOKEN}' holds '..'"),
+    ],
+)
+def test_a_fault_of_a_path_does_not_print_a_secret(
+    stranger: Project, command: tuple[str, ...], path: str, value: str, shown: bytes
+) -> None:
+    """A stranger chooses the path, and a log may be public."""
+    (stranger.root / "loop").symlink_to("loop")
+    stranger.policy.write_text(HEAD + f'filesystem: {{write: ["{path}"]}}\n')
+    stranger.environment["GH_TOKEN"] = value
+    found = stranger.sandwright(*command)
+    assert found.returncode != 0
+    assert shown in found.stderr
+    assert b"of_mine" not in found.stdout + found.stderr
+
+
+def test_a_file_of_the_host_in_the_users_images_needs_approval(stranger: Project) -> None:
+    """An image's root shows no file of the host, though `default` lets all of them be read."""
+    own = stranger.home / ".config" / "sandwright" / "policy.yaml"
+    own.parent.mkdir(parents=True)
+    own.write_text("method: docker\n")
+    (stranger.home / "notes").mkdir()
+    stranger.policy.write_text("filesystem: {read: ['...', ~/notes]}\n")
+    found = stranger.run("true")
+    assert found.returncode == 125
+    assert b"sandbox.yaml allows more than the preset default: reads ~/notes" in found.stderr
+    own.write_text("method: bwrap\n")
+    assert stranger.run("true").returncode == 0
+
+
 def test_the_options_of_a_run_need_no_word(stranger: Project) -> None:
     stranger.policy.write_text(HEAD)
     found = stranger.run("true", options=("--set", "network.mode=host"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from sandwright.change.questions import Case
 from sandwright.methods import registry
@@ -48,11 +49,10 @@ def changed_settings(
     reported = {
         (_VERBS.get(case.question), shown_path(case.subject, new.facts), wide) for case, wide in cases
     }
-    remote = registry.remote((*old.methods, *new.methods))
-    wider = (each for each in loosenings(new, old, remote=remote) if _is_new(each, reported, widened=True))
-    narrower = (
-        each for each in loosenings(old, new, remote=remote) if _is_new(each, reported, widened=False)
-    )
+    methods = (*old.methods, *new.methods)
+    compare = partial(loosenings, remote=registry.remote(methods), image_root=registry.image_root(methods))
+    wider = (each for each in compare(new, old) if _is_new(each, reported, widened=True))
+    narrower = (each for each in compare(old, new) if _is_new(each, reported, widened=False))
     found = [SettingChange(str(each), widened=True) for each in wider]
     found += [SettingChange(f"no longer: {each}", widened=False) for each in narrower]
     found += _refusal_changes(refused)

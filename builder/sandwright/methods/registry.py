@@ -127,6 +127,11 @@ def remote(listed: Iterable[str]) -> frozenset[str]:
     return frozenset(name for name in listed if properties(name).remote)
 
 
+def image_root(listed: Iterable[str]) -> frozenset[str]:
+    """Those of some methods whose root is an image's: of the host they show the paths that are listed."""
+    return frozenset(name for name in listed if properties(name).root == "image")
+
+
 def _with_parts(name: str) -> Method:
     """The method of a name, or a method with the parts of the variant of that name. Raise UsageError."""
     _, definition, variant = find(name)

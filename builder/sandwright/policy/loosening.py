@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Set
 from dataclasses import dataclass, replace
 
 from sandwright.policy import load, values
@@ -26,8 +26,9 @@ from sandwright.policy.layers import merged
 from sandwright.policy.mcp_rules import includes_tools
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.names import PRESETS, SECCOMP_PROFILES
-from sandwright.policy.paths import ancestors, canonical, is_inside
+from sandwright.policy.paths import ancestors, canonical, is_inside, same_name
 from sandwright.policy.resolved import Network, ResolvedPolicy, Shim
+from sandwright.policy.rules import PathRules
 from sandwright.policy.secretnames import why_secret
 
 _LIMITS = ("memory", "cpus", "pids", "files", "time")
@@ -68,11 +69,16 @@ def without_project(policy: MergedPolicy) -> MergedPolicy:
 
 
 def loosenings(
-    policy: ResolvedPolicy, baseline: ResolvedPolicy, *, remote: Collection[str]
+    policy: ResolvedPolicy,
+    baseline: ResolvedPolicy,
+    *,
+    remote: Collection[str],
+    image_root: Set[str],
 ) -> tuple[Loosening, ...]:
     """What a policy lets through and `baseline` does not, what matters most first.
 
-    `remote` names the methods that run a sandbox on another machine.
+    `remote` names the methods that run a sandbox on another machine, `image_root` those whose root is an
+    image's.
     """
     found = [
         *_methods(policy, baseline, remote),
@@ -83,7 +89,7 @@ def loosenings(
         *_network_loosenings(policy, baseline),
         *_tool_loosenings(policy, baseline),
         *_variables(policy, baseline),
-        *_paths(policy, baseline),
+        *_paths(policy, baseline, image_root),
         *_limits(policy, baseline),
         *_accepted(policy, baseline),
     ]
@@ -285,8 +291,9 @@ def _passes(limit: str, pattern: str) -> bool:
     return values.pattern_covers(limit, pattern)
 
 
-def _paths(policy: ResolvedPolicy, baseline: ResolvedPolicy) -> Iterator[Loosening]:
+def _paths(policy: ResolvedPolicy, baseline: ResolvedPolicy, image_root: Set[str]) -> Iterator[Loosening]:
     tree, other = policy.filesystem.tree, baseline.filesystem.tree
+    both = [(tree, other), *_over_images(policy, baseline, image_root)]
     read, written = [], []
     own = (
         rule.path for rule in policy.filesystem.rules if rule.origin != "protected"
@@ -298,12 +305,23 @@ def _paths(policy: ResolvedPolicy, baseline: ResolvedPolicy) -> Iterator[Looseni
     for path in dict.fromkeys(paths):
         if tree.changes_host(path) and not other.changes_host(path):
             written.append(path)
-        elif tree.shows_host(path) and not other.shows_host(path):
+        elif any(mine.shows_host(path) and not limit.shows_host(path) for mine, limit in both):
             read.append(path)
     for what, found, told in (("reads", read, [*read, *written]), ("writes", written, written)):
         listed = frozenset(told)
         new = [shown_path(each, policy.facts) for each in found if not _is_implied(each, listed, theirs)]
         yield from (Loosening(what, each) for each in sorted(new, key=lambda each: (each[:1] != "~", each)))
+
+
+def _over_images(
+    policy: ResolvedPolicy, baseline: ResolvedPolicy, image_root: Set[str]
+) -> Iterator[tuple[PathRules, PathRules]]:
+    """The rules of both, if the baseline has only methods with an image's root: its `/` shows no file."""
+    if baseline.methods and image_root >= set(baseline.methods):
+        key = same_name(policy.facts)
+        alike = image_root >= set(policy.methods)
+        mine = policy.filesystem.over_image(key) if alike else policy.filesystem.tree
+        yield mine, baseline.filesystem.over_image(key)
 
 
 def _is_implied(path: str, listed: Collection[str], decided: Collection[str]) -> bool:

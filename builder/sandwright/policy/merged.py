@@ -21,6 +21,7 @@ from sandwright.policy.load import Layer
 from sandwright.policy.provenance import Faults, PolicySource
 from sandwright.policy.resolve import resolve
 from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.policy.secretnames import secret_values
 
 MAX_PERSISTENT = 200
 """Directories below `$STATE` and `$CACHE`, those above listed ones included."""
@@ -132,7 +133,7 @@ class MergedPolicy:
 
         What facts don't hold counts as what isn't there, and so a grant or a restriction would go unsaid.
         """
-        faults = Faults()
+        faults = Faults(secrets=secret_values(facts.environment))
         for path, source in self.named_paths(facts):
             if not facts.is_known(path):
                 faults.add(source, f"the facts lack {path}: record them again")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from sandwright.errors import DocumentError, Problem
+from sandwright.policy.secretnames import without_values
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -58,13 +59,17 @@ class Sourced(Generic[T_co]):
 
 @dataclass
 class Faults:
-    """The faults in the documents of a policy, gathered so that all are reported at once."""
+    """The faults in the documents of a policy, gathered so that all are reported at once.
+
+    `secrets` are variables with their values: messages have the names instead.
+    """
 
     found: list[tuple[PolicySource, str]] = field(default_factory=list)
+    secrets: Mapping[str, str] = field(default_factory=dict)
 
     def add(self, source: PolicySource, message: str) -> None:
         """Something that a document says is wrong."""
-        self.found.append((source, message))
+        self.found.append((source, without_values(message, self.secrets)))
 
     def raise_any(self) -> None:
         """Raise DocumentError with all faults of the highest layer that has any."""

@@ -47,6 +47,7 @@ from sandwright.policy.resolved import (
     Shim,
 )
 from sandwright.policy.rules import PathRule, PathRules
+from sandwright.policy.secretnames import secret_values
 from sandwright.policy.values import UNLIMITED
 
 _SYSTEM_DIRECTORIES = frozenset({
@@ -74,7 +75,7 @@ def resolve(
     what they say here, and for attempts to loosen the floor.
     """
     _check_project(facts)
-    faults = Faults()
+    faults = Faults(secrets=secret_values(facts.environment))
     secrets = _secret_sources(settings) | http_secret_names(settings)
     resolver = PathResolver(facts, faults, secrets=secrets)
     process, taken = _process(settings, resolver)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from sandwright.errors import UsageError
@@ -62,6 +62,18 @@ class Filesystem:
     def reads_all(self) -> bool:
         """Whether the root of the host can be read, and so all that nothing denies."""
         return self.tree.allows("read", "/")
+
+    def is_host_reopening(self, rule: PathRule) -> bool:
+        """Whether a preset that grants the whole host reopens what it denies of it: not in an image."""
+        return rule.kind == "read" and rule.source.layer.startswith("preset ") and self.reads_all
+
+    def over_image(self, key: Callable[[str], str]) -> PathRules:
+        """The rules where the root is an image's: `/` shows no file of the host there, only listed paths do.
+
+        `key` gives equal text for names that are the same file.
+        """
+        rules = (each for each in self.rules if each.path != "/" and not self.is_host_reopening(each))
+        return PathRules(rules, protections=self.protections, startup=self.startup, key=key)
 
     def ruled_paths(self) -> Iterator[str]:
         """The canonical paths that rules are about, protected names that don't exist among them."""

@@ -91,3 +91,21 @@ def why_secret(name: str) -> str:
     return next(
         (why for pattern, why in NAMES.items() if any(fnmatchcase(each, pattern) for each in names)), ""
     )
+
+
+_SHORTEST = 4
+"""Characters of what may be a secret."""
+
+
+def secret_values(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables that may hold secrets, with their values."""
+    return {name: value for name, value in environ.items() if why_secret(name)}
+
+
+def without_values(text: str, values: Mapping[str, str]) -> str:
+    """A text in which each value is the name of its variable; the longest first, as one may be in another."""
+    for name, value in sorted(values.items(), key=lambda each: -len(each[1])):
+        in_path = "/".join(part for part in value.split("/") if part not in ("", "."))
+        for form in (value, in_path, repr(value)[1:-1]):
+            text = text.replace(form, f"${{{name}}}") if len(form) >= _SHORTEST else text
+    return text

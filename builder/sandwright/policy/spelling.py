@@ -96,6 +96,8 @@ def expand_path(text: str, values: Mapping[str, str]) -> str:
     if not path.startswith("/"):
         name = next((each.name for each in pieces if isinstance(each, Variable)), "")
         raise ValueError(f"stands for no absolute path: ${{{name}}} holds none")  # the value stays private
+    if ".." in path.split("/"):  # in a value, which stays private, too
+        raise ValueError(f"{quoted(text)} holds '..', which leads elsewhere if a component is a link")
     return _normalize(path)
 
 

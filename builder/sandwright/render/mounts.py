@@ -214,9 +214,7 @@ class _Planning:
                 self.mounts[path] = replace(mount, entry="directory")
 
     def _is_host_reopening(self, rule: PathRule) -> bool:
-        """Whether a rule reopens, for a preset that grants the whole host, what it denies of it."""
-        preset = rule.kind == "read" and rule.source.layer.startswith("preset ")
-        return preset and self._root == "image" and self._policy.filesystem.reads_all
+        return self._root == "image" and self._policy.filesystem.is_host_reopening(rule)
 
     def _is_empty_inside(self, path: str) -> bool:
         """Whether nothing of the host is seen at a path, as in the private temporary directory."""

@@ -38,8 +38,11 @@ def loosened(
     mine, baseline = without_command_line(policy), without_project(policy)
     found: tuple[Loosening, ...] = ()
     if mine.layers != baseline.layers:  # nothing is looser than itself
-        ours = here(mine)
-        found = loosenings(ours, here(baseline), remote=registry.remote(ours.methods))
+        ours, limit = here(mine), here(baseline)
+        methods = (*ours.methods, *limit.methods)
+        found = loosenings(
+            ours, limit, remote=registry.remote(ours.methods), image_root=registry.image_root(methods)
+        )
     project_data = [layer.document.data for layer in policy.layers if layer.kind == "project"]
     digest = hashlib.sha256(
         json.dumps(project_data, sort_keys=True).encode("utf-8", "surrogateescape")

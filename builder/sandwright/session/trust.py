@@ -18,6 +18,7 @@ from sandwright.documents.record import decode_record, encode_record
 from sandwright.environment import TRUST
 from sandwright.errors import UsageError
 from sandwright.inputs import LiveHost
+from sandwright.policy.secretnames import without_values
 from sandwright.visible import one_line
 
 VARIABLE = TRUST.name
@@ -26,9 +27,6 @@ _SHOWN = 6
 
 _IN_PATHS = "shows in the name of a path "
 """The beginning of a sentence of `policy.loosening` about a variable in a path."""
-
-_SHORTEST = 4
-"""Characters of what may be a secret."""
 
 _LARGEST = 1 << 20
 
@@ -67,7 +65,7 @@ class Loosened:
     def log_lines(self) -> list[str]:
         """The grants for logs, with the names of these variables in place of their values."""
         values = {name: one_line(os.environ.get(name, "")) for name in self.secrets()}
-        return [_without(each, values) for each in self.allows]
+        return [without_values(each, values) for each in self.allows]
 
 
 def _varied(allows: list[str]) -> list[str]:
@@ -75,14 +73,6 @@ def _varied(allows: list[str]) -> list[str]:
     kinds = {each.partition(" ")[0]: each for each in reversed(allows)}
     first = [each for each in allows if kinds[each.partition(" ")[0]] == each]
     return [*first, *(each for each in allows if each not in first)]
-
-
-def _without(text: str, values: dict[str, str]) -> str:
-    """A text in which each value is the name of its variable; the longest first, as one may be in another."""
-    for name, value in sorted(values.items(), key=lambda each: -len(each[1])):
-        for form in (value, os.path.normpath(value)):
-            text = text.replace(form, f"${{{name}}}") if len(form) >= _SHORTEST else text
-    return text
 
 
 def require_approval(loosened: Loosened, *, word: bool = False) -> None:

@@ -586,5 +586,5 @@ def test_mach_services_that_can_not_be(item: str) -> None:
 
 def test_mach_services_need_approval() -> None:
     items = ["mach-lookup:com.example.agent", "mach-register:com.example.*"]
-    found = loosenings(resolved(macos=["...", *items]), resolved(), remote=())
+    found = loosenings(resolved(macos=["...", *items]), resolved(), remote=(), image_root=frozenset())
     assert [each.subject for each in found if each.what == "opens on macOS:"] == items
