@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -162,3 +163,22 @@ def test_a_profile_that_is_loaded_later(method: str, tmp_path: Path, monkeypatch
     assert preflights.cached_preflight(chosen, host).ready
     (tmp_path / "profiles/bwrap.4").mkdir()
     assert not preflights.cached_preflight(chosen, host).ready
+
+
+def test_a_sandbox_that_hung_is_tried_again_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine may have been the reason. A method that lists of methods pass over was lost for good."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    host, chosen = collect_host(), backend("bwrap")
+    hung = Preflight("bwrap", "hangs")
+    monkeypatch.setattr(type(chosen), "preflight", lambda *_: hung)
+    assert not preflights.cached_preflight(chosen, host).ready
+    assert ("minute", "") in set(preflights.preflight_questions(hung, chosen, host))
+    monkeypatch.setattr(type(chosen), "preflight", lambda *_: Preflight("bwrap", "ready"))
+    assert not preflights.cached_preflight(chosen, host).ready, "each start would wait for it"
+    (cached,) = tmp_path.rglob("preflight-bwrap.json")
+    for moved in (-700, 700):
+        os.utime(cached, (time.time() + moved,) * 2)
+        assert preflights.cached_preflight(chosen, host).ready
+        monkeypatch.setattr(type(chosen), "preflight", lambda *_: hung)
+        preflights.run_preflight(chosen, host)
+        monkeypatch.setattr(type(chosen), "preflight", lambda *_: Preflight("bwrap", "ready"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -18,6 +19,9 @@ from sandwright.questions import Question
 KEPT = ("ready", "hangs", "not-denied")
 """The results that are cached. The others are quick to find again, and a person is probably about to change
 them."""
+
+_HANG_SECONDS = 600.0
+"""How long the result `hangs` is cached: the trial takes long, and a busy machine may be the reason."""
 
 
 def cached_preflight(backend: Backend, host: MachineFacts) -> Preflight:
@@ -35,7 +39,7 @@ def preflight_questions(found: Preflight, backend: Backend, host: MachineFacts) 
     dependencies = tuple(backend.depends(host))
     yield from dependencies
     missing = found.code == "program-missing" and any(kind == "program" for kind, _ in dependencies)
-    if not missing and found.code not in ("wrong-system", *KEPT):
+    if not missing and found.code not in ("wrong-system", "ready", "not-denied"):
         yield "minute", ""
 
 
@@ -71,7 +75,9 @@ def _read_cached(path: Path, backend: Backend) -> Preflight | None:
         data = strictjson.loads_record(path.read_bytes())
         if inputs.changed(data["asked"]) is None and data["found"]["method"] == backend.name:
             found = Preflight(**data["found"])
-            return found if found.code in CODES else None
+            age = time.time() - path.stat().st_mtime
+            expired = found.code == "hangs" and not 0 <= age < _HANG_SECONDS
+            return found if found.code in CODES and not expired else None
     except (OSError, ValueError, KeyError, TypeError):
         pass
     return None
