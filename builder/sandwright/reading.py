@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
+
+from sandwright.errors import DocumentError, Problem
 
 _OPEN = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _PASS = getattr(os, "O_PATH", 0) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -64,6 +68,24 @@ def open_named(path: Path | str) -> BinaryIO:
     if _is_named_pipe(path):
         raise OSError(errno.EINVAL, "it is a named pipe, and may have no writer")
     return Path(path).open("rb")
+
+
+@contextlib.contextmanager
+def quoting_no_link(path: Path | str, display_name: str) -> Iterator[None]:
+    """Replace the faults that a `with` block finds in a document by one that quotes nothing, if it is a link.
+
+    In a stranger's project a link can lead to your secrets, and faults quote keys and values. A link in /dev
+    stands for a file that the shell has opened.
+    """
+    try:
+        yield
+    except DocumentError:
+        if not Path(path).is_symlink() or Path(path).is_relative_to("/dev"):
+            raise
+        message = (
+            "the file to which this link leads is not valid; check it under its own name to see the faults"
+        )
+        raise DocumentError(display_name, [Problem(0, 0, "", message)]) from None
 
 
 def _is_named_pipe(path: Path | str) -> bool:

@@ -14,7 +14,7 @@ import dataclasses
 import functools
 import json
 import operator
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, get_args
 
@@ -33,6 +33,7 @@ from sandwright.image.definition import ImageDefinition, load_catalogue, load_de
 from sandwright.image.schema import definition_schema
 from sandwright.image.sections import Config, DebianBase, Directory, ImageFile, ImageGroup, ImageUser, Link
 from sandwright.release.sources import collect_sources
+from sandwright.release.vex import load_vex
 from sandwright.resources import data_path
 
 DEBIAN = """\
@@ -366,6 +367,19 @@ def test_a_source_must_not_lead_out(tmp_path: Path) -> None:
     (folder / "files/a").mkdir()
     with pytest.raises(DocumentError, match=r"files\[0\]\.source: there is no file 'files/a'$"):
         load_definition(folder)
+
+
+@pytest.mark.parametrize("load", [load_definition, lambda folder: load_vex(folder / "image.yaml")])
+def test_faults_of_a_link_quote_nothing_of_the_file(load: Callable[[Path], object], tmp_path: Path) -> None:
+    """As of a policy: a stranger's link can lead to your secrets."""
+    (tmp_path / "credentials").write_text("aws_secret_access_key: s3cr3t\n")
+    folder = tmp_path / "image"
+    folder.mkdir()
+    (folder / "image.yaml").symlink_to(tmp_path / "credentials")
+    with pytest.raises(DocumentError, match="the file to which this link leads is not valid") as caught:
+        load(folder)
+    assert "s3cr3t" not in str(caught.value)
+    assert "aws" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

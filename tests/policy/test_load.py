@@ -216,8 +216,27 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 def test_a_policy_without_an_end_is_refused(tmp_path: Path) -> None:
     endless = tmp_path / "sandbox.yaml"
     endless.symlink_to("/dev/zero")
-    with pytest.raises(DocumentError, match=r"sandbox\.yaml: is larger than 1 MiB"):
+    with pytest.raises(DocumentError, match=r"sandbox\.yaml: the file to which this link leads is not valid"):
         load.read_layer(endless)
+    with pytest.raises(DocumentError, match="/dev/zero: is larger than 1 MiB"):
+        load.read_layer("/dev/zero")
+
+
+def test_faults_of_a_link_quote_nothing_of_the_file(tmp_path: Path) -> None:
+    """A stranger's link can lead to your secrets, and CI shows the faults of a pull request to everybody."""
+    secret = tmp_path / "credentials"
+    secret.write_text("aws_secret_access_key: s3cr3t\nschema: 1\n")
+    with pytest.raises(DocumentError, match="aws_secret"):
+        load.read_layer(secret)
+    link = tmp_path / "sandbox.yaml"
+    link.symlink_to("credentials")
+    with pytest.raises(DocumentError) as caught:
+        load.read_layer(link)
+    assert str(caught.value) == (
+        f"{link}: the file to which this link leads is not valid; check it under its own name to see the faults"
+    )
+    secret.write_text("schema: 1\n")
+    assert load.read_layer(link).policy == load.read_layer(secret).policy
 
 
 @pytest.mark.parametrize("through_a_link", [False, True])

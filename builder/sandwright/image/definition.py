@@ -36,7 +36,7 @@ from sandwright.image.sections import (
     RegistryBase,
     Smoke,
 )
-from sandwright.reading import read_start, without_links
+from sandwright.reading import quoting_no_link, read_start, without_links
 
 FILE = "image.yaml"
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
@@ -169,12 +169,13 @@ def load_definition(folder: Path) -> ImageDefinition:
     Raise DocumentError with all its faults, also for a `source` that is no regular file below the directory.
     """
     real = without_links(folder)
-    source = _read_definition(folder, real)
-    definition = replace(decode(ImageDefinition, source), folder=folder, real=real)
-    keys = source.data if isinstance(source.data, dict) else {}
-    source.refuse([*_base_faults(definition, keys), *_path_faults(definition), *_account_faults(definition)])
-    source.refuse(_folder_faults(definition))
-    return definition
+    with quoting_no_link(real / FILE, str(folder / FILE)):
+        source = _read_definition(folder, real)
+        found = replace(decode(ImageDefinition, source), folder=folder, real=real)
+        keys = source.data if isinstance(source.data, dict) else {}
+        source.refuse([*_base_faults(found, keys), *_path_faults(found), *_account_faults(found)])
+        source.refuse(_folder_faults(found))
+        return found
 
 
 def package_name(spec: str) -> str:

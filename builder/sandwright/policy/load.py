@@ -24,7 +24,7 @@ from sandwright.policy.names import PRESETS
 from sandwright.policy.provenance import PolicySource, Sourced
 from sandwright.policy.retired_keys import rename_keys
 from sandwright.questions import is_placeholder
-from sandwright.reading import open_named
+from sandwright.reading import open_named, quoting_no_link
 
 LayerKind = Literal["built-in", "preset", "floor", "user", "project", "run"]
 
@@ -96,7 +96,8 @@ def read_layer(
         why = os.strerror(errno.ENOENT) if absent else error.strerror
         hint = "; `sandwright init` proposes one" if absent and Path(path).name == PROJECT_FILE else ""
         raise UsageError(f"the {kind} policy {display_name} can't be read: {why}{hint}") from None
-    found = layer(text, kind=kind, file=display_name, methods=methods)
+    with quoting_no_link(path, display_name):
+        found = layer(text, kind=kind, file=display_name, methods=methods)
     return replace(found, file=str(Path(path).absolute()))
 
 

@@ -18,7 +18,7 @@ from sandwright.documents.model import ValueCheck
 from sandwright.documents.yaml import parse_yaml
 from sandwright.errors import HostError, IntegrityError
 from sandwright.image.fields import Line
-from sandwright.reading import read_start
+from sandwright.reading import quoting_no_link, read_start
 from sandwright.release.packageurl import parse_package_url
 from sandwright.rootfs.descriptor import canonical, mapping, sequence
 
@@ -103,13 +103,12 @@ def load_vex(path: Path) -> Vex:
         raw = read_start(path, size=MAX_BYTES + 1)
     except OSError as error:
         raise HostError(f"{path}: can't be read: {error.strerror}") from None
-    source = parse_yaml(raw, file=str(path))
-    vex = decode(Vex, source)
-    faults = [
-        (("statements", index), each) for index, one in enumerate(vex.statements) for each in one.faults()
-    ]
-    source.refuse(faults)
-    return vex
+    with quoting_no_link(path, str(path)):
+        source = parse_yaml(raw, file=str(path))
+        vex = decode(Vex, source)
+        statements = enumerate(vex.statements)
+        source.refuse([(("statements", index), each) for index, one in statements for each in one.faults()])
+        return vex
 
 
 def check_expiry(vex: Vex, today: datetime.date, where: str) -> None:
