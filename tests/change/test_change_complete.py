@@ -1,5 +1,6 @@
 """Every widening that asking everything finds is listed: generated edits against an exhaustive comparison.
 
+Tests of change/questions.py.
 Tests of change/settings.py.
 """
 

@@ -1,6 +1,7 @@
 """Changes are attempted in real sandboxes, and a witness can contradict.
 
 Tests of change/stage.py.
+Tests of change/witness.py.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
 """Mount plans: what lies where and in which order, what is left open, and that they say what policies say.
 
+Tests of evaluate/mounts.py.
 Tests of policy/startup.py: what an empty root needs to start a program.
 Tests of render/mounts.py: order of mounts, parents first; pins on directories of a restriction.
 """

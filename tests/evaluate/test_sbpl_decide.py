@@ -1,5 +1,6 @@
 """Decisions: what macOS was seen to decide, what is known of its order of decision, and who decided.
 
+Tests of evaluate/sbpl/decide.py.
 Tests of evaluate/sbpl/filters.py.
 Tests of evaluate/sbpl/table.py.
 """

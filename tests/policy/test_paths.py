@@ -1,4 +1,7 @@
-"""Canonical paths: links, firmlinks, spellings that are the same file, and where that ends."""
+"""Canonical paths: links, firmlinks, spellings that are the same file, and where that ends.
+
+Tests of policy/paths.py.
+"""
 
 from __future__ import annotations
 

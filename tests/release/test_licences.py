@@ -1,4 +1,7 @@
-"""Licences from Debian's copyright files and apk's fields, as SPDX expressions."""
+"""Licences from Debian's copyright files and apk's fields, as SPDX expressions.
+
+Tests of release/licences.py.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """SBOMs: valid by the formats' own schemas, the same bytes again, and every difference found.
 
+Tests of release/cyclonedx.py.
 Tests of release/inventories.py.
+Tests of release/spdx.py.
 """
 
 from __future__ import annotations

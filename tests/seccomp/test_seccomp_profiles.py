@@ -1,5 +1,6 @@
 """What the shipped profiles do, written down: each refusal has something beside it that is allowed.
 
+Tests of seccomp/decide.py.
 Tests of seccomp/groups.py.
 Tests of seccomp/groups.yaml.
 Tests of seccomp/profiles.yaml.
