@@ -515,6 +515,7 @@ def test_what_holds_less_comes_last_and_says_what_is_accepted(
     assert [line.split(": ")[1] for line in found.text.splitlines() if "- feature: " in line] == [
         "filesystem.protect", "filesystem.attributes", "process.kernel",
     ]  # fmt: skip
+    assert "no other users" in found.text, "a program inside can open the user's files to them (chmod)"
     (folder / ".env").write_text("A=b")
     other = propose(folder)
     assert other.method == "bwrap"

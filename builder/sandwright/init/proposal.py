@@ -232,7 +232,7 @@ def _gap_reasons(project: ProjectFacts) -> Mapping[str, str]:
     restricts = bool(project.secrets or project.pipelines)
     return {
         "filesystem.protect": changed,
-        "filesystem.attributes": "names, sizes and times of files are no secret here",
+        "filesystem.attributes": "file names are no secret, and there are no other users to open files to",
         "process.kernel": "no other processes here have secrets among their arguments",
         **({"filesystem.readonly": changed} if project.pipelines else {}),
         **(

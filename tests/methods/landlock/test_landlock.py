@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import signal
+import stat
 import subprocess
 import sys
 import uuid
@@ -399,6 +400,19 @@ def test_the_command_reaches_nobody_outside_of_its_domain(sandbox: Made) -> None
     finally:
         bystander.kill()
         bystander.wait()
+
+
+def test_modes_change_where_nothing_can_be_written_but_for_the_set_user_id_bit(
+    sandbox: Made, tmp_path: Path
+) -> None:
+    """The gap `filesystem.attributes`, which docs/threats.md states: also for denied and reserved paths."""
+    made = sandbox()
+    hidden, program = tmp_path / "seen/hidden", tmp_path / "seen/program"
+    program.write_text("#!/bin/sh\n")
+    changes = f"chmod 777 {hidden} && chmod 2755 {program} && chmod 4755 {program}"
+    ended = _shell(made, f"cat {hidden}/word; {changes}")
+    assert (ended.returncode, ended.stdout) == (1, ""), ended.stderr
+    assert [stat.S_IMODE(each.stat().st_mode) for each in (hidden, program)] == [0o777, 0o2755]
 
 
 # Where no namespace can be made.
