@@ -68,7 +68,7 @@ struct landlock_rules backstop_held(void);
 /* Closes `file`; -1: the path does not exist inside either. */
 void backstop_grant(int ruleset, uint64_t rights, int file, const char *path);
 void backstop_own(int ruleset, char *const *own); /* adds the rules for the sandbox's private directories */
-char **backstop_enter(char **words); /* for the words after `--backstop`; the rest follows the returned NULL */
+char **backstop_enter(char **words); /* words: after `--backstop`; the rest follows the returned NULL */
 
 /* grants.c: adds the rules of the artifact `rules`, words that end with NUL: a grant, then its path. Refuses
  * the run on failure. */

@@ -71,7 +71,7 @@ const struct mount *mounts_at(const struct mounts *mounts, const char *path, siz
  * unplanned mount, or NULL. */
 const struct record *compare(struct mount_plan *plan, const struct mounts *mounts, int root, bool first, const char **where);
 
-/* The record that decides most about a path. */
+/* The record of `path`, or of the closest directory above it. */
 const struct record *record_about(const struct mount_plan *plan, const char *path, size_t length);
 
 /* Inspects the file at a path inside, without following links; returns an error number if that fails. */
@@ -117,7 +117,7 @@ struct inside {
     bool here;     /* this process is in them already */
 };
 bool inside_open(int process, struct inside *inside);
-/* Whether later mounts outside do not propagate to the sandbox. */
+/* Later mounts outside no longer propagate to the sandbox. */
 bool inside_private(const struct inside *inside);
 /* Also bounds the memory of the file systems that cover placeholders. */
 bool inside_prepare(const struct inside *inside, const struct mount_plan *plan);
