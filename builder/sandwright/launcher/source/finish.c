@@ -1,4 +1,5 @@
-/* The end of the launcher: it writes denials and the recording, and executes the post-run step that the run document names. */
+/* The end of the launcher: writes denials and the recording, and executes the post-run step that the run
+ * document names. */
 #include "refusals.h"
 #include "launch.h"
 #include "record.h"

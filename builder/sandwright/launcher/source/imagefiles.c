@@ -1,5 +1,5 @@
-/* The files that are mounted over those of an unpacked image (runc, crun, runsc): /etc/passwd, /etc/group, /etc/hosts,
- * /etc/resolv.conf, and the host's CA certificates. */
+/* The files that are mounted over those of an unpacked image (runc, crun, runsc): /etc/passwd, /etc/group,
+ * /etc/hosts, /etc/resolv.conf, and the host's CA certificates. */
 #define _GNU_SOURCE
 
 #include "launch.h"

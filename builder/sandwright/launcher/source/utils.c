@@ -1,4 +1,4 @@
-/* Allocates memory, and has lists of words, whole files, and the exit status of a process (128 + n for signal n). */
+/* Memory, lists of words, whole files, and the exit status of a process (128 + n for signal n). */
 #define _GNU_SOURCE
 #include <limits.h>
 #include <poll.h>
